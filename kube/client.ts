@@ -227,7 +227,7 @@ export class KubeClient {
   async create<T extends KubeObject = KubeObject>(
     resource: Resource,
     object: T,
-    options: CallOptions & { dryRun?: boolean; fieldManager?: string } = {},
+    options: CallOptions & { dryRun?: boolean; fieldManager?: string; metadataOnly?: boolean } = {},
   ): Promise<T> {
     if (resource.namespaced && !object.metadata.namespace) {
       throw new TypeError(

@@ -56,3 +56,4 @@ export {
   type Resource,
 } from './types.ts';
 export { Wakeup } from './wakeup.ts';
+export { isPartial } from './watch.ts';

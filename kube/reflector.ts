@@ -40,6 +40,8 @@ export interface ReflectorOptions<T extends KubeObject> {
   cutManagedFields?: boolean;
   /** See ListOptions. */
   metadataOnly?: boolean;
+  /** Lists are whole; watches show metadata alone (`isPartial`). Not with `streamedStart`. */
+  watchesMetadataOnly?: boolean;
   /** Called for each list: sees its pages as they come (see ListOptions), and when it is in the store or was given up. */
   meterList?: () => ListMeter;
   clock?: Clock;
@@ -295,6 +297,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
       }
       const events = watch<T>(client.connection, resource, {
         ...this.#scope(),
+        ...(this.#options.watchesMetadataOnly === true ? { metadataOnly: true } : {}),
         resourceVersion,
         timeoutSeconds,
         signal: interrupt.signal,

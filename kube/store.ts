@@ -50,8 +50,11 @@ export interface StoreEvent<T extends KubeObject = KubeObject> {
 }
 
 export interface StoreOptions<T extends KubeObject> {
-  /** What is kept of an object; may change and return the one it is given. Must keep name, namespace, uid, resourceVersion. */
-  transform?: (object: T) => T;
+  /**
+   * What is kept of an object, in place of `previous`; may change and return the one it is given. Must keep name,
+   * namespace, uid, resourceVersion.
+   */
+  transform?: (object: T, previous: T | undefined) => T;
   /** For each index, the values under which an object is found. Must depend on the object alone. */
   indexes?: Record<string, (object: T) => readonly string[]>;
   /** Has `bytes` counted; called when they have grown. */
@@ -69,7 +72,7 @@ export class Store<T extends KubeObject = KubeObject> {
   readonly #indexes = new Map<string, StoreIndex<T>>();
   /** Replaced, never changed, so that a listener may unsubscribe while events are delivered. */
   #listeners: readonly ((event: StoreEvent<T>) => void)[] = [];
-  readonly #transform: ((object: T) => T) | undefined;
+  readonly #transform: StoreOptions<T>['transform'];
   readonly #onListenerError: (error: unknown) => void;
   readonly #onGrowth: (() => void) | undefined;
   /** By key; empty where bytes are not counted. */
@@ -128,10 +131,10 @@ export class Store<T extends KubeObject = KubeObject> {
     const previous = this.#objects.get(key);
     if (type !== 'DELETED') {
       if (previous !== undefined && sameVersion(previous, raw)) return;
-      this.#put(key, previous, this.#transformed(raw), true);
+      this.#put(key, previous, this.#transformed(raw, previous), true);
     } else if (previous !== undefined && previous.metadata.uid === raw.metadata.uid) {
       // A deletion of another UID is about an earlier object of that name.
-      this.#remove(key, previous, this.#transformed(raw), true);
+      this.#remove(key, previous, this.#transformed(raw, previous), true);
     }
   }
 
@@ -149,7 +152,7 @@ export class Store<T extends KubeObject = KubeObject> {
       const key = keyOf(raw.metadata.namespace, raw.metadata.name);
       const previous = this.#objects.get(key);
       if (previous !== undefined && !options.versionsMayRepeat && sameVersion(previous, raw)) continue;
-      this.#put(key, previous, this.#transformed(raw), false);
+      this.#put(key, previous, this.#transformed(raw, previous), false);
     }
   }
 
@@ -204,10 +207,10 @@ export class Store<T extends KubeObject = KubeObject> {
     };
   }
 
-  #transformed(raw: T): T {
+  #transformed(raw: T, previous: T | undefined): T {
     if (this.#transform === undefined) return raw;
     try {
-      return this.#transform(raw);
+      return this.#transform(raw, previous);
     } catch (error) {
       this.#onListenerError(error);
       return raw;

@@ -113,6 +113,14 @@ export interface WatchEvent<T extends KubeObject = KubeObject> {
   object: T;
 }
 
+/** Whether a watch has shown no more of this object than its metadata, as it was asked to. */
+export function isPartial(object: KubeObject): boolean {
+  return partial.has(object);
+}
+
+/** No state but a mark on what watches have made. */
+const partial = new WeakSet<KubeObject>();
+
 const initialEventsEnd = 'k8s.io/initial-events-end';
 
 /** Whether all initial events have come; the version of its object is that of the state they show. */
@@ -256,6 +264,7 @@ function eventError(call: Call, object: unknown): ApiError {
 
 /** Metadata alone is said to be of a kind of its own. */
 function nameKind(object: KubeObject, resource: Resource): void {
+  if (object.kind === 'PartialObjectMetadata') partial.add(object);
   object.apiVersion = apiVersionOf(resource);
   object.kind = resource.kind;
 }

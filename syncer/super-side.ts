@@ -28,6 +28,8 @@ export interface SuperSideOptions {
 
 type FollowedResource = Pick<SuperWatch, 'name' | 'resource' | 'superScope' | 'selector'> & {
   readonly cutManagedFields: boolean;
+  /** See ReflectorOptions. */
+  readonly watchesMetadataOnly?: boolean;
 };
 
 /** Of which buckets the objects are followed. */
@@ -75,6 +77,7 @@ export class SuperSide {
         clock: options.clock,
         consistentStart: true,
         cutManagedFields: watch.cutManagedFields,
+        watchesMetadataOnly: watch.watchesMetadataOnly === true,
         ...(all ? {} : { labelSelector: isWhole(name) ? labelKeys.tenant : this.#selector(own) }),
         beforeReplace: (_objects, version, signal) => this.#checkList(resource, version, signal),
         onResourceVersion: (version) => this.#history.observe(resource, version),
@@ -177,6 +180,7 @@ function followed(kind: SyncedKind): FollowedResource {
     resource: kind.resource,
     superScope: kind.direction === 'up' ? 'all' : 'marked',
     cutManagedFields: hasKnownFields(kind),
+    watchesMetadataOnly: kind.direction === 'down' && kind.payload !== undefined,
     ...(kind.selector?.super === undefined ? {} : { selector: kind.selector.super }),
   };
 }

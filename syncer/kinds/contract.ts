@@ -20,8 +20,8 @@ export type Action =
       readonly patch: MergePatch;
       readonly subresource?: string;
       /**
-       * The super object that was decided upon is all that the server has of it, so that the write may be one of the whole
-       * object: for an API server that is a third of the work of a large patch.
+       * The super object, with the patch applied, is all that the server shall have of it, so that the write may be one of the
+       * whole object: for an API server that is a third of the work of a large patch.
        */
       readonly isWhole?: true;
       /**
@@ -93,7 +93,7 @@ interface KindBase {
   /** Drops from a cached object what is never compared nor written (managedFields goes in any case). */
   readonly compact?: {
     readonly tenant?: (object: KubeObject) => KubeObject;
-    readonly super?: (object: KubeObject) => KubeObject;
+    readonly super?: (object: KubeObject, previous?: KubeObject) => KubeObject;
   };
   /**
    * Keys of other objects whose agreement depends on this one; queued when it appears, changes or goes.
@@ -128,8 +128,9 @@ export interface DownKind extends KindBase, NamedResource {
   readonly references?: References;
   /**
    * Top-level fields that caches do not hold (`compact` sees to that): the tenant object is followed as metadata only and
-   * read whole when it goes down. `toSuper` is called with whole objects; `down` with whole ones, or with two that have
-   * no payload where both have the same. `payloadSummary` of the super object is kept with it.
+   * read whole when it goes down; the super object is listed whole and watched as metadata only. `toSuper` is called with
+   * whole objects; `down` with whole ones, with a super object that `isToBeReplaced`, or with two that have no payload
+   * where both have the same. The super object carries its `payloadSummary`.
    */
   readonly payload?: readonly string[];
   /**

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { deepEqual } from 'fast-equals';
-import { isRecord, type KubeObject, type MergePatch, mergePatch } from '../../kube/index.ts';
+import { isPartial, isRecord, type KubeObject, type MergePatch, mergePatch } from '../../kube/index.ts';
 import type { Action } from './contract.ts';
 
 /** The named top-level fields of an object that has them; for kinds that are data and little else. */
@@ -23,11 +23,16 @@ export function bringPayloadDown(
   metadata: MergePatch | undefined,
 ): readonly Action[] {
   const patch: MergePatch = { ...metadata };
-  // Where a payload differs, both objects have been read as they are.
-  let isWhole = false;
+  const isUnread = isToBeReplaced(superObject);
+  // Where a payload differs, the tenant object has been read as it is.
+  let isWhole = isUnread;
   for (const field of fields) {
     const from = superObject[field];
     const to = tenantObject[field] ?? undefined;
+    if (isUnread) {
+      patch[field] = to ?? null;
+      continue;
+    }
     if (from === to || deepEqual(from, to)) continue;
     // The tenant object's cannot have changed either: a user of the super cluster froze something else.
     if (superObject['immutable'] === true) return [{ do: 'deleteSuper' }];
@@ -49,11 +54,22 @@ export interface PayloadSummary {
   readonly bytes: number;
 }
 
+/**
+ * How a summary is known: the payload was `read`, or it is what we have `written` ourselves, or it is of an earlier version
+ * (`outdated`), as a watch has shown the metadata of a later one.
+ */
+type Source = 'read' | 'written' | 'outdated';
+
+interface Kept extends PayloadSummary {
+  readonly source: Source;
+}
+
 const summaries = Symbol('summary of the payload');
+const toBeReplaced = Symbol('the payload was not read and is to be replaced');
 
-type Summarized = KubeObject & { [summaries]?: PayloadSummary };
+type Summarized = KubeObject & { [summaries]?: Kept; [toBeReplaced]?: true };
 
-/** The summary of an object that `summarized` has made, or of a whole one. */
+/** The summary that an object carries, be it outdated, or that of a whole one. */
 export function payloadSummary(object: KubeObject, fields: readonly string[]): PayloadSummary {
   const kept = (object as Summarized)[summaries];
   if (kept !== undefined) return kept;
@@ -74,10 +90,42 @@ export function payloadSummary(object: KubeObject, fields: readonly string[]): P
   return { digest: hash.digest('base64'), keys: isRecord(data) ? Object.keys(data) : [], bytes };
 }
 
-/** For `compact` in the super cluster: the object with a summary in place of its payload. */
-export function summarized(fields: readonly string[]): (object: KubeObject) => KubeObject {
-  return (object) => ({ ...metadataAlone(object), [summaries]: payloadSummary(object, fields) });
+/** The same object, which carries this summary from now on. */
+export function withSummary(
+  object: KubeObject,
+  summary: PayloadSummary,
+  source: Source = 'read',
+): KubeObject {
+  const { digest, keys, bytes } = summary;
+  (object as Summarized)[summaries] = { digest, keys, bytes, source };
+  return object;
 }
+
+/** The super object as one of which the payload was not read, and is to become the tenant object's whatever it is. */
+export function asToBeReplaced(superObject: KubeObject): KubeObject {
+  return { ...superObject, [toBeReplaced]: true } as KubeObject;
+}
+
+export function isToBeReplaced(superObject: KubeObject): boolean {
+  return (superObject as Summarized)[toBeReplaced] === true;
+}
+
+/**
+ * For `compact` in the super cluster: the object with a summary in place of its payload. Of one that came without, the
+ * earlier one's.
+ */
+export function summarized(
+  fields: readonly string[],
+): (object: KubeObject, previous?: KubeObject) => KubeObject {
+  return (object, previous) => {
+    if (!isPartial(object)) return withSummary(metadataAlone(object), payloadSummary(object, fields));
+    const isSame = previous !== undefined && previous.metadata.uid === object.metadata.uid;
+    const earlier = isSame ? payloadSummary(previous, fields) : nothing;
+    return withSummary(metadataAlone(object), earlier, 'outdated');
+  };
+}
+
+const nothing: PayloadSummary = { digest: '', keys: [], bytes: 0 };
 
 /** For `compact` in the tenant, whose server may send more than it was asked for. */
 export function metadataAlone({ apiVersion, kind, metadata }: KubeObject): KubeObject {
@@ -86,4 +134,9 @@ export function metadataAlone({ apiVersion, kind, metadata }: KubeObject): KubeO
     ...(kind === undefined ? {} : { kind }),
     metadata,
   };
+}
+
+/** How the payload of a super object is known. */
+export function payloadSource(superObject: KubeObject): Source | undefined {
+  return (superObject as Summarized)[summaries]?.source;
 }

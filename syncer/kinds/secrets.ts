@@ -4,7 +4,7 @@ import type { SyncContext } from '../context.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
 import type { Admission, DownKind } from './contract.ts';
 import { lateCopyOf, lateKind } from './late-references.ts';
-import { bringPayloadDown, metadataAlone, payloadOf, summarized } from './payload.ts';
+import { bringPayloadDown, isToBeReplaced, metadataAlone, payloadOf, summarized } from './payload.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
 
 const fields = ['data', 'immutable'] as const;
@@ -32,9 +32,11 @@ export const secretKind: DownKind = {
     };
   },
   down(tenantObject, superObject, context) {
-    const { type } = superObject;
-    if (type !== undefined && type !== superType(tenantObject)) return [{ do: 'deleteSuper' }];
     const metadata = superMetadataPatch(tenantObject, superObject, context);
+    const type = superType(tenantObject);
+    if (isToBeReplaced(superObject))
+      return bringPayloadDown({ ...tenantObject, type }, superObject, payload, metadata);
+    if (superObject['type'] !== undefined && superObject['type'] !== type) return [{ do: 'deleteSuper' }];
     return bringPayloadDown(tenantObject, superObject, fields, metadata);
   },
   up(tenantObject, superObject, context) {

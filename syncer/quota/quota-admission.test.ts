@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { labelKeys } from '../../api/labels.ts';
 import { defaultPolicy } from '../../api/policy.ts';
@@ -188,14 +189,43 @@ describe('the quota of a tenant', () => {
         .length;
     sides.inShop(resources.configMaps, settings('after'));
     await sides.until(() => sides.inSuper(resources.configMaps, 'after') !== undefined);
-    sides.inShop(resources.configMaps, settings('x', { a: 'x'.repeat(3_000_000) }));
+    sides.inShop(resources.configMaps, settings('x', { a: 'first' }));
     await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+    sides.inShop(resources.configMaps, settings('x', { a: 'x'.repeat(3_000_000) }));
+    await sides.until(() => JSON.stringify(sides.inSuper(resources.configMaps, 'x')).length > 3_000_000);
     sides.tenant.server.requests.length = 0;
     for (let i = 0; i < 20; i += 1) sides.inShop(resources.configMaps, settings('x', { a: `${i}` }));
     // The watch shows it after all of these changes, and a deletion never waits.
     sides.tenant.server.remove(resources.configMaps, { namespace: 'shop', name: 'after' });
     await sides.until(() => sides.inSuper(resources.configMaps, 'after') === undefined);
     expect(reads()).toBe(0);
+  });
+
+  it('knows the size of a copy that the watch shows without its payload', async () => {
+    await using sides = await startWith({ 'objects.bytes': '100k' });
+    const used = (): number =>
+      [...sides.engine.quotaOf(sides.info.uid)].find(({ resource }) => resource === 'objects.bytes')?.used ??
+      0;
+    const cache = sides.superCaches.store(resources.configMaps);
+    const tooLittle: number[] = [];
+    cache.subscribe(() => {
+      if (used() < JSON.stringify(sides.inSuper(resources.configMaps, 'x') ?? '').length - 200)
+        tooLittle.push(used());
+    });
+    for (const size of [10, 50_000, 20_000]) {
+      const data = { a: 'x'.repeat(size) };
+      sides.inShop(resources.configMaps, settings('x', data));
+      await sides.until(() => isDeepStrictEqual(sides.inSuper(resources.configMaps, 'x')?.['data'], data));
+      sides.inShop(resources.configMaps, settings(`after-${size}`));
+      await sides.until(() => sides.inSuper(resources.configMaps, `after-${size}`) !== undefined);
+      const shown = cache.get({ namespace: sides.shop, name: 'x' });
+      expect(used()).toBeGreaterThan(size);
+      expect(used()).toBeLessThan(size + 5_000);
+      expect(JSON.stringify(shown).length).toBeLessThan(5_000);
+    }
+    expect(tooLittle).toEqual([]);
+    sides.inShop(resources.configMaps, settings('y', { a: 'y'.repeat(90_000) }));
+    await sides.until(() => told(sides, 'y') !== undefined);
   });
 
   it('does not read again and again what its quota has no room for', async () => {

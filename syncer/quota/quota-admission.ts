@@ -20,7 +20,7 @@ import { done, type Outcome } from '../reconcile/outcome.ts';
 import type { ReadBudget } from '../reconcile/payloads.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
 import { ByteBudget } from './byte-budget.ts';
-import { bytesOf, chargeOf } from './charges.ts';
+import { bytesOf, type Charge, chargeOf } from './charges.ts';
 import { type Excess, QuotaLedger } from './ledger.ts';
 
 const writes = 'writes.bytes-per-minute';
@@ -240,7 +240,12 @@ export class QuotaAdmission {
     // Whether the write was made is not known; the next run tells.
     if (outcome === undefined || outcome.is === 'retry' || outcome.is === 'conflict') return;
     if (!hasAsked && book.ledger.giveUp(id)) this.#admitSoon(book);
-    this.#settle(book, id, this.#shown(book, key));
+    const charged = this.#chargedOf(book, key.kind);
+    const shown = this.#shown(book, key);
+    // Its size was not known before the server had answered, or before it was read.
+    if (shown !== undefined && charged?.payload !== undefined)
+      book.ledger.show(id, this.#chargeOf(book, charged, shown));
+    this.#settle(book, id, shown);
   }
 
   isWaiting(tenant: TenantState, key: KeyRef): boolean {
@@ -301,7 +306,7 @@ export class QuotaAdmission {
   #showAll(book: Book, kind: Charged, isCustom: boolean): void {
     const { uid } = book.tenant.info;
     for (const object of this.#options.superCaches.of(kind).byIndex(byTenantIndex, uid))
-      book.ledger.show(idOf(kind, object), chargeOf(kind, object, isCustom));
+      book.ledger.show(idOf(kind, object), this.#chargeOf(book, kind, object, isCustom));
   }
 
   #superEvent(kind: Charged, { type, object, previous }: StoreEvent<KubeObject>, isCustom: boolean): void {
@@ -312,7 +317,7 @@ export class QuotaAdmission {
       const before = idOf(kind, previous);
       if (before !== id) book.ledger.show(before, undefined);
     }
-    book.ledger.show(id, type === 'deleted' ? undefined : chargeOf(kind, object, isCustom));
+    book.ledger.show(id, type === 'deleted' ? undefined : this.#chargeOf(book, kind, object, isCustom));
     this.#settle(book, id, type === 'deleted' ? undefined : object);
     this.#admitSoon(book);
   }
@@ -339,6 +344,12 @@ export class QuotaAdmission {
       if (this.#books.get(uid) !== book) return;
       for (const id of book.ledger.admit()) this.#options.wake(uid, keyOf(id));
     });
+  }
+
+  /** What a super object takes that the cache shows. */
+  #chargeOf({ tenant }: Book, kind: Charged, superObject: KubeObject, isCustom = false): Charge {
+    if (kind.payload !== undefined) tenant.writtenPayloads.recognize(idOf(kind, superObject), superObject);
+    return chargeOf(kind, superObject, isCustom);
   }
 
   #shown(book: Book, key: KeyRef): KubeObject | undefined {

@@ -142,13 +142,13 @@ export class Caches implements Lookup {
 
 function makeStore(
   indexes: Record<string, (object: KubeObject) => readonly string[]>,
-  compact: ((object: KubeObject) => KubeObject) | undefined,
+  compact: ((object: KubeObject, previous: KubeObject | undefined) => KubeObject) | undefined,
   onGrowth?: () => void,
 ): Store {
   return new Store({
-    transform: (object) => {
+    transform: (object, previous) => {
       delete object.metadata['managedFields'];
-      return sharedTexts.share(compact === undefined ? object : compact(object));
+      return sharedTexts.share(compact === undefined ? object : compact(object, previous));
     },
     indexes,
     ...(onGrowth === undefined ? {} : { onGrowth }),

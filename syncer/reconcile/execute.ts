@@ -10,6 +10,7 @@ import {
 } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
 import type { Action, DownKind, Notice, SyncedKind } from '../kinds/contract.ts';
+import { payloadSource, payloadSummary } from '../kinds/payload.ts';
 import { hasLostItsLabel, isOurs, originalUid } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
 import { contestedNotice } from './contested-writes.ts';
@@ -259,8 +260,10 @@ export class Executor {
   async #createSuper(work: Work, object: KubeObject): Promise<Outcome | undefined> {
     const { kind, signal } = work;
     try {
-      const created = await this.#superClient.create(kind.resource, object, { signal });
+      const metadataOnly = payloadOf(kind) !== undefined;
+      const created = await this.#superClient.create(kind.resource, object, { signal, metadataOnly });
       this.#expectSuper(work, created);
+      this.#wrotePayload(work, created, true);
       return undefined;
     } catch (error) {
       if (isAlreadyExists(error)) return this.#superExists(work, object);
@@ -299,13 +302,26 @@ export class Executor {
     const { situation } = work;
     const { superObject } = situation;
     try {
-      await patchObject(this.#superSide(work), superObject, { ...action, uidOnly });
+      const written = await patchObject(this.#superSide(work), superObject, { ...action, uidOnly });
+      if (written !== undefined && !uidOnly) this.#wrotePayload(work, written, action.isWhole === true);
       return undefined;
     } catch (error) {
       if (action.mayBeRefused === true && isRefusal(error)) return this.#refusedForNow(work, error);
       if (superObject === undefined || action.subresource !== undefined) throw error;
       return this.#recover(error, work, applyMergePatch(superObject, action.patch) as KubeObject);
     }
+  }
+
+  /**
+   * Remembers which payload a copy has now: the tenant object's, or, of a write that was guarded by the version which was
+   * decided upon, the same as before.
+   */
+  #wrotePayload({ kind, situation, tenant }: Work, written: KubeObject, isTenants: boolean): void {
+    const { key, tenantObject, superObject } = situation;
+    const payload = payloadOf(kind);
+    const like = isTenants ? tenantObject : superObject;
+    if (payload === undefined || like === undefined || payloadSource(like) === 'outdated') return;
+    tenant.writtenPayloads.add(keyId(key), written, payloadSummary(like, payload));
   }
 
   async #refusedForNow(work: Work, error: ApiError): Promise<Outcome> {
@@ -408,6 +424,10 @@ function refusalOf({ kind, situation }: Work, action: Action): Notice | undefine
   if (action.do !== 'patchSuper' || superObject === undefined) return undefined;
   const { patch, subresource } = action;
   return kind.judge({ patches: superObject, patch, subresource }, context);
+}
+
+function payloadOf(kind: SyncedKind): readonly string[] | undefined {
+  return kind.direction === 'down' ? kind.payload : undefined;
 }
 
 function isGated(action: Action): action is GatedAction {

@@ -53,8 +53,10 @@ it('without the right to update, a whole object is patched', async () => {
   await using cluster = await startFakeCluster();
   const { server } = cluster;
   server.inject({ verb: 'update', fault: { kind: 'status', code: 403, reason: 'Forbidden' } });
-  server.put(resources.configMaps, { metadata: ref, data: { a: '1' } });
-  await patched(cluster, stored(cluster), { patch: { data: { a: '2' } }, isWhole: true });
+  server.put(resources.configMaps, { metadata: ref, data: { a: '1', gone: '1' } });
+  const { metadata } = stored(cluster);
+  await patched(cluster, { metadata }, { patch: { data: { a: '2' } }, isWhole: true });
   expect(stored(cluster)['data']).toEqual({ a: '2' });
-  expect(server.requests.map(({ verb }) => verb)).toEqual(['update', 'patch']);
+  // What is to go has to be known.
+  expect(server.requests.map(({ verb }) => verb)).toEqual(['update', 'get', 'patch']);
 });

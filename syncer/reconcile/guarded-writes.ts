@@ -5,6 +5,7 @@ import {
   type KubeClient,
   type KubeObject,
   type MergePatch,
+  mergePatch,
   type ObjectRef,
   type Resource,
   type Store,
@@ -29,17 +30,20 @@ export interface PatchOptions {
   readonly subresource?: string;
   /** The object was written in this reconcile already: its cached resourceVersion is known to be old. */
   readonly uidOnly?: boolean;
-  /** The object is all that the server has of it: it may be written as a whole. */
+  /** With the patch applied, the object is all that the server shall have: it may be written as a whole. */
   readonly isWhole?: true;
 }
 
-/** Patches an object that was decided upon, guarded by its UID and resourceVersion. One that is gone is left so. */
+/**
+ * Patches an object that was decided upon, guarded by its UID and resourceVersion. Returns what the server answered, of
+ * which the metadata may be all; undefined: it is gone, and left so.
+ */
 export async function patchObject(
   { client, resource, tenant, key, signal }: WritePlace,
   object: KubeObject | undefined,
   { patch, subresource, uidOnly = false, isWhole }: PatchOptions,
-): Promise<void> {
-  if (object === undefined) return;
+): Promise<KubeObject | undefined> {
+  if (object === undefined) return undefined;
   const { uid, resourceVersion } = object.metadata;
   const metadata = {
     ...(patch['metadata'] as Record<string, unknown> | undefined),
@@ -47,27 +51,39 @@ export async function patchObject(
     ...(uidOnly ? {} : { resourceVersion }),
   };
   const guarded = { ...patch, metadata };
-  const patchIt = (): Promise<KubeObject> =>
-    client.patch(resource, refOf(object), guarded, {
+  const patchWith = (body: MergePatch): Promise<KubeObject> =>
+    client.patch(resource, refOf(object), body, {
       type: 'merge',
       signal,
       ...(subresource === undefined ? {} : { subresource }),
     });
+  const whole = (): KubeObject => applyMergePatch(object, guarded) as KubeObject;
+  const patchToWhole = async (): Promise<KubeObject> =>
+    patchWith(patchToBe(await client.get(resource, refOf(object), { signal }), whole(), guarded));
   const replaceIt = (): Promise<KubeObject> =>
     client
-      .update(resource, applyMergePatch(object, guarded) as KubeObject, { signal, metadataOnly: true })
+      .update(resource, whole(), { signal, metadataOnly: true })
       // Roles that an operator wrote for an earlier version may not have this verb.
-      .catch((error: unknown) => (isForbidden(error) ? patchIt() : Promise.reject(error)));
+      .catch((error: unknown) => (isForbidden(error) ? patchToWhole() : Promise.reject(error)));
   try {
     // Without a resourceVersion a whole object would undo what others have written since.
-    const replaces = isWhole === true && !uidOnly && subresource === undefined;
-    const patched = await (replaces ? replaceIt() : patchIt());
+    const patched = await (isWhole !== true ? patchWith(guarded) : uidOnly ? patchToWhole() : replaceIt());
     const side = client === tenant.client ? 'tenant' : 'super';
     const { resourceVersion: written } = patched.metadata;
     if (written !== undefined) tenant.expectations[side].expectVersion(keyId(key), written);
+    return patched;
   } catch (error) {
     if (!isNotFound(error)) throw error;
+    return undefined;
   }
+}
+
+/** Of the fields that the guarded patch names, what makes them those of the whole object. */
+function patchToBe(live: KubeObject, whole: KubeObject, guarded: MergePatch): MergePatch {
+  const { metadata, ...fields } = guarded;
+  const of = (object: KubeObject): object =>
+    Object.fromEntries(Object.keys(fields).map((field) => [field, object[field]]));
+  return { ...mergePatch(of(live), of(whole)), metadata };
 }
 
 /**

@@ -94,10 +94,22 @@ describe('ConfigMaps and Secrets (sync rule `configmaps-and-secrets`)', () => {
     }
   });
 
-  it('of the super cluster are cached without it too', async () => {
+  it('of the super cluster are cached without it too, and listed with it only', async () => {
     await using sides = await TwoSides.start();
     sides.inShop(resources.configMaps, configMap('x', { a: 'payload' }));
     expect(JSON.stringify(await shown(sides, 'x'))).not.toContain('payload');
+    for (const plural of ['configmaps', 'secrets']) {
+      const how = (verb: string): unknown[] =>
+        sides.super.server.requests
+          .filter((request) => request.verb === verb && request.plural === plural)
+          // Tokens of pods have a controller of their own.
+          .filter(({ query }) => query.get('labelSelector')?.includes(`!${labelKeys.late}`))
+          .map(({ metadataOnly }) => metadataOnly);
+      expect(how('watch')).toContain(true);
+      expect(how('watch')).not.toContain(false);
+      expect(how('list')).toContain(false);
+      expect(how('list')).not.toContain(true);
+    }
   });
 
   it('go down whole, and so does every change', async () => {
@@ -117,6 +129,54 @@ describe('ConfigMaps and Secrets (sync rule `configmaps-and-secrets`)', () => {
     const changed = await arrived(sides, resources.configMaps, 'x', { a: '2' });
     expect(changed['binaryData']).toBeUndefined();
     expect(changed.metadata.uid).toBe(sides.inSuper(resources.configMaps, 'x')?.metadata.uid);
+    sides.inShop(resources.configMaps, { metadata: { name: 'x', labels: synced } });
+    expect((await arrived(sides, resources.configMaps, 'x', undefined)).metadata.uid).toBe(
+      changed.metadata.uid,
+    );
+
+    const secret = (data: object): KubeObject => configMap('t', { ...data }, { type: 'example.com/x' });
+    sides.inShop(resources.secrets, secret({ a: 'MQ==', b: 'MQ==' }));
+    await arrived(sides, resources.secrets, 't', { a: 'MQ==', b: 'MQ==' });
+    sides.inShop(resources.secrets, secret({ b: 'Mg==' }));
+    // An API server refuses one of another type.
+    expect(await arrived(sides, resources.secrets, 't', { b: 'Mg==' })).toMatchObject({
+      type: 'example.com/x',
+    });
+  });
+
+  it('are written without a look at the copy that we made ourselves, also when others change its labels', async () => {
+    await using sides = await TwoSides.start();
+    sides.inShop(resources.configMaps, configMap('x', { a: '1' }));
+    await arrived(sides, resources.configMaps, 'x', { a: '1' });
+    await settled(sides, 'first');
+    const labels = { ...synced, theirs: 'yes' };
+    sides.inShop(resources.configMaps, { metadata: { name: 'x', labels }, data: { a: '1' } });
+    await sides.until(() => sides.inSuper(resources.configMaps, 'x')?.metadata.labels?.['theirs'] === 'yes');
+    await settled(sides, 'second');
+    for (const a of ['2', '3']) {
+      sides.inShop(resources.configMaps, { metadata: { name: 'x', labels }, data: { a } });
+      await arrived(sides, resources.configMaps, 'x', { a });
+      await settled(sides, `after-${a}`);
+    }
+    expect(asked(sides, 'super', 'get', 'configmaps', 'x')).toBe(0);
+    expect(asked(sides, 'super', 'patch', 'configmaps', 'x')).toBe(1);
+    expect(asked(sides, 'super', 'update', 'configmaps', 'x')).toBe(2);
+    expect(await sides.engine.resync(sides.state)).toEqual([]);
+  });
+
+  it('are read once in the super cluster when the answer to a write was lost, and not written again', async () => {
+    await using sides = await TwoSides.start();
+    sides.inShop(resources.configMaps, configMap('x', { a: '1' }));
+    await arrived(sides, resources.configMaps, 'x', { a: '1' });
+    await settled(sides, 'first');
+    sides.super.server.inject({ verb: 'update', fault: { kind: 'reset-in-body' } });
+    sides.inShop(resources.configMaps, configMap('x', { a: '2' }));
+    await arrived(sides, resources.configMaps, 'x', { a: '2' });
+    await sides.until(() => asked(sides, 'super', 'get', 'configmaps', 'x') === 1);
+    await settled(sides, 'second');
+    expect(await sides.engine.resync(sides.state)).toEqual([]);
+    expect(asked(sides, 'super', 'get', 'configmaps', 'x')).toBe(1);
+    expect(asked(sides, 'super', 'update', 'configmaps', 'x')).toBe(1);
   });
 
   it('are read once for each version, and not again for pods, echoes or resyncs', async () => {

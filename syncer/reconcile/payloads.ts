@@ -1,10 +1,11 @@
-import { isNotFound, type KubeClient } from '../../kube/index.ts';
+import { isNotFound, type KubeClient, type KubeObject } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
 import type { DownKind, Notice } from '../kinds/contract.ts';
-import { payloadSummary } from '../kinds/payload.ts';
+import { asToBeReplaced, payloadSource, payloadSummary, withSummary } from '../kinds/payload.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import type { Situation } from './decide.ts';
 import { refOf } from './guarded-writes.ts';
+import { keyId } from './keys.ts';
 import type { Outcome } from './outcome.ts';
 import type { TenantState } from './tenant-state.ts';
 
@@ -37,42 +38,54 @@ const replaced: Outcome = { is: 'later', afterMs: 1_000 };
 
 /**
  * The situation with the whole objects, read from both servers, where the payload matters: the super object is to be
- * made, or its payload is another one than the tenant object's, as far as is known. Where both payloads are known to be
- * equal, and where they do not matter, the situation as it is, of which only metadata may be read. The tenant object
- * was read whole once for each of its versions.
+ * made, or its payload is another one than the tenant object's, as far as is known. The super object is not read where
+ * its payload is what we have written ourselves: it is to be replaced. Where both payloads are known to be equal, and
+ * where they do not matter, the situation as it is, of which only metadata may be read. The tenant object was read whole
+ * once for each of its versions.
  */
 export async function withPayload(
   superClient: KubeClient,
   { kind, payload, situation, tenant, signal, budget, tell }: PayloadWork,
 ): Promise<Situation | Outcome> {
-  const { tenantObject, superObject, context } = situation;
+  const { key, tenantObject, superObject, context } = situation;
   if (tenantObject === undefined || !needsPayload(kind, situation)) return situation;
   if (superObject === undefined && situation.namespaceReady !== true)
     return { ...situation, isPartial: true };
-  const present = superObject && payloadSummary(superObject, payload).digest;
-  if (present !== undefined && tenant.payloads.get(tenantObject)?.digest === present) return situation;
-  // Reading a megabyte costs as much as writing it, and a tenant can change it as often as it likes.
+  if (superObject !== undefined) tenant.writtenPayloads.recognize(keyId(key), superObject);
   const hasCopy = superObject !== undefined;
-  const noRoom = budget?.noRoom(tenant, situation.key, hasCopy);
-  if (noRoom !== undefined) {
-    // Where there is a copy it may be equal: nothing is late, as far as is known.
-    if (!hasCopy) await tell(noRoom.notice);
-    return { is: 'later', afterMs: noRoom.afterMs };
-  }
   try {
+    let live: KubeObject | undefined;
+    if (hasCopy && payloadSource(superObject) === 'outdated') {
+      live = await superClient.get(kind.resource, refOf(superObject), { signal });
+      if (live.metadata.uid !== superObject.metadata.uid) return replaced;
+      if (live.metadata.resourceVersion === superObject.metadata.resourceVersion)
+        withSummary(superObject, payloadSummary(live, payload));
+    }
+    const present = hasCopy ? payloadSummary(live ?? superObject, payload).digest : undefined;
+    if (present !== undefined && tenant.payloads.get(tenantObject)?.digest === present) return situation;
+    // Reading a megabyte costs as much as writing it, and a tenant can change it as often as it likes.
+    const noRoom = budget?.noRoom(tenant, key, hasCopy);
+    if (noRoom !== undefined) {
+      // Where there is a copy it may be equal: nothing is late, as far as is known.
+      if (!hasCopy) await tell(noRoom.notice);
+      return { is: 'later', afterMs: noRoom.afterMs };
+    }
     const own = await tenant.client.get(kind.resource, refOf(tenantObject), { signal });
     const summary = payloadSummary(kind.toSuper(own, context), payload);
     const bytes = summary.bytes + JSON.stringify(own.metadata).length;
     const copy = hasCopy ? (summary.digest === present ? 'equal' : 'unequal') : 'missing';
-    budget?.take(tenant, situation.key, bytes, copy);
+    budget?.take(tenant, key, bytes, copy);
     if (own.metadata.uid !== tenantObject.metadata.uid) return replaced;
     if (own.metadata.resourceVersion === tenantObject.metadata.resourceVersion)
       tenant.payloads.set(tenantObject, summary);
-    if (superObject === undefined) return { ...situation, tenantObject: own };
+    const whole = { ...situation, tenantObject: withSummary(own, summary) };
+    if (!hasCopy) return whole;
     if (summary.digest === present) return situation;
-    const live = await superClient.get(kind.resource, refOf(superObject), { signal });
+    if (live === undefined && payloadSource(superObject) === 'written')
+      return { ...whole, superObject: asToBeReplaced(superObject) };
+    live ??= await superClient.get(kind.resource, refOf(superObject), { signal });
     if (live.metadata.uid !== superObject.metadata.uid) return replaced;
-    return { ...situation, tenantObject: own, superObject: live };
+    return { ...whole, superObject: live };
   } catch (error) {
     if (isNotFound(error)) return replaced;
     throw error;
@@ -86,8 +99,10 @@ export function payloadsDiffer(
   situation: Situation,
   tenant: TenantState,
 ): boolean {
-  const { tenantObject, superObject } = situation;
+  const { key, tenantObject, superObject } = situation;
   if (tenantObject === undefined || superObject === undefined || !needsPayload(kind, situation)) return false;
+  tenant.writtenPayloads.recognize(keyId(key), superObject);
+  if (payloadSource(superObject) === 'outdated') return true;
   return tenant.payloads.get(tenantObject)?.digest !== payloadSummary(superObject, payload).digest;
 }
 

@@ -21,6 +21,7 @@ import { EventRecorder } from './event-recorder.ts';
 import { Expectations } from './expectations.ts';
 import { type DefinitionGuard, IdentityGuard, MassDeletionGuard, type Unmatched } from './guards.ts';
 import { downKeyOf, keyId, tenantKeyOf } from './keys.ts';
+import { WrittenPayloads } from './written-payloads.ts';
 
 /** Keys that wait until another one is in agreement. */
 export class Dependents {
@@ -103,6 +104,7 @@ export class TenantState {
   readonly eventCopies = new BoundedMap<{ readonly object: KubeObject; readonly atMs: number }>(5_000);
   /** Summaries of payloads of tenant objects that have been read whole, by what the cache shows of the object. */
   readonly payloads = new WeakMap<KubeObject, PayloadSummary>();
+  readonly writtenPayloads = new WrittenPayloads();
   /** Why the last try of a key failed that has not succeeded since, by key id. */
   readonly failures = new BoundedMap<{ readonly isRefused: boolean; readonly message: string }>(2_000);
   readonly dependents = new Dependents();
