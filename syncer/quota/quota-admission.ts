@@ -29,8 +29,8 @@ const costOfNamespace = 256 * 1024;
 /** A burst of two seconds' worth is over before others notice. */
 const burstOfWritesMs = 2_000;
 /** Nothing is stored of what is read, and after a start much is read to find that nothing has changed. */
-const burstOfReadsMs = 10_000;
-/** Whose copy is not equal is read on both sides, written, and seen again: its bytes pass servers and syncer so often. */
+const burstOfReadsMs = 5_000;
+/** Whose copy is not equal is read and written; writing it costs servers about three times what reading it does. */
 const passesOfUnequal = 4;
 
 /** What a tenant has of one limited resource; in units, not in nano-units. */

@@ -52,6 +52,18 @@ it('who uses little keeps the full share; who uses much has less, until it has b
   expect(machine.shares.get('skerry-a-flooded')).toBe(0.5);
 });
 
+it('who begins to use much has less within a second', () => {
+  const machine = new Machine();
+  machine.processes.set('skerry-a-flooded', [1]);
+  machine.used.set(1, 0);
+  machine.pass(60);
+  expect(machine.shares.get('skerry-a-flooded')).toBe(0.5);
+  machine.pass(1, { 1: 1 });
+  expect(machine.shares.get('skerry-a-flooded')).toBeLessThan(0.1);
+  machine.pass(2);
+  expect(machine.shares.get('skerry-a-flooded')).toBeLessThan(0.2);
+});
+
 it('what a program uses to start does not count, nor does what cannot be read for a moment', () => {
   const machine = new Machine();
   machine.processes.set('skerry-a-starting', [1]);

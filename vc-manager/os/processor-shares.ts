@@ -5,8 +5,8 @@ import type { ControlGroups } from './control-groups.ts';
 const lightUse = 0.1;
 /** What is left to a group that uses 32 times as much, or more. */
 const leastOfShare = 1 / 32;
-/** After this time of idling, use counts half. */
-const halfLifeMs = 3_000;
+/** After this time of idling, use counts half; and after this time use that begins. */
+const halfLifeMs = { falling: 3_000, rising: 500 };
 /** What a program uses when it starts, for which somebody waits, does not count. */
 const startMs = 30_000;
 const lookEveryMs = 500;
@@ -77,12 +77,13 @@ export class ProcessorShares {
     this.#lastMs = nowMs;
     const there = new Set(names);
     for (const name of this.#uses.keys()) if (!there.has(name)) this.#uses.delete(name);
-    const kept = 0.5 ** (passedMs / halfLifeMs);
     for (const name of names) {
       const before = this.#uses.get(name);
       const { byProcess, usedSeconds, isAnew } = this.#usedIn(name, before?.byProcess, nowMs);
       const inUse = usedSeconds / (passedMs / 1_000);
-      const lately = isAnew ? 0 : (before?.lately ?? 0) * kept + inUse * (1 - kept);
+      const earlier = before?.lately ?? 0;
+      const kept = 0.5 ** (passedMs / (inUse > earlier ? halfLifeMs.rising : halfLifeMs.falling));
+      const lately = isAnew ? 0 : earlier * kept + inUse * (1 - kept);
       const share = full * partByUse(lately);
       if (share !== before?.share) groups.setShare(name, share);
       this.#uses.set(name, { byProcess, lately, share });
