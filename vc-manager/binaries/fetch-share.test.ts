@@ -33,6 +33,19 @@ describe('the progress of fetching binaries', () => {
     expect([share.isComplete, share.summary]).toEqual([true, '2 built']);
   });
 
+  it('counts what programs of one version share with the first of them that is built', () => {
+    const share = new FetchShare(0);
+    for (const name of ['kube-apiserver', 'kube-controller-manager'] as const)
+      share.add(news(name, 'waiting'));
+    share.add(news('kube-controller-manager', 'building', 0));
+    expect(share.message(1_000)).toMatch(/^0 %, about 5 min in all/);
+    share.add(news('kube-controller-manager', 'building', 50));
+    expect(share.message(120_000)).toMatch(/^40 %, about 3 min left/);
+    share.add(news('kube-controller-manager', 'ready', undefined, 'built'));
+    share.add(news('kube-apiserver', 'building', 0));
+    expect(share.message(240_000)).toMatch(/^80 %, about 60 s left/);
+  });
+
   it('does not go back when a build begins anew with what another stage had begun', () => {
     const share = new FetchShare(0);
     share.add(news('etcd', 'downloading', 80));
