@@ -82,7 +82,9 @@ function selectContext(
  * Secret must not gain more than one connection by it, so only server, its name, CA data and client
  * certificate data are accepted; plugins, file paths, tokens and all else are refused by name.
  */
-export function connectionFromSecret(yamlOrData: string): ConnectionOptions {
+export function connectionFromSecret(
+  yamlOrData: string,
+): ConnectionOptions & Readonly<Record<'ca' | 'cert' | 'key', string>> {
   // Base64 knows no colon, YAML of a kubeconfig always has one.
   const yaml = yamlOrData.includes(':') ? yamlOrData : Buffer.from(yamlOrData, 'base64').toString();
   const { cluster, user } = selectContext(parseKubeconfig(yaml));

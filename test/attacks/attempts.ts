@@ -555,6 +555,14 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: "the tenant's etcd certificate as proof",
     test: 'vc-manager/operator/failures.test.ts › gives what is left under an id only to a VirtualCluster that has its key',
   },
+  {
+    attacker: 'owner',
+    attack:
+      "put a plugin, or names of other clusters, into the tenant's kubeconfig for whoever uses it as the operator",
+    stoppedBy:
+      'commands and dashboard take server, CA and client certificate from it, under names of their own',
+    test: 'vc-manager/cli/program.test.ts › takes no plugin from a Secret that the owner has changed, and no other names',
+  },
 ];
 
 const names: Readonly<Record<Attacker, string>> = {

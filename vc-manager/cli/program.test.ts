@@ -269,6 +269,36 @@ describe('kubeconfig', () => {
     expect((await stat(join(home, 'mine'))).mode & 0o777).toBe(0o600);
   });
 
+  it('takes no plugin from a Secret that the owner has changed, and no other names', async () => {
+    put('blue', { phase: 'Ready', kubeconfigSecret: { name: 'blue-kubeconfig', key: 'kubeconfig' } });
+    const keep = (kubeconfig: string): void =>
+      void server.put(resources.secrets, {
+        metadata: { name: 'blue-kubeconfig', namespace: 'default' },
+        data: { kubeconfig: Buffer.from(kubeconfig).toString('base64') },
+      });
+    const mine = kubeconfigFor('https://mine');
+    await writeFile(join(home, 'mine'), mine);
+    const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: 'touch', args: ['x'] };
+    const withPlugin = parse(text);
+    withPlugin.users[0].user.exec = exec;
+    keep(stringify(withPlugin));
+    for (const command of [
+      ['kubeconfig', 'blue'],
+      ['kubeconfig', 'blue', '--merge'],
+      ['connect', 'blue'],
+    ]) {
+      expect(await run(...command)).toMatchObject({
+        exitCode: 1,
+        stdout: '',
+        stderr: expect.stringContaining('must not have "exec"'),
+      });
+    }
+    expect(await readFile(join(home, 'mine'), 'utf8')).toBe(mine);
+
+    keep(stringify(parse(text.replaceAll('default/blue', 'c'))));
+    expect(await run('kubeconfig', 'blue')).toEqual({ exitCode: 0, stdout: text, stderr: '' });
+  });
+
   it('says how far a tenant is that has none yet', async () => {
     put('blue', {
       phase: 'Provisioning',

@@ -1,7 +1,14 @@
 import { fetchingReason } from '../../api/conditions.ts';
 import { kubeconfigKey, nameProblem, secretNames } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { isNotFound, type KubeClient, resources } from '../../kube/index.ts';
+import {
+  connectionFromSecret,
+  isNotFound,
+  type KubeClient,
+  KubeconfigError,
+  renderKubeconfig,
+  resources,
+} from '../../kube/index.ts';
 import { CliError, invalidArgument, isMissingResource } from './errors.ts';
 
 export interface VirtualClusterRef {
@@ -68,7 +75,12 @@ export async function virtualClusterNotFound(
   return new CliError('NotFound', `no VirtualCluster "${ref.name}" in namespace ${ref.namespace}: ${hint}`);
 }
 
-/** The admin kubeconfig. Throws `NotReady` while there is none. */
+/**
+ * The admin kubeconfig. Throws `NotReady` while there is none. Of the Secret, which the owner of the VirtualCluster may
+ * change, only the server, its CA and the client certificate are taken: with a plugin in it kubectl would run the owner's
+ * programs, and with names of the owner's choice it would replace what a person's kubeconfig has. Throws
+ * `KubeconfigError` where there is more.
+ */
 export async function adminKubeconfig(
   client: KubeClient,
   vc: VirtualCluster,
@@ -97,7 +109,25 @@ export async function adminKubeconfig(
       `Secret ${namespace}/${secret.name} has no key "${secret.key}": the manager writes it again soon`,
     );
   }
-  return Buffer.from(encoded, 'base64').toString();
+  const clusterName = `${namespace}/${name}`;
+  try {
+    const { ca, cert, key, server, tlsServerName } = connectionFromSecret(
+      Buffer.from(encoded, 'base64').toString(),
+    );
+    return renderKubeconfig({
+      clusterName,
+      server,
+      tlsServerName,
+      ca,
+      user: `${clusterName}/admin`,
+      cert,
+      key,
+    });
+  } catch (error) {
+    if (!(error instanceof KubeconfigError)) throw error;
+    const message = `Secret ${namespace}/${secret.name} is not as the manager has written it (${error.message}): the manager puts it right within a minute, if it runs`;
+    throw new KubeconfigError(error.code, message, { cause: error });
+  }
 }
 
 export function readyCondition(
