@@ -9,7 +9,13 @@ import {
   resources,
 } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
-import { superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
+import {
+  allAnnotations,
+  goesDown,
+  type SuperMetadataOptions,
+  superMetadata,
+  superMetadataPatch,
+} from '../mapping/metadata.ts';
 import { scrub } from '../mapping/scrub.ts';
 import type { Action, DownKind } from './contract.ts';
 import { isPublished } from './published-kind.ts';
@@ -215,7 +221,7 @@ export function customResourceKind({ resource, hasStatus }: CustomResource): Dow
     unwantedIsMissing: true,
     admit: (_tenantObject, context) => ({ wanted: isWanted(name, context) }),
     toSuper(tenantObject, context) {
-      const metadata = superMetadata(tenantObject, context);
+      const metadata = superMetadata(tenantObject, context, metadataOptions(context));
       const payload = payloadOf(tenantObject);
       return {
         ...payload,
@@ -257,12 +263,18 @@ function payloadChange(tenantObject: KubeObject, superObject: KubeObject): Merge
   return payloadPatch(payloadOf(superObject), payload, parseShape(shapeText(payload)), before);
 }
 
+/** All that are not denied: what they mean is the business of whoever has published the kind. */
+function metadataOptions(context: SyncContext): SuperMetadataOptions {
+  return { ...allAnnotations(context), goesDown: (key) => goesDown(key, context.tenant) };
+}
+
 function downPatch(
   tenantObject: KubeObject,
   superObject: KubeObject,
   context: SyncContext,
 ): MergePatch | undefined {
-  const { metadata = {} } = superMetadataPatch(tenantObject, superObject, context) ?? {};
+  const { metadata = {} } =
+    superMetadataPatch(tenantObject, superObject, context, metadataOptions(context)) ?? {};
   const shape = shapeText(payloadOf(tenantObject));
   const { annotations, ...rest } = metadata as MergePatch;
   const marked =

@@ -3,7 +3,7 @@ import { deepEqual } from 'fast-equals';
 import { type KubeObject, type MergePatch, resources } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
 import { isOurs, staysInTenant, tenantNamespaceOf } from '../mapping/labels.ts';
-import { superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
+import { allAnnotations, superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
 import type { Action, Admission, DownKind } from './contract.ts';
 import { insideOf } from './services/types.ts';
 
@@ -181,7 +181,7 @@ export const endpointSliceKind: DownKind = {
     return {
       apiVersion: 'discovery.k8s.io/v1',
       kind: 'EndpointSlice',
-      metadata: superMetadata(relabelled(tenantObject), context),
+      metadata: superMetadata(relabelled(tenantObject), context, allAnnotations(context)),
       addressType,
       endpoints,
       ports,
@@ -252,7 +252,9 @@ function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncCo
   const wanted = wantedContent(tenantObject, context);
   const there = superObject as EndpointSlice;
   if (there.addressType !== wanted.addressType) return [{ do: 'deleteSuper' }];
-  const patch: MergePatch = { ...superMetadataPatch(relabelled(tenantObject), superObject, context) };
+  const patch: MergePatch = {
+    ...superMetadataPatch(relabelled(tenantObject), superObject, context, allAnnotations(context)),
+  };
   if (!deepEqual(there.endpoints ?? [], wanted.endpoints)) patch['endpoints'] = wanted.endpoints;
   if (!deepEqual(there.ports ?? [], wanted.ports)) patch['ports'] = wanted.ports;
   return Object.keys(patch).length === 0 ? [] : [{ do: 'patchSuper', patch }];

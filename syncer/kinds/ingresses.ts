@@ -3,6 +3,7 @@ import { type KubeObject, type MergePatch, mergePatch, resources } from '../../k
 import type { KeyRef, SyncContext, TenantInfo } from '../context.ts';
 import { originalUid } from '../mapping/labels.ts';
 import {
+  allAnnotations,
   isListed,
   superMetadata,
   superMetadataPatch,
@@ -255,7 +256,11 @@ export const ingressKind: DownKind = {
     return {
       apiVersion: 'networking.k8s.io/v1',
       kind: 'Ingress',
-      metadata: superMetadata(withAllowedAnnotations(tenantObject, context.tenant), context),
+      metadata: superMetadata(
+        withAllowedAnnotations(tenantObject, context.tenant),
+        context,
+        allAnnotations(context),
+      ),
       spec: wantedSpec(tenantObject),
     };
   },
@@ -290,7 +295,7 @@ function wantedSpec(tenantObject: KubeObject): IngressSpec {
 
 function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
   const allowed = withAllowedAnnotations(tenantObject, context.tenant);
-  const metadata = superMetadataPatch(allowed, superObject, context);
+  const metadata = superMetadataPatch(allowed, superObject, context, allAnnotations(context));
   const spec = specPatch(wantedSpec(tenantObject), superObject);
   if (metadata === undefined && spec === undefined) return [];
   const { notice } = refusedFields(tenantObject, context);

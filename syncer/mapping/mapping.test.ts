@@ -89,10 +89,23 @@ describe('metadata on the way down (rules `ownership-labels`, `denied-metadata`)
     expect(JSON.parse(metadata.annotations?.[annotationKeys.ownerReferences] ?? '')).toEqual([owner]);
   });
 
-  it('takes ordinary keys down unchanged, app.kubernetes.io and last-applied included', () => {
+  it('takes ordinary keys down unchanged, app.kubernetes.io included', () => {
     const labels = { 'app.kubernetes.io/name': 'web', 'example.com/x': '' };
-    const annotations = { 'kubectl.kubernetes.io/last-applied-configuration': '{}' };
+    const annotations = { 'app.kubernetes.io/part-of': 'shop', note: 'x' };
     expect(superMetadata(object({ labels, annotations }), context)).toMatchObject({ labels, annotations });
+  });
+
+  it.each([
+    'kubectl.kubernetes.io/last-applied-configuration',
+    'replicator.v1.mittwald.de/replicate-to',
+    'reflector.v1.k8s.emberstack.com/reflection-auto-enabled',
+    'trident.netapp.io/importOriginalName',
+    'k8s.io/CloneRequest',
+    'cdi.kubevirt.io/storage.import.endpoint',
+  ])('takes no annotation down that something in the super cluster may act on: %s', (key) => {
+    expect(superMetadata(object({ annotations: { [key]: '.*' } }), context).annotations).not.toHaveProperty([
+      key,
+    ]);
   });
 
   it.each([

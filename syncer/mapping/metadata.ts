@@ -50,7 +50,7 @@ export const defaultDeniedKeyPrefixes: readonly string[] = [
 export const namespaceAllowedKeys: readonly string[] = ['kubernetes.io/description'];
 
 /**
- * Labels of pods and Services that do not go down either: meshes, agents and operators of the super cluster act on them
+ * Labels that do not go down either: meshes, agents and operators of the super cluster act on them
  * in any namespace. `*.example.com` is that domain and all below it. Labels are no allow-list, as selectors go by them.
  */
 const deniedWorkloadLabels: readonly string[] = [
@@ -79,13 +79,13 @@ const deniedWorkloadLabels: readonly string[] = [
   'service.kubernetes.io/service-proxy-name',
 ];
 
-/** Whether a label of a pod or a Service goes down (sync rule `denied-metadata`). */
+/** Whether a label goes down (sync rule `denied-metadata`). */
 export function workloadLabelGoesDown(key: string, tenant: KeyRules): boolean {
   return goesDown(key, tenant) && !hasPrefix(key, deniedWorkloadLabels);
 }
 
 /**
- * Annotations of pods and Services that go down beside those whose keys have neither a prefix nor a dot: keys, or
+ * Annotations that go down beside those whose keys have neither a prefix nor a dot: keys, or
  * prefixes that end in `/`. All others are configuration of something that all tenants share, known to us or not. An
  * operator can add to these.
  */
@@ -111,7 +111,7 @@ const silentPrefixes = [
   'skerry.dev/',
 ];
 
-/** Whether an annotation of a pod or a Service goes down (sync rule `pod-and-service-annotations`). */
+/** Whether an annotation goes down (sync rule `allowed-annotations`). */
 export function annotationGoesDown(key: string, tenant: AnnotationRules): boolean {
   return goesDown(key, tenant) && (!/[./]/.test(key) || isListed(key, tenant.allowedAnnotations));
 }
@@ -169,7 +169,7 @@ type TenantContext = { readonly tenant: TenantInfo };
 export interface SuperMetadataOptions {
   /** Where the super object is called otherwise than the tenant object. */
   readonly name?: string;
-  /** Which of the tenant object's labels and annotations go down; default: all but the denied. */
+  /** Which of the tenant object's labels and annotations go down; default: labels but the denied, and allowed annotations. */
   readonly goesDown?: (key: string) => boolean;
   /** Where another rule holds for annotations. */
   readonly annotationGoesDown?: (key: string) => boolean;
@@ -182,6 +182,11 @@ export interface SuperMetadataOptions {
    * cluster-scoped kinds.
    */
   readonly namespace?: string;
+}
+
+/** For kinds of which the annotations are chosen by a rule of their own, or belong to an operator's own kind. */
+export function allAnnotations({ tenant }: TenantContext): SuperMetadataOptions {
+  return { annotationGoesDown: (key) => goesDown(key, tenant) };
 }
 
 /**
@@ -240,9 +245,12 @@ function wantedKeys(
   options: SuperMetadataOptions,
 ): { labels: Keys; annotations: Keys } {
   const { metadata } = tenantObject;
-  const passes = options.goesDown ?? ((key: string) => goesDown(key, tenant));
-  const labels = pick(metadata.labels, passes);
-  const annotations = pick(metadata.annotations, options.annotationGoesDown ?? passes);
+  const { goesDown: passes } = options;
+  const labels = pick(metadata.labels, passes ?? ((key) => workloadLabelGoesDown(key, tenant)));
+  const annotations = pick(
+    metadata.annotations,
+    options.annotationGoesDown ?? passes ?? ((key) => annotationGoesDown(key, tenant)),
+  );
   if (options.mirrored !== undefined) Object.assign(annotations, options.mirrored);
   const synced = syncedKeys(labels, annotations);
   Object.assign(labels, options.labels);

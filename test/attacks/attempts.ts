@@ -150,7 +150,7 @@ export const attempts: readonly Attempt[] = [
   {
     attacker: 'tenant',
     attack: 'take load balancers, mesh sidecars or runtime options by annotation',
-    stoppedBy: 'sync rule `pod-and-service-annotations`: an allow-list',
+    stoppedBy: 'sync rule `allowed-annotations`: an allow-list',
     test: 'syncer/kinds/pods/mirrored-keys.test.ts › go down by an allow-list, and an event names those that stay',
   },
   {

@@ -28,7 +28,7 @@ const harmless = [
 
 const all = (keys: readonly string[]) => Object.fromEntries(keys.map((key) => [key, 'x']));
 
-describe('the annotations of a pod (sync rule `pod-and-service-annotations`)', () => {
+describe('the annotations of a pod (sync rule `allowed-annotations`)', () => {
   const pod = tenantPod({ metadata: { annotations: all([...hostile, ...harmless]) } });
 
   it('go down by an allow-list, and an event names those that stay', () => {

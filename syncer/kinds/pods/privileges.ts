@@ -41,7 +41,8 @@ export function isLikeOfDaemonSet({ metadata, spec }: Pod): boolean {
   );
   const terms =
     spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
-  return isOwned || (terms.length > 0 && terms.every(namesNodes));
+  // One term is enough for a pod to run: what stands beside it may be met by no node.
+  return isOwned || terms.some(namesNodes);
 }
 
 function namesNodes({ matchFields }: NodeSelectorTerm): boolean {

@@ -201,7 +201,7 @@ it('touches the slices of a Service without selector, and only those', () => {
   expect(serviceKind.touches?.tenant?.(service(), tenant)).toEqual([]);
 });
 
-describe('the annotations of a Service (sync rule `pod-and-service-annotations`)', () => {
+describe('the annotations of a Service (sync rule `allowed-annotations`)', () => {
   const annotations = {
     'service.beta.kubernetes.io/aws-load-balancer-name': 'of-another',
     'service.beta.kubernetes.io/azure-load-balancer-resource-group': 'of-another',

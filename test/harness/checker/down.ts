@@ -48,8 +48,7 @@ export function compareDown(rules: DownRules, view: View): string[] {
     }
     for (const difference of compareMarks(view, own, superObject)) say(difference);
     if (rules.keysGoDown !== false) {
-      const isWorkload = rules.kind === 'pods' || rules.kind === 'services';
-      const options = { except: rules.exceptKeys ?? [], isWorkload };
+      const options = { except: rules.exceptKeys ?? [], allAnnotations: hasAllAnnotations(rules.kind) };
       for (const difference of compareKeys(own, superObject, options)) say(difference);
     }
     for (const difference of rules.compare(own, superObject, view)) say(difference);
@@ -75,4 +74,9 @@ function compareOrphans({ what, kind, isForeign }: DownRules, view: View, paired
     found.push(`${what} ${nameOf(superObject)} of the super cluster has no counterpart in the tenant`);
   }
   return found;
+}
+
+/** Of these all annotations go down that are not denied (sync rule `allowed-annotations`). */
+function hasAllAnnotations(kind: string): boolean {
+  return kind === 'endpointslices' || kind.includes('.');
 }

@@ -18,8 +18,8 @@ const denied = [
 ];
 
 /**
- * Of annotations of pods and Services only these go down, beside keys without a dot or a prefix (sync rule
- * `pod-and-service-annotations`), and those that tell simulated nodes what pods do, which the local stack adds.
+ * Of annotations only these go down, beside keys without a dot or a prefix (sync rule
+ * `allowed-annotations`), and those that tell simulated nodes what pods do, which the local stack adds.
  */
 const allowedAnnotations =
   /^[^./]+$|^(app\.kubernetes\.io|batch\.kubernetes\.io|checksum|helm\.sh|prometheus\.io|simulation\.skerry\.dev)\/|^controller\.kubernetes\.io\/pod-deletion-cost$|^kubectl\.kubernetes\.io\/(default-container|restartedAt)$|^kubernetes\.io\/(change-cause|description)$|^service\.kubernetes\.io\/topology-mode$/;
@@ -73,7 +73,7 @@ export function compareMarks(
 export function compareKeys(
   own: KubeObject,
   superObject: KubeObject,
-  options: { except?: readonly string[]; isWorkload?: boolean } = {},
+  options: { except?: readonly string[]; allAnnotations?: boolean } = {},
 ): string[] {
   const except = options.except ?? [];
   return (['labels', 'annotations'] as const).flatMap((field) => {
@@ -82,7 +82,7 @@ export function compareKeys(
     const found: string[] = [];
     const isDenied = (key: string): boolean =>
       startsWithAny(key, denied) ||
-      (options.isWorkload === true && field === 'annotations' && !allowedAnnotations.test(key));
+      (options.allAnnotations !== true && field === 'annotations' && !allowedAnnotations.test(key));
     for (const [key, value] of Object.entries(wanted)) {
       if (isDenied(key) || except.includes(key)) continue;
       if (present[key] !== value) found.push(...unequal(value, present[key], `${field} ${key}`));

@@ -167,7 +167,7 @@ const ingressRules: DownRules = {
     if (at(superObject, 'spec', 'defaultBackend') !== undefined) found.push('has a default backend');
     const harmless = Object.entries(own.metadata.annotations ?? {}).filter(([key]) => !key.includes('/'));
     const metadata = { ...own.metadata, annotations: Object.fromEntries(harmless) };
-    return [...found, ...compareKeys({ ...own, metadata }, superObject)];
+    return [...found, ...compareKeys({ ...own, metadata }, superObject, { allAnnotations: true })];
   },
   keysGoDown: false,
 };
