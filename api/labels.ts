@@ -55,8 +55,8 @@ export const annotationKeys = {
   /** On a super object, which has no owners itself: the owners of the tenant object, as JSON. */
   ownerReferences: 'skerry.dev/owner-references',
   /**
-   * On a super pod: names of the containers that the tenant object had when it was made, separated by commas. What
-   * else runs in the pod is the super cluster's.
+   * On a super pod: names of the containers that it has from the tenant object, separated by commas: those that it was
+   * made with, and ephemeral ones since. What else runs in the pod is the super cluster's.
    */
   containers: 'skerry.dev/containers',
   /**

@@ -58,10 +58,10 @@ describe('which pods a tenant reaches', () => {
     });
   });
 
-  it('of the containers those that the super object was made with, whatever its API server says now', async () => {
+  it('of the containers those that the super object has from the tenant, whatever its API server says now', async () => {
     await using world = await KubeletWorld.start();
     const [superPod, ...others] = world.blue.superObjects;
-    const mark = { 'skerry.dev/containers': 'main,first' };
+    const mark = { 'skerry.dev/containers': 'main,first,debug' };
     const annotations = { ...superPod?.metadata.annotations, ...mark };
     world.blue.superObjects = [
       {
@@ -70,7 +70,7 @@ describe('which pods a tenant reaches', () => {
         spec: {
           ...(superPod?.['spec'] as object),
           containers: [{ name: 'main' }, { name: 'first' }, { name: 'injected' }],
-          ephemeralContainers: [{ name: 'debug' }],
+          ephemeralContainers: [{ name: 'debug' }, { name: 'operators' }],
         },
       },
       ...others,
@@ -78,7 +78,7 @@ describe('which pods a tenant reaches', () => {
     for (const pod of world.blue.tenantObjects.filter(({ kind }) => kind === 'Pod'))
       pod['spec'] = {
         containers: [{ name: 'main' }, { name: 'first' }, { name: 'injected' }],
-        ephemeralContainers: [{ name: 'debug' }, { name: 'late' }],
+        ephemeralContainers: [{ name: 'debug' }, { name: 'late' }, { name: 'operators' }],
       };
     const statusOf = async (container: string) => {
       const answer = await world.ask(`/containerLogs/shop/web-1/${container}`, world.blue.kubeletClient);
@@ -86,6 +86,7 @@ describe('which pods a tenant reaches', () => {
     };
     expect(await statusOf('injected')).toBe(404);
     expect(await statusOf('late')).toBe(404);
+    expect(await statusOf('operators')).toBe(404);
     expect(await statusOf('main')).toBe(200);
     expect(await statusOf('first')).toBe(200);
     expect(await statusOf('debug')).toBe(200);

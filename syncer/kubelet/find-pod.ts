@@ -60,15 +60,13 @@ export function superPodOf(tenant: KubeletTenant, tenantPod: KubeObject): Pod | 
 
 /**
  * Whether a container is one that the tenant has put into its pod: those that the super cluster's webhooks have added
- * are not the tenant's to enter. What the super object is marked with decides, as the tenant object is what the
- * tenant's API server says it is; only ephemeral containers come later than the mark.
+ * are not the tenant's to enter, nor debug containers of its people. What the super object is marked with decides, as the
+ * tenant object is what the tenant's API server says it is.
  */
 function isTenantContainer(container: string, tenantPod: Pod, superPod: Pod): boolean {
   if (!containersOf(tenantPod).includes(container)) return false;
-  const made = superPod.metadata.annotations?.[annotationKeys.containers];
-  // Made by a release that did not mark it.
-  if (made === undefined || made.split(',').includes(container)) return true;
-  return superPod.spec?.ephemeralContainers?.some(({ name }) => name === container) ?? false;
+  const sent = superPod.metadata.annotations?.[annotationKeys.containers];
+  return sent?.split(',').includes(container) === true;
 }
 
 export function isSimulated(superNode: KubeObject): boolean {

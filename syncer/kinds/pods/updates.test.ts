@@ -99,7 +99,11 @@ describe('ephemeral', () => {
         podContext({ tenantObjects: [settings] }),
       );
       const order = all.map((action) => (action.do === 'patchSuper' ? action.subresource : action.do));
-      expect(order.slice(-2)).toEqual(['require', 'ephemeralcontainers']);
+      expect(order.slice(-3)).toEqual(['require', undefined, 'ephemeralcontainers']);
+      // So that those which the super cluster's people add are not taken for the tenant's.
+      expect(all.at(-2)).toMatchObject({
+        patch: { metadata: { annotations: { 'skerry.dev/containers': 'main,debug' } } },
+      });
       const required = all.find((action) => action.do === 'require');
       expect(required).toEqual({
         do: 'require',

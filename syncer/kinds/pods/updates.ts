@@ -1,4 +1,5 @@
 import { deepEqual } from 'fast-equals';
+import { annotationKeys } from '../../../api/labels.ts';
 import type { TenantPolicy } from '../../../api/policy.ts';
 import type { MergePatch } from '../../../kube/index.ts';
 import type { SyncContext } from '../../context.ts';
@@ -104,9 +105,20 @@ export function ephemeralActions(tenantPod: Pod, superPod: Pod, context: SyncCon
     ...(superPod.spec?.ephemeralContainers ?? []),
     ...translatedContainers(missing, tenantPod, context),
   ];
+  const marked = containersFromTenant(superPod);
+  const added = missing.map(({ name }) => name).filter((name) => !marked.includes(name));
+  // Before they are there: one of that name which somebody else adds later is refused by the API server.
+  if (added.length > 0) {
+    const annotations = { [annotationKeys.containers]: [...marked, ...added].join() };
+    actions.push({ do: 'patchSuper', patch: { metadata: { annotations } } });
+  }
   const patch = { spec: { ephemeralContainers } };
   actions.push({ do: 'patchSuper', subresource: 'ephemeralcontainers', patch, mayBeRefused: true });
   return actions;
+}
+
+function containersFromTenant({ metadata }: Pod): readonly string[] {
+  return metadata.annotations?.[annotationKeys.containers]?.split(',') ?? [];
 }
 
 /** Those of the tenant object that the super object is still to be given. */

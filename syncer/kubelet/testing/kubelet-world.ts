@@ -66,7 +66,7 @@ export async function testKubeletTenant(name: string, uid: string): Promise<Test
       name: 'web-1',
       uid: `${name}-super-pod`,
       labels: { [labelKeys.tenant]: uid, [labelKeys.namespace]: 'shop' },
-      annotations: { [annotationKeys.uid]: `${name}-pod` },
+      annotations: { [annotationKeys.uid]: `${name}-pod`, [annotationKeys.containers]: 'main,first' },
     },
     spec: { nodeName: 'node-1', containers: [{ name: 'main' }, { name: 'injected' }] },
   };
