@@ -102,7 +102,7 @@ describe('ephemeral', () => {
       expect(order.slice(-3)).toEqual(['require', undefined, 'ephemeralcontainers']);
       // So that those which the super cluster's people add are not taken for the tenant's.
       expect(all.at(-2)).toMatchObject({
-        patch: { metadata: { annotations: { 'skerry.dev/containers': 'main,debug' } } },
+        patch: { metadata: { annotations: { 'skerry.dev/containers': 'main,debugger' } } },
       });
       const required = all.find((action) => action.do === 'require');
       expect(required).toEqual({
