@@ -1,6 +1,7 @@
+import { EventEmitter, once } from 'node:events';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Connection, KubeClient, resources, systemClock } from '../../kube/index.ts';
-import { FakeApiServer } from '../../kube/testing/index.ts';
+import { type Clock, resources, systemClock } from '../../kube/index.ts';
+import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
 import { TenantLock } from './tenant-lock.ts';
 
 const job = { key: 'team/a', uid: 'uid-a' };
@@ -8,36 +9,47 @@ const ref = { namespace: 'skerry-system', name: 'skerry-job-uid-a' };
 const { signal } = new AbortController();
 
 describe('the lock of a tenant', () => {
-  let server: FakeApiServer;
-  let client: KubeClient;
+  let cluster: FakeCluster;
   beforeEach(async () => {
-    server = await FakeApiServer.start();
-    client = new KubeClient(new Connection(server.connectionOptions));
+    cluster = await startFakeCluster();
   });
-  afterEach(async () => {
-    await client.connection.close();
-    await server.stop();
-  });
+  afterEach(() => cluster[Symbol.asyncDispose]());
 
-  const lock = (identity: string, waitMs = 10_000, leaseDurationMs = 2_000): TenantLock =>
+  const renewMs = 100;
+  const lock = (
+    identity: string,
+    waitMs = 10_000,
+    leaseDurationMs = 2_000,
+    clock: Clock = systemClock,
+  ): TenantLock =>
     new TenantLock({
-      ...{ client, identity, waitMs, clock: systemClock },
-      ...{ namespace: 'skerry-system', leaseDurationMs, renewMs: 100 },
+      ...{ client: cluster.client, identity, waitMs, clock },
+      ...{ namespace: 'skerry-system', leaseDurationMs, renewMs },
     });
 
   it('is held by one at a time, also within one manager, and let go at once', async () => {
     let active = 0;
     let most = 0;
-    const work = async (): Promise<void> => {
-      active += 1;
-      most = Math.max(most, active);
-      await new Promise((resolve) => setTimeout(resolve, 20));
-      active -= 1;
+    /** Tells of each look at the lease of one who does not have it. */
+    const looks = new EventEmitter();
+    const waiting = new Set(['first of m1', 'second of m1', 'm2']);
+    const hold = (name: string): Promise<void> => {
+      const sleep: Clock['sleep'] = (ms, end) => {
+        if (ms === renewMs) looks.emit(name);
+        return systemClock.sleep(ms, end);
+      };
+      const each = lock(name.slice(-2), 10_000, 2_000, { ...systemClock, sleep });
+      return each.hold(job, signal, async () => {
+        waiting.delete(name);
+        active += 1;
+        most = Math.max(most, active);
+        await Promise.all([...waiting].map((other) => once(looks, other)));
+        active -= 1;
+      });
     };
-    const holders = [lock('m1'), lock('m1'), lock('m2')];
-    await Promise.all(holders.map((each) => each.hold(job, signal, work)));
+    await Promise.all([...waiting].map(hold));
     expect(most).toBe(1);
-    expect(server.get(resources.leases, ref)?.['spec']).toMatchObject({ holderIdentity: '' });
+    expect(cluster.server.get(resources.leases, ref)?.['spec']).toMatchObject({ holderIdentity: '' });
   });
 
   it('is not waited for longer than is sensible', async () => {
@@ -71,7 +83,7 @@ describe('the lock of a tenant', () => {
     });
     const holds = await held.promise;
     expect(holds()).toBe(true);
-    server.put(resources.leases, {
+    cluster.server.put(resources.leases, {
       metadata: ref,
       spec: { holderIdentity: 'another', leaseDurationSeconds: 600 },
     });
@@ -94,9 +106,9 @@ describe('the lock of a tenant', () => {
 
   it('leaves nothing of a tenant that is gone', async () => {
     await lock('m1').hold(job, signal, async () => {});
-    expect(server.get(resources.leases, ref)).toBeDefined();
+    expect(cluster.server.get(resources.leases, ref)).toBeDefined();
     await lock('m1').forget(job.uid);
-    expect(server.get(resources.leases, ref)).toBeUndefined();
+    expect(cluster.server.get(resources.leases, ref)).toBeUndefined();
     await lock('m1').forget(job.uid);
   });
 });

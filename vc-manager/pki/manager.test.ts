@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Connection, KubeClient, resources } from '../../kube/index.ts';
-import { FakeApiServer } from '../../kube/testing/index.ts';
+import { resources } from '../../kube/index.ts';
+import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
 import { ensureManagerPkiSecret, type ManagerPkiSecretOptions } from './manager.ts';
 
 const now = new Date('2026-06-01T12:00:00Z');
@@ -9,19 +9,14 @@ const dayMs = 24 * 60 * 60_000;
 const namespace = 'skerry-system';
 
 describe('ensureManagerPkiSecret', () => {
-  let server: FakeApiServer;
-  let client: KubeClient;
+  let cluster: FakeCluster;
   beforeEach(async () => {
-    server = await FakeApiServer.start();
-    client = new KubeClient(new Connection(server.connectionOptions));
+    cluster = await startFakeCluster();
   });
-  afterEach(async () => {
-    await client.connection.close();
-    await server.stop();
-  });
+  afterEach(() => cluster[Symbol.asyncDispose]());
 
   const options = (more: Partial<ManagerPkiSecretOptions> = {}): ManagerPkiSecretOptions => ({
-    client,
+    client: cluster.client,
     namespace,
     name: 'pki',
     etcdName: 'etcd',
@@ -33,7 +28,7 @@ describe('ensureManagerPkiSecret', () => {
   });
   const keysOf = (name: string): string[] =>
     Object.keys(
-      (server.get(resources.secrets, { namespace, name })?.['data'] as object | undefined) ?? {},
+      (cluster.server.get(resources.secrets, { namespace, name })?.['data'] as object | undefined) ?? {},
     ).sort();
 
   it('makes both Secrets, and gives the datastore no authority that signs', async () => {
@@ -46,11 +41,11 @@ describe('ensureManagerPkiSecret', () => {
 
   it('writes nothing the second time', async () => {
     const first = await ensureManagerPkiSecret(options());
-    const { resourceVersion } = server;
+    const { resourceVersion } = cluster.server;
     const second = await ensureManagerPkiSecret(options());
     expect(second.etcdCa.certPem).toBe(first.etcdCa.certPem);
     expect(second.etcdRootPassword).toBe(first.etcdRootPassword);
-    expect(server.resourceVersion).toBe(resourceVersion);
+    expect(cluster.server.resourceVersion).toBe(resourceVersion);
   });
 
   it('of several managers that make it at once all have the same', async () => {
@@ -64,15 +59,15 @@ describe('ensureManagerPkiSecret', () => {
     const later = await ensureManagerPkiSecret(options({ now: new Date(now.getTime() + 300 * dayMs) }));
     expect(later.etcdCa.certPem).toBe(first.etcdCa.certPem);
     expect(later.etcdServer.certPem).not.toBe(first.etcdServer.certPem);
-    const etcd = server.get(resources.secrets, { namespace, name: 'etcd' });
+    const etcd = cluster.server.get(resources.secrets, { namespace, name: 'etcd' });
     const data = (etcd?.['data'] ?? {}) as Record<string, string>;
     expect(Buffer.from(data['tls.crt'] ?? '', 'base64').toString()).toBe(later.etcdServer.certPem);
   });
 
   it('makes no second authority for a datastore that has one', async () => {
     await ensureManagerPkiSecret(options());
-    await client.delete(resources.secrets, { namespace, name: 'pki' });
+    await cluster.client.delete(resources.secrets, { namespace, name: 'pki' });
     await expect(ensureManagerPkiSecret(options())).rejects.toThrow('Restore its certificate and key');
-    expect(server.get(resources.secrets, { namespace, name: 'pki' })).toBeUndefined();
+    expect(cluster.server.get(resources.secrets, { namespace, name: 'pki' })).toBeUndefined();
   });
 });
