@@ -29,11 +29,18 @@ export class DyingConnection extends Connection {
     return this.#writes;
   }
 
+  /** The last write has begun. */
+  get isDying(): boolean {
+    return this.#dead;
+  }
+
   override async request(call: Call): Promise<Answer> {
     // What is not about VirtualClusters and theirs is not part of the count: its order is left to chance.
     if (call.resource === 'leases') return super.request(call);
+    // Of the usage meter, which writes by the clock.
+    const isCounted = call.resource !== 'configmaps';
     const isRead = call.verb === 'get' || call.verb === 'list' || call.verb === 'other';
-    if (isRead) return this.#dead ? silence(call.signal) : super.request(call);
+    if (isRead || !isCounted) return this.#dead ? silence(call.signal) : super.request(call);
     return this.#write(call.signal, (isLast) =>
       super.request(isLast ? { ...call, signal: undefined } : call),
     );
