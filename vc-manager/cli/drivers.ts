@@ -62,8 +62,7 @@ const factories: Record<DriverName, DriverFactory> = {
     make: ({ stateDir, clock, env }, { processKeeper, tenantEgress = [kubeletProxy] }) => {
       // Of a keeper's processes only the keeper's own container sets limits.
       const confinement = processKeeper === undefined ? confinementOfProcesses(tenantEgress) : undefined;
-      confinement?.groups?.removeEmpty();
-      return new ProcessDriver({
+      const driver = new ProcessDriver({
         root: controlPlanesDirectory(stateDir),
         binaries: new Binaries({ cacheDir: defaultCacheDirectory(env), env, clock }),
         clock,
@@ -71,6 +70,8 @@ const factories: Record<DriverName, DriverFactory> = {
         niceness: tenantNiceness,
         ...(processKeeper === undefined ? confinement : { keeper: processKeeper }),
       });
+      driver.removeEmptyGroups();
+      return driver;
     },
     reader: ({ stateDir }) =>
       new ProcessDriver({

@@ -1,6 +1,15 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -89,15 +98,25 @@ describe('control groups, in directories that stand for the file systems of the 
     expect(made.map((directory) => existsSync(directory))).toEqual([false, true, true]);
   });
 
-  it('of stacks that are gone are removed where nothing runs in them', () => {
+  it('that are empty are removed at once if they are its own, else when they have been there for a minute', () => {
     write('cgroup.controllers', 'cpu memory\n');
     write('cgroup.subtree_control', 'cpu memory\n');
     const groups = findControlGroups({ root });
-    groups?.place('skerry-a-full', 77, {});
-    const made = ['skerry-a-empty', 'skerry-b-empty', 'other'].map((name) => join(root, 'skerry', name));
-    for (const directory of made) mkdirSync(directory);
-    groups?.removeEmpty();
-    expect(made.map((directory) => existsSync(directory))).toEqual([false, false, true]);
+    const at = (name: string): string => join(root, 'skerry', name);
+    const ago = (name: string, seconds: number): void => {
+      const time = Date.now() / 1_000 - seconds;
+      utimesSync(at(name), time, time);
+    };
+    for (const name of ['skerry-a-full', 'skerry-b-full']) {
+      groups?.place(name, 77, {});
+      ago(name, 61);
+    }
+    for (const name of ['skerry-a-empty', 'skerry-b-new', 'skerry-b-old', 'skerry-probe-7', 'other'])
+      mkdirSync(at(name));
+    for (const name of ['skerry-b-old', 'skerry-probe-7', 'other']) ago(name, 61);
+    groups?.removeEmpty('skerry-a-');
+    const left = ['cgroup.subtree_control', 'other', 'skerry-a-full', 'skerry-b-full', 'skerry-b-new'];
+    expect(readdirSync(join(root, 'skerry')).sort()).toEqual(left);
     expect(read('skerry/skerry-a-full/cgroup.procs')).toBe('77');
   });
 
@@ -108,7 +127,7 @@ describe('control groups, in directories that stand for the file systems of the 
     let removed = 0;
     const limits = {
       get cpus(): number {
-        if (removed++ === 0) groups?.removeEmpty();
+        if (removed++ === 0) groups?.removeEmpty('skerry-a-');
         return 2;
       },
     };

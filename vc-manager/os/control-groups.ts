@@ -23,8 +23,11 @@ export interface ControlGroups {
   setShare(name: string, share: number): void;
   /** Removes groups without processes whose names begin so. Returns the names of those that are left. */
   remove(prefix: string): string[];
-  /** Removes all that have no processes, of whatever stack: one that was killed, and is gone, leaves them. */
-  removeEmpty(): void;
+  /**
+   * Removes groups without processes: those whose names begin so, and those of other stacks that have been there for a
+   * minute, as a stack that was killed, and is gone, leaves them. Younger ones are about to be used.
+   */
+  removeEmpty(ownPrefix: string): void;
 }
 
 interface Place {
@@ -37,6 +40,8 @@ interface Place {
 const periodMicroseconds = 100_000;
 const namePrefix = 'skerry-';
 const namePattern = /^skerry-[a-z0-9-]{1,200}$/;
+/** From when it is made to when a process is in it, a group takes milliseconds. */
+const othersAreLeftMs = 60_000;
 /** A process that removes empty groups goes through all of them once. */
 const mostAttempts = 20;
 
@@ -111,21 +116,33 @@ abstract class Groups {
   }
 
   remove(prefix: string): string[] {
+    return this.#remove(prefix, () => true);
+  }
+
+  removeEmpty(ownPrefix: string): void {
+    const latest = Date.now() - othersAreLeftMs;
+    this.#remove(namePrefix, (path, name) => {
+      if (name.startsWith(ownPrefix)) return true;
+      // Of a group's directory it is when it was made, or looked at for the first time.
+      const madeMs = statSync(path, { throwIfNoEntry: false })?.mtimeMs;
+      return madeMs !== undefined && madeMs <= latest;
+    });
+  }
+
+  #remove(prefix: string, isToGo: (path: string, name: string) => boolean): string[] {
     const left = new Set<string>();
     for (const parent of this.parents) {
       for (const name of namesIn(parent, prefix)) {
+        const path = join(parent, name);
+        if (!isToGo(path, name)) continue;
         try {
-          rmdirSync(join(parent, name));
+          rmdirSync(path);
         } catch (error) {
           if (!isGone(error)) left.add(name);
         }
       }
     }
     return [...left].sort();
-  }
-
-  removeEmpty(): void {
-    this.remove(namePrefix);
   }
 
   probe(): void {

@@ -2,6 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { placeOnMachine } from '../../drivers/egress-confinement.ts';
+import { controlPlanesDirectory } from '../state-directory.ts';
 import { stopAll } from './stop.ts';
 
 it('leaves no control groups of components that were killed, when all is stopped', async () => {
@@ -26,12 +28,13 @@ it('leaves no control groups of components that were killed, when all is stopped
           setShare: () => {},
           place: () => {},
           remove: () => [],
-          removeEmpty: () => void done.push('remove'),
+          removeEmpty: (prefix) => void done.push(prefix),
         },
       },
     });
   } finally {
     await rm(stateDir, { recursive: true });
   }
-  expect(done).toEqual(['stop', 'stop', 'remove']);
+  const { name } = placeOnMachine(controlPlanesDirectory(stateDir));
+  expect(done).toEqual(['stop', 'stop', `${name}-`]);
 });

@@ -61,5 +61,5 @@ export async function stopAll({
     });
   }
   await withStep(progress, 'Stopping super cluster and datastore', () => stack.stop(stackId, options));
-  confinement.groups?.removeEmpty();
+  tenants.removeEmptyGroups();
 }

@@ -123,6 +123,11 @@ export class ProcessDriver implements ControlPlaneDriver {
     ];
   }
 
+  /** Control groups in which nothing runs: its own, and those that other directories' drivers have left. */
+  removeEmptyGroups(): void {
+    this.#groups?.made.removeEmpty(this.#groups.prefix);
+  }
+
   async ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
     validatePlan(plan);
     refuseSlotNames(plan);
