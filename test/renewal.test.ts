@@ -1,9 +1,16 @@
 import { X509Certificate } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { CurrentJob, EndedJob } from '../api/job-status.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
-import { Connection, connectionFromSecret, KubeClient, type KubeObject, resources } from '../kube/index.ts';
+import {
+  Connection,
+  connectionFromSecret,
+  KubeClient,
+  type KubeObject,
+  Reflector,
+  resources,
+  Store,
+} from '../kube/index.ts';
 import { itBroadly } from '../kube/testing/broad.ts';
 import {
   changePki,
@@ -278,13 +285,19 @@ describe('the certificates of a control plane', () => {
   it('end with their authorities, which are renewed without a failed request of who follows the Secret', async () => {
     const was = await tenantSecret(world, tenant, 'pki');
     const follow = async (client: SteadyClient, end: AbortSignal): Promise<void> => {
-      let { kubeconfig = '' } = await tenantSecret(world, tenant, 'kubeconfig');
-      while (!end.aborted) {
-        const { kubeconfig: is = '' } = await tenantSecret(world, tenant, 'kubeconfig');
-        if (is !== kubeconfig) client.use(connectionFromSecret(is));
+      const { namespace, name } = tenantSecretRef(tenant, 'kubeconfig');
+      let { kubeconfig } = await tenantSecret(world, tenant, 'kubeconfig');
+      const store = new Store<KubeObject & { data?: Record<string, string> }>();
+      store.subscribe(({ type, object: { data } }) => {
+        const is = Buffer.from(data?.['kubeconfig'] ?? '', 'base64').toString();
+        if (type === 'deleted' || is === kubeconfig) return;
         kubeconfig = is;
-        await delay(500);
-      }
+        client.use(connectionFromSecret(is));
+      });
+      const fieldSelector = `metadata.name=${name}`;
+      const superCluster = world.superCluster.client;
+      const resource = resources.secrets;
+      await new Reflector({ client: superCluster, resource, store, namespace, fieldSelector }).run(end);
     };
     const tokensOf = async (): Promise<string | undefined> => {
       const secrets = await world.superCluster.client.list<KubeObject & { data?: Record<string, string> }>(

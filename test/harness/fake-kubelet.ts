@@ -6,7 +6,6 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
-import { setTimeout as delay } from 'node:timers/promises';
 import {
   ConnectionError,
   isNotFound,
@@ -48,12 +47,24 @@ export class FakeKubelet {
   readonly #sockets = new Set<Socket>();
   readonly #pods = new Store<KubeObject>();
   readonly #stop = new AbortController();
+  /** What could not be done for want of a connection. */
+  readonly #missed = new Set<KubeObject>();
+  readonly #reflector: Reflector<KubeObject>;
   #running: Promise<void> = Promise.resolve();
 
   private constructor(name: string, cluster: Cluster, server: Server) {
     this.name = name;
     this.#cluster = cluster;
     this.#server = server;
+    this.#reflector = new Reflector({
+      client: cluster.client,
+      resource: resources.pods,
+      store: this.#pods,
+      fieldSelector: `spec.nodeName=${name}`,
+      onResourceVersion: (_, source) => {
+        if (source === 'list') this.#makeGood();
+      },
+    });
     server.on('connection', (socket: Socket) => {
       this.#sockets.add(socket);
       socket.once('close', () => this.#sockets.delete(socket));
@@ -114,26 +125,26 @@ export class FakeKubelet {
       },
     } as KubeObject);
     this.#pods.subscribe(({ type, object }) => {
-      if (type !== 'deleted') void this.#careUntilDone(object);
+      if (type !== 'deleted') void this.#careOrMiss(object);
     });
-    this.#running = new Reflector({
-      client,
-      resource: resources.pods,
-      store: this.#pods,
-      fieldSelector: `spec.nodeName=${this.name}`,
-    }).run(this.#stop.signal);
+    this.#running = this.#reflector.run(this.#stop.signal);
   }
 
-  /** No further event tells of what was missed. */
-  async #careUntilDone(pod: KubeObject): Promise<void> {
-    while (!this.#stop.signal.aborted) {
-      try {
-        return await this.#care(pod);
-      } catch (error) {
-        if (!(error instanceof ConnectionError)) return;
-        await delay(200);
-      }
+  /** No further event tells of what was missed: a list does, once the server answers again. */
+  async #careOrMiss(pod: KubeObject): Promise<void> {
+    try {
+      await this.#care(pod);
+    } catch (error) {
+      if (!(error instanceof ConnectionError)) return;
+      this.#missed.add(pod);
+      this.#reflector.relist();
     }
+  }
+
+  #makeGood(): void {
+    const missed = [...this.#missed];
+    this.#missed.clear();
+    for (const pod of missed) void this.#careOrMiss(pod);
   }
 
   async #care({ metadata, spec, status }: KubeObject): Promise<void> {

@@ -5,12 +5,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   Connection,
   connectionFromSecret,
-  isNotFound,
   KubeClient,
   type KubeObject,
+  Reflector,
   type Resource,
   resource,
   resources,
+  Store,
 } from '../../kube/index.ts';
 import { itBroadly } from '../../kube/testing/broad.ts';
 import { Binaries, defaultCacheDirectory } from '../binaries/index.ts';
@@ -41,20 +42,30 @@ describe('LocalStack', () => {
     });
   }
 
-  /** Looks until it is so; the test's own timeout ends a wait in vain. */
+  /** Watches until it is so, or the test's own timeout ends a wait in vain. An object that is not there has no name. */
   async function until(
     condition: (object: KubeObject) => boolean,
     kind: Resource,
     name: string,
   ): Promise<KubeObject> {
-    for (;;) {
-      const namespace = kind.namespaced ? 'default' : undefined;
-      const object = await client.get(kind, { namespace, name }).catch((error: unknown) => {
-        if (isNotFound(error)) return { metadata: {} };
-        throw error;
-      });
-      if (condition(object)) return object;
-      await new Promise((resolve) => setTimeout(resolve, 50));
+    const store = new Store<KubeObject>();
+    const found = Promise.withResolvers<KubeObject>();
+    const fieldSelector = `metadata.name=${name}`;
+    const ending = new AbortController();
+    const reflector = new Reflector({ client, resource: kind, store, fieldSelector, consistentStart: true });
+    const look = (): void => {
+      const [object = { metadata: {} }] = store.list();
+      if (condition(object)) found.resolve(object);
+    };
+    store.subscribe(look);
+    const running = reflector.run(ending.signal);
+    try {
+      await Promise.race([reflector.synced(ending.signal), found.promise]);
+      look();
+      return await found.promise;
+    } finally {
+      ending.abort();
+      await running;
     }
   }
 

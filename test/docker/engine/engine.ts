@@ -1,8 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { openSync } from 'node:fs';
+import { existsSync, openSync, watch } from 'node:fs';
 import { cp, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { execa } from 'execa';
 import type { BuildRecipe } from '../../../vc-manager/binaries/index.ts';
 import { built, type Cache } from '../../real-node/build/programs.ts';
@@ -194,7 +195,7 @@ export async function startEngine({ directory, compose, store, keep, tell }: Eng
     await rm(directory, { recursive: true, force: true, maxRetries: 3 });
   };
   try {
-    await serves(env, ended);
+    await serves({ env, socket: at('docker.sock') }, ended);
   } catch (error) {
     const words = await readFile(at('dockerd.log'), 'utf8');
     await stop();
@@ -230,19 +231,35 @@ async function copyStore(store: string, target: string): Promise<void> {
   }
 }
 
-/** The engine tells nobody that it is ready: it is asked. */
-async function serves(env: Record<string, string>, ended: Promise<unknown>): Promise<void> {
-  const deadline = performance.now() + startTimeoutMs;
-  let hasEnded = false;
-  void ended.then(() => {
-    hasEnded = true;
+/** Whoever connects to its socket, which is there early, is answered when the engine is ready. */
+async function serves(
+  { env, socket }: { env: Record<string, string>; socket: string },
+  ended: Promise<unknown>,
+): Promise<void> {
+  const directory = watch(dirname(socket));
+  const { promise: isThere, resolve } = Promise.withResolvers<void>();
+  const look = (): void => {
+    if (existsSync(socket)) resolve();
+  };
+  directory.on('change', look);
+  look();
+  const over = new AbortController();
+  const timedOut = delay(startTimeoutMs, undefined, { signal: over.signal }).then(() => {
+    throw new Error(`dockerd did not answer within ${startTimeoutMs / 1000} s`);
   });
-  for (;;) {
-    const { exitCode } = await execa('docker', ['info'], { env, reject: false, timeout: 10_000 });
-    if (exitCode === 0) return;
-    if (hasEnded) throw new Error('dockerd ended by itself');
-    if (performance.now() > deadline)
-      throw new Error(`dockerd did not answer within ${startTimeoutMs / 1000} s`);
-    await new Promise((resolve) => setTimeout(resolve, 200));
+  timedOut.catch(() => undefined);
+  const failed = Promise.race([
+    timedOut,
+    ended.then(() => {
+      throw new Error('dockerd ended by itself');
+    }),
+  ]);
+  failed.catch(() => undefined);
+  try {
+    await Promise.race([isThere, failed]);
+    await Promise.race([execa('docker', ['info'], { env, cancelSignal: over.signal }), failed]);
+  } finally {
+    over.abort();
+    directory.close();
   }
 }

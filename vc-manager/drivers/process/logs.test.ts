@@ -2,7 +2,7 @@ import { appendFile, mkdtemp, rename, rm, truncate, writeFile } from 'node:fs/pr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { systemClock } from '../../../kube/index.ts';
+import { type Clock, systemClock } from '../../../kube/index.ts';
 import { readLog, rotateLog, tail } from './logs.ts';
 
 let directory: string;
@@ -42,10 +42,23 @@ describe('rotateLog', () => {
 });
 
 describe('readLog', () => {
-  async function follow(changes: Record<string, () => Promise<void>>, last: string): Promise<string[]> {
+  /** `atEnd`: when all that is there has been read, and the first look for more is awaited. */
+  async function follow(
+    changes: Record<string, () => Promise<void>>,
+    last: string,
+    atEnd?: () => Promise<void>,
+  ): Promise<string[]> {
     const abort = new AbortController();
     const seen: string[] = [];
-    for await (const line of readLog(path, { follow: true, signal: abort.signal, clock: systemClock })) {
+    let next = atEnd;
+    const sleep: Clock['sleep'] = async (ms, signal) => {
+      const now = next;
+      next = undefined;
+      await now?.();
+      await systemClock.sleep(ms, signal);
+    };
+    const clock = { ...systemClock, sleep };
+    for await (const line of readLog(path, { follow: true, signal: abort.signal, clock })) {
       seen.push(line);
       await changes[line]?.();
       if (line === last) abort.abort();
@@ -88,12 +101,10 @@ describe('readLog', () => {
     await writeFile(path, 'begin\n');
     const seen = await follow(
       {
-        begin: async () => {
-          await appendFile(path, Buffer.concat([Buffer.from('gr'), head]));
-          void systemClock.sleep(300).then(() => appendFile(path, Buffer.concat([rest, Buffer.from('n\n')])));
-        },
+        begin: () => appendFile(path, Buffer.concat([Buffer.from('gr'), head])),
       },
       'grän',
+      () => appendFile(path, Buffer.concat([rest, Buffer.from('n\n')])),
     );
     expect(seen).toEqual(['begin', 'grän']);
   });
