@@ -218,6 +218,7 @@ describe.skipIf(missing !== undefined)(
         const paths = ['/api/own', '/api/own/events', '/api/own/pods', '/api/own/pods/shop/web'];
         return (await Promise.all(paths.map(async (path) => (await fetch(path)).text()))).join('');
       });
+      expect(items.length).toBeGreaterThan(0);
       for (const { metadata } of items) expect(own).not.toContain(metadata.name);
       expect(own).not.toContain(tenant.id);
       const foreign = await page.evaluate(async () => (await fetch('/api/tenants')).status);

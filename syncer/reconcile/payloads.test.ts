@@ -64,8 +64,10 @@ describe('ConfigMaps and Secrets (sync rule `configmaps-and-secrets`)', () => {
     sides.inShop(resources.configMaps, { metadata: { name: 'watched' }, data: { big } });
     await settled(sides, 'last');
     const { caches } = sides.state;
-    for (const store of [caches.store(resources.configMaps), caches.store(resources.secrets)])
+    for (const store of [caches.store(resources.configMaps), caches.store(resources.secrets)]) {
+      expect(store.size).toBeGreaterThan(0);
       for (const object of store.list()) expect(JSON.stringify(object)).not.toContain('xxx');
+    }
     expect(caches.get(resources.configMaps, shop('watched'))).toMatchObject({
       apiVersion: 'v1',
       kind: 'ConfigMap',

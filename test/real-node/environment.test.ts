@@ -242,6 +242,7 @@ describe('the environment of a pod', () => {
       { namespace: ns, name: 'linked' },
       'env; cat /etc/hosts /etc/resolv.conf; find /var/run/secrets -type f -exec cat {} +',
     );
+    expect(items.length).toBeGreaterThan(0);
     for (const { metadata } of items) expect(seen).not.toContain(metadata.name);
     expect(seen).not.toContain('10.96.');
     await world.expectAgreement();

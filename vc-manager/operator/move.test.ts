@@ -615,10 +615,12 @@ describe('a move', () => {
     world.edit('a', { template: ownTemplate, driver: 'compose' });
     await world.until('a', isPaused);
     await first.stop();
+    expect(await other.list()).toEqual([id()]);
     const without = world.run();
     await world.delete('a');
     await world.untilReason('a', 'Ready', 'DriverChanged');
     await without.stop();
+    expect(await other.list()).toEqual([id()]);
     run();
     await world.untilGone('a');
     expect(await other.list()).toEqual([]);
@@ -631,6 +633,7 @@ describe('a move', () => {
     world.ownDatastores.beforeReplace = () => gate.promise;
     world.edit('a', { template: ownTemplate, driver: 'compose' });
     await world.until('a', isPaused);
+    expect(await other.list()).toEqual([id()]);
     await world.delete('a');
     gate.resolve();
     await world.untilGone('a');

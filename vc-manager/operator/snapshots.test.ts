@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { mkdtemp, readdir, rm, truncate } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readdir, rm, truncate } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
@@ -881,7 +881,11 @@ describe('snapshots', () => {
 
   it('of another namespace fill no tenant', async () => {
     world.run({ snapshots });
-    world.create('b', { restoreFrom: 'other/a/x.snapshot' });
+    await make();
+    const from = await take('1');
+    await mkdir(join(root, 'other'));
+    await cp(join(root, 'team', 'a'), join(root, 'other', 'a'), { recursive: true });
+    world.create('b', { restoreFrom: from.replace('team/', 'other/') });
     const { status } = await world.until('b', (vc) => vc.status?.phase === 'Failed');
     expect(condition({ metadata: { name: 'b' }, ...(status && { status }) }, 'Ready')).toMatchObject({
       reason: 'SnapshotNotFound',

@@ -602,6 +602,7 @@ describe('ProcessDriver', () => {
       await d.ensure(before, { signal });
       await d.ensure(wanted, { signal, beside });
       expect(done).toEqual([]);
+      expect(await lines(d.logs('blue', 'server', { tailLines: 1, signal }))).toEqual(['starting new']);
     });
 
     it('refuses a component that is called as its second place', async () => {
