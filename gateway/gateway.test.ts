@@ -303,7 +303,11 @@ describe('the gateway', () => {
     await once(probe, 'close');
     const own = (id: string, port: number) => ({ ...(routes.byId(id) as Route), ownPort: port });
     const problems = await gateway.listenForTenants([own('blueid', ownPort), own('redid00', taken)]);
-    expect(problems).toEqual([expect.stringContaining(`port ${taken} of redid00`)]);
+    expect(problems).toEqual([
+      expect.stringMatching(
+        `cannot serve redid00 on 127.0.0.1:${taken}: the port is taken, .* gateway of another stack`,
+      ),
+    ]);
     const socket = connect({ port: ownPort, host: '127.0.0.1', ...clientTls() });
     endings.push(() => socket.destroy());
     await once(socket, 'data');
@@ -312,7 +316,10 @@ describe('the gateway', () => {
     await expect
       .poll(() => metrics.render())
       .toContain('skerry_gateway_connections{tenant="acme/of-blueid"} 2');
-    expect(await closed(await raw(ownPort, await helloFor(nameOf('redid00'))))).toBe(alert(80));
+    expect(await closed(await raw(ownPort, await helloFor()))).toBe(alert(80));
+    // As of a stack that had this port before: nobody is taken for another tenant.
+    for (const other of ['redid00', 'elsewhere'])
+      expect(await closed(await raw(ownPort, await helloFor(nameOf(other))))).toBe(alert(112));
     second.destroy();
     // What is open goes on when the port is given up.
     expect(await gateway.listenForTenants([])).toEqual([]);
@@ -320,6 +327,25 @@ describe('the gateway', () => {
     expect(String((await once(socket, 'data'))[0])).toBe('still there');
     const late = tcpConnect(ownPort, '127.0.0.1');
     expect(((await once(late, 'error'))[0] as NodeJS.ErrnoException).code).toBe('ECONNREFUSED');
+  });
+
+  it('passes those on at a port of a tenant who name what is no tenant, as pods do', async () => {
+    const blue = await listening(echo());
+    const { gateway, routes } = await start({ tenants: { blueid: blue } });
+    const ownPort = await freePort();
+    await gateway.listenForTenants([{ ...(routes.byId('blueid') as Route), ownPort }]);
+    for (const servername of ['kubernetes.default.svc', nameOf('blueid'), nameOf('background-blueid')]) {
+      const checkServerIdentity = (): undefined => undefined;
+      const socket = connect({
+        port: ownPort,
+        host: '127.0.0.1',
+        ...clientTls(),
+        servername,
+        checkServerIdentity,
+      });
+      endings.push(() => socket.destroy());
+      expect(String((await once(socket, 'data'))[0])).toMatch(/^hello/);
+    }
   });
 
   it('says so when the API server is not there', async () => {
@@ -443,12 +469,12 @@ describe('the gateway', () => {
       expect(await closed(await raw(each, await helloFor(nameOf(background))))).toBe(alert(80));
     expect(asked).toEqual([]);
     expect(await metrics.render()).toContain('reason="background",tenant="acme/of-blueid"} 2');
-    // A name of another tenant's says nothing at this one's port, and neither does who says nothing or no TLS wake it.
+    // Neither does who looks for another tenant, or says no TLS, wake it.
     expect(await closed(await raw(ownPort, 'GET / HTTP/1.1\r\n\r\n'))).toBe('');
+    expect(await closed(await raw(ownPort, await helloFor(nameOf('background-redid00'))))).toBe(alert(112));
     expect(asked).toEqual([]);
-    for (const hello of [await helloFor(nameOf('background-redid00')), await helloFor()])
-      expect(await closed(await raw(ownPort, hello))).toBe(alert(80));
-    expect(asked).toEqual(['blueid', 'blueid']);
+    expect(await closed(await raw(ownPort, await helloFor()))).toBe(alert(80));
+    expect(asked).toEqual(['blueid']);
   });
 
   it('does not wake a tenant for one that it has held while its API server was away', async () => {

@@ -1,5 +1,6 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { type Clock, onAbort } from '../kube/index.ts';
+import { ListenError } from '../program/listen-error.ts';
 import { longestHello, readClientHello } from './client-hello.ts';
 import type { GatewayMetrics, Refusal } from './gateway-metrics.ts';
 import { readProxyHeader } from './proxy-header.ts';
@@ -8,7 +9,7 @@ import type { Route, Routes } from './routes.ts';
 import type { TenantLimits } from './tenant-limits.ts';
 
 interface GatewayOptions {
-  routes: Pick<Routes, 'find' | 'byId'>;
+  routes: Pick<Routes, 'find' | 'byId' | 'isOfDomain'>;
   /** Wakes the tenant; resolves when its API server is ready, false when that takes too long or the signal is aborted. */
   wake: (route: Route, signal: AbortSignal) => Promise<boolean>;
   readiness: Pick<Readiness, 'suspect' | 'isSuspect' | 'untilReady'>;
@@ -80,7 +81,7 @@ export class Gateway {
     this.#server = createServer(serverOptions, (client) => this.#accept(client));
   }
 
-  /** Returns the port. */
+  /** Returns the port. Throws what the system says, and can be tried again then. */
   async listen(port: number, host: string): Promise<number> {
     this.#host = host;
     await this.#listen(this.#server, port);
@@ -116,7 +117,7 @@ export class Gateway {
         if (this.#server.listening) this.#own.set(port, { id, server });
         else void closed(server);
       } catch (error) {
-        problems.push(`port ${port} of ${id}: ${error instanceof Error ? error.message : String(error)}`);
+        problems.push(problemAt(port, id, this.#host, error as NodeJS.ErrnoException));
       }
     }
     return problems;
@@ -124,11 +125,16 @@ export class Gateway {
 
   async #listen(server: Server, port: number): Promise<void> {
     await new Promise<void>((resolve, reject) => {
-      server.once('error', reject);
-      server.listen({ port, host: this.#host, backlog: 4_096 }, () => {
-        server.off('error', reject);
+      const listening = (): void => {
+        server.off('error', failed);
         resolve();
-      });
+      };
+      const failed = (error: Error): void => {
+        server.off('listening', listening);
+        reject(error);
+      };
+      server.once('listening', listening).once('error', failed);
+      server.listen({ port, host: this.#host, backlog: 4_096 });
     });
     // An accept that fails, for lack of file descriptors, is no reason to end.
     server.on('error', () => this.#o.metrics.refused('full'));
@@ -225,8 +231,11 @@ export class Gateway {
       }
       const name = hello.kind === 'named' ? hello.name : undefined;
       if (id !== undefined) {
-        const named = name === undefined ? undefined : this.#o.routes.find(name);
-        this.#pass(client, named?.id === id ? named : this.#o.routes.byId(id), start.bytes);
+        const { routes } = this.#o;
+        const named = name === undefined ? undefined : routes.find(name);
+        // It looks for another tenant, perhaps of another stack that had the port. Pods name what is no tenant's.
+        const isOther = name !== undefined && routes.isOfDomain(name) && named?.id !== id;
+        this.#pass(client, isOther ? undefined : (named ?? routes.byId(id)), start.bytes);
         return;
       }
       if (name === undefined) {
@@ -374,6 +383,15 @@ export class Gateway {
     client.resume();
     client.end(Buffer.from([21, 3, 3, 0, 2, 2, alert]), () => client.destroySoon());
   }
+}
+
+function problemAt(port: number, id: string, host: string, cause: NodeJS.ErrnoException): string {
+  const remedy =
+    cause.code === 'EADDRINUSE'
+      ? 'the port is taken, perhaps by a gateway of another stack, to which clients then come: end it, or give one of the ' +
+        'stacks another range with --gateway-ports of its manager'
+      : undefined;
+  return new ListenError(`serve ${id}`, host, port, cause, remedy).message;
 }
 
 function isSameBackend(a: Route, b: Route): boolean {

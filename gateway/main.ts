@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { Command } from 'commander';
 import { type Logger, pino } from 'pino';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
@@ -18,6 +19,7 @@ import { Gateway } from './gateway.ts';
 import { GatewayMetrics } from './gateway-metrics.ts';
 import { Readiness } from './readiness.ts';
 import { Routes } from './routes.ts';
+import { listenOrStandBy, portHolder } from './standby.ts';
 import { TenantLimits } from './tenant-limits.ts';
 
 interface Flags {
@@ -113,15 +115,23 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
     ...{ routes, routesKnown, limits, metrics, connections, proxyProtocol, clock },
     wake: (route, gone) => activity.wake(route, AbortSignal.any([signal, gone])),
   });
+  /** Why it does not serve yet. */
+  let waitsFor: string | undefined = 'it has not begun to listen';
+  let told: string[] = [];
   const follow = async (): Promise<void> => {
     const all = routes.all();
     const tenants = new Set(all.map(({ tenant }) => tenant));
     gateway.keepOnly(tenants);
     metrics.keepOnly(tenants);
+    if (waitsFor !== undefined) return;
     const problems = await gateway.listenForTenants(all);
-    if (problems.length === 0) return;
-    logger.warn({ problems }, 'cannot listen at the ports of some tenants; trying again');
-    followed(retryPortsMs);
+    if (!isDeepStrictEqual(problems, told)) {
+      if (problems.length > 0)
+        logger.warn({ problems }, 'cannot listen at the ports of some tenants; trying again');
+      else logger.info('listening at the ports of all tenants');
+      told = problems;
+    }
+    if (problems.length > 0) followed(retryPortsMs);
   };
   let due: NodeJS.Timeout | undefined;
   /** Once for many changes; what is due soon takes the place of what is due later. */
@@ -147,6 +157,7 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
       // Without the super cluster it goes on with what it knows.
       routes: () => reflector.hasSynced,
       accepting: () => !signal.aborted,
+      listening: () => waitsFor ?? true,
     },
   });
   const running = Promise.all([
@@ -155,11 +166,28 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
   ]);
   try {
     await health.listen(flags.metricsAddress.port, flags.metricsAddress.host);
-    const port = await gateway.listen(flags.listen.port, flags.listen.host);
+    const port = await listenOrStandBy({
+      ...{ ...flags.listen, clock, signal, random: Math.random },
+      listen: () => gateway.listen(flags.listen.port, flags.listen.host),
+      holder: async () => {
+        await Promise.race([routesKnown, aborted(signal)]);
+        const { domain } = flags;
+        return portHolder({ ...flags.listen, domain, proxyProtocol, signal, id: routes.all()[0]?.id });
+      },
+      onWait: (why) => {
+        waitsFor = why;
+        logger.warn(flags.listen, why);
+      },
+    });
+    waitsFor = undefined;
+    if (reflector.hasSynced) followed();
     logger.info({ host: flags.listen.host, port, domain: flags.domain }, 'serving');
     await aborted(signal);
     logger.info({ seconds: flags.drainSeconds }, 'waiting for open connections to end');
     await gateway.close(AbortSignal.timeout(flags.drainSeconds * 1_000));
+  } catch (error) {
+    // It was told to end while it waited for its port.
+    if (!signal.aborted) throw error;
   } finally {
     clearTimeout(due);
     following.abort(new Error('the gateway ends'));

@@ -39,10 +39,14 @@ export class Routes {
     return this.#claims.size;
   }
 
+  /** Whether it is the name of a tenant, be it one that is not known here. */
+  isOfDomain(serverName: string): boolean {
+    return serverName.endsWith(`.${this.#domain}`);
+  }
+
   find(serverName: string): Route | undefined {
-    const suffix = `.${this.#domain}`;
-    if (!serverName.endsWith(suffix)) return undefined;
-    const label = serverName.slice(0, -suffix.length);
+    if (!this.isOfDomain(serverName)) return undefined;
+    const label = serverName.slice(0, -this.#domain.length - 1);
     const isBackground = label.startsWith(backgroundPrefix);
     const route = this.byId(isBackground ? label.slice(backgroundPrefix.length) : label);
     return route !== undefined && isBackground ? { ...route, isBackground } : route;

@@ -1,38 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
-
-type HealthServerErrorCode = 'AddressInUse' | 'AddressNotAvailable' | 'PortNotPermitted' | 'CannotListen';
-
-/** The health server could not be started. */
-class HealthServerError extends Error {
-  override readonly name = 'HealthServerError';
-  readonly code: HealthServerErrorCode;
-  readonly retryable = false;
-  readonly host: string;
-  readonly port: number;
-
-  constructor(host: string, port: number, cause: NodeJS.ErrnoException) {
-    const [code, remedy] = explain(cause);
-    super(`cannot serve metrics on ${host}:${port}: ${remedy}`, { cause });
-    this.code = code;
-    this.host = host;
-    this.port = port;
-  }
-}
-
-function explain(cause: NodeJS.ErrnoException): [HealthServerErrorCode, string] {
-  switch (cause.code ?? '') {
-    case 'EADDRINUSE':
-      return ['AddressInUse', 'the port is taken; stop what listens there, or choose another address'];
-    case 'EADDRNOTAVAIL':
-      return ['AddressNotAvailable', 'this machine does not have that address; choose one that it has'];
-    case 'EACCES':
-      return ['PortNotPermitted', 'ports below 1024 need privileges; choose a higher one'];
-    default:
-      return ['CannotListen', cause.message];
-  }
-}
+import { ListenError } from './listen-error.ts';
 
 /** `true`: well. `false`, or the reason as text: not well. A check that throws or does not answer in time has failed. */
 type Check = () => boolean | string | Promise<boolean | string>;
@@ -82,11 +51,11 @@ export class HealthServer {
   /**
    * @param port 0 for a free one
    * @returns the port
-   * @throws HealthServerError
+   * @throws ListenError
    */
   async listen(port: number, host = '127.0.0.1'): Promise<number> {
     await new Promise<void>((resolve, reject) => {
-      const refuse = (cause: Error) => reject(new HealthServerError(host, port, cause));
+      const refuse = (cause: Error) => reject(new ListenError('serve metrics', host, port, cause));
       this.#server.once('error', refuse);
       this.#server.listen(port, host, () => {
         this.#server.off('error', refuse);

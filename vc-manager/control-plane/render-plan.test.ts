@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import type { ControlPlaneTemplate, ControlPlaneTemplateSpec } from '../../api/control-plane-template.ts';
 import { connectionFromSecret } from '../../kube/index.ts';
+import { componentHash } from '../drivers/driver.ts';
 import type { ComponentPlan } from './plan.ts';
 import { renderPlan } from './render-plan.ts';
 import { loadTemplates } from './template.ts';
@@ -44,6 +45,15 @@ describe('renderPlan', () => {
       })),
     };
     expect(renderPlan(exampleOptions(shuffled))).toEqual(renderPlan(exampleOptions(spec)));
+  });
+
+  it('changes nothing but the API server, which reads it as it starts, for another Pod Security level', () => {
+    const { spec } = named('v1-36');
+    const hashes = (['baseline', 'restricted'] as const).map((podSecurity) =>
+      renderPlan({ ...exampleOptions(spec), podSecurity }).components.map(componentHash),
+    );
+    const names = renderPlan(exampleOptions(spec)).components.map(({ name }) => name);
+    expect(names.filter((_, index) => hashes[0]?.[index] !== hashes[1]?.[index])).toEqual(['kube-apiserver']);
   });
 
   it('gives each component only the credentials it refers to', () => {

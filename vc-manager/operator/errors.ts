@@ -427,12 +427,11 @@ export function certificatesInUse(name: string): OperatorError {
   );
 }
 
-/** Until the other one has given way, or has been started. */
+/** For a moment: the next attempt sees who has got them. */
 export function certificatesWanted(name: string): OperatorError {
   return new OperatorError(
     'CertificatesWanted',
-    `${name} is being made with the same certificates: it gives way to this one, or has just got them. ` +
-      `If this stays, delete one of the two: "vc-manager jobs" says what holds ${name} up.`,
+    `${name} is being made with the same certificates: which of the two gets them is looked at again.`,
     true,
   );
 }

@@ -13,9 +13,11 @@ import type { SnapshotServices } from './snapshots.ts';
 import type { Tenant } from './tenant.ts';
 import {
   findInternalSecret,
+  findStoredSecret,
   removeInternalSecret,
+  removeStoredSecret,
+  replaceStoredSecret,
   type SecretData,
-  writeInternalSecret,
 } from './tenant-secrets.ts';
 
 /*
@@ -60,16 +62,18 @@ export async function certificatesIn(
     throw certificatesAbsent(
       'the snapshot holds none: take one with "vc-manager snapshot NAME --with-certificates"',
     );
-  for (const { metadata, spec, status } of services.virtualClusters.list()) {
+  for (const other of services.virtualClusters.list()) {
+    const { metadata, spec, status } = other;
     if (metadata.uid === uid) continue;
     if (status?.identities?.tenant === identity && identity !== '')
       throw certificatesInUse(`${namespace}/${name}`);
     if (spec?.restoreCertificates !== true || status?.id === undefined) continue;
     const key = `${metadata.namespace}/${metadata.name}`;
-    // The first that is made with them takes the id over where that is free; where it was not, its Secret tells.
-    if (status.id === id) throw certificatesInUse(key);
     const pki = await findInternalSecret({ key, signal }, services, status.id, 'pki');
-    if (hasAnyOf(pki, certificates)) throw certificatesInUse(key);
+    // `settleCertificates` takes its claim away.
+    if (isGivenUp(other) && !isStarted(other) && (pki === undefined || isClaim(pki))) continue;
+    // The first that is made with them takes the id over where that is free; where it was not, its Secret tells.
+    if (status.id === id || hasAnyOf(pki, certificates)) throw certificatesInUse(key);
   }
   return Object.fromEntries(travelling.map((entry) => [entry, certificates[entry] ?? '']));
 }
@@ -86,36 +90,58 @@ const claimed = 'claimed';
 /** It is. So is one without the entry: its Secret was there before it was made, as after its status was lost. */
 const settled = 'settled';
 
+function isClaim(pki: SecretData): boolean {
+  return pki[claimEntry] === claimed;
+}
+
+function isStarted({ status }: VirtualCluster): boolean {
+  return status?.version !== undefined;
+}
+
+/** Nobody works at it any more, or will in a moment; a retry begins it anew. */
+function isGivenUp({ metadata, status }: VirtualCluster): boolean {
+  return metadata.deletionTimestamp !== undefined || status?.phase === 'Cancelled';
+}
+
 /**
  * Of one that is made with certificates of a snapshot, and was not started yet: whether it is the only one, now that its
  * Secret is written. Two that did so at the same time see each other here, and one gets them: that which is settled or
- * started, else the older one. The other throws `CertificatesInUse`, and removes its Secret if it only claims them: one
- * that is settled may have keys of data. The older one of two that only claim them throws `CertificatesWanted` until the
- * other has given way: nobody is started beside another one. One that is settled has seen no claim when it was, so that
- * each later one sees it and gives way. `own`: what its Secret holds.
+ * started, else the one that was not given up, else the older one. The other throws `CertificatesInUse`, and removes its
+ * Secret if it only claims them: one that is settled may have keys of data.
+ *
+ * The first of two that only claim them waits for nothing: it removes the other's Secret, as it has read it. A claim is
+ * read before others are looked for, and settled only as it was read: one whose claim was taken meanwhile, and one that
+ * finds the other's settled meanwhile, throws `CertificatesWanted` and looks anew. So of two the one that writes its Secret
+ * later sees the other, and whatever each of them does then, only one is settled. `own`: what its Secret holds.
  */
 export async function settleCertificates(tenant: Tenant, services: Services, own: SecretData): Promise<void> {
-  const { vc, signal } = tenant;
-  const isClaim = own[claimEntry] === claimed;
+  const { vc, id, signal } = tenant;
+  const claim = isClaim(own) ? await findStoredSecret(tenant, services, id, 'pki') : undefined;
   // Not from the store: that may not have seen the other one yet.
   const { items } = await services.client.list<VirtualCluster>(resources.virtualClusters, { signal });
   for (const other of items) {
     const { metadata, spec, status } = other;
-    const id = status?.id ?? metadata.annotations?.[annotationKeys.id];
-    if (metadata.uid === tenant.uid || spec?.restoreCertificates !== true || id === undefined) continue;
+    const otherId = status?.id ?? metadata.annotations?.[annotationKeys.id];
+    if (metadata.uid === tenant.uid || spec?.restoreCertificates !== true || otherId === undefined) continue;
     const key = `${metadata.namespace}/${metadata.name}`;
-    const pki = await findInternalSecret({ key, signal }, services, id, 'pki');
-    if (!hasAnyOf(pki, own)) continue;
-    const isStarted = status?.version !== undefined;
-    const isOtherClaim = pki?.[claimEntry] === claimed && !isStarted;
-    const isFirst = isClaim === isOtherClaim ? !isStarted && isBefore(vc, other) : isOtherClaim;
-    // It may have looked for others before this one was there: then it is settled, or started, in a moment.
-    if (isFirst && isClaim && isOtherClaim) throw certificatesWanted(key);
-    if (isFirst) continue;
-    if (isClaim) await removeInternalSecret(tenant, services, 'pki');
+    const found = await findStoredSecret({ key, signal }, services, otherId, 'pki');
+    if (found === undefined || !hasAnyOf(found.data, own)) continue;
+    const isOtherClaim = isClaim(found.data) && !isStarted(other);
+    const comesFirst = isGivenUp(other) || isBefore(vc, other);
+    if (isClaim(own) && isOtherClaim && comesFirst) {
+      if (!(await removeStoredSecret(tenant, services, found))) throw certificatesWanted(key);
+      continue;
+    }
+    // A claim that is written later than this one was settled sees it, and gives way.
+    if (!isClaim(own) && (isOtherClaim || (!isStarted(other) && isBefore(vc, other)))) continue;
+    if (isClaim(own)) await removeInternalSecret(tenant, services, 'pki');
     throw certificatesInUse(key);
   }
-  if (isClaim) await writeInternalSecret(tenant, services, 'pki', { ...own, [claimEntry]: settled });
+  if (!isClaim(own)) return;
+  const isSettled =
+    claim !== undefined &&
+    (await replaceStoredSecret(tenant, services, claim, { ...own, [claimEntry]: settled }));
+  if (!isSettled) throw certificatesWanted('another tenant');
 }
 
 /** The older one, or of two of one second that with the lower UID. */

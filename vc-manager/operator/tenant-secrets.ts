@@ -36,8 +36,59 @@ export async function findInternalSecret(
   id: string,
   which: Which,
 ): Promise<SecretData | undefined> {
-  const secret = await findSecret(tenant, services, internalSecretRef(services, id, which));
-  return secret !== undefined && isMadeFor(tenant, id, secret) ? decoded(secret) : undefined;
+  return (await findStoredSecret(tenant, services, id, which))?.data;
+}
+
+/** A Secret of a tenant as it was read: it is changed and removed only as long as it is still the same. */
+export interface StoredSecret {
+  ref: ObjectRef;
+  data: SecretData;
+  uid: string;
+  resourceVersion: string;
+}
+
+/** As `findInternalSecret`, with what is needed to change it only as it was read. */
+export async function findStoredSecret(
+  tenant: Pick<Tenant, 'key' | 'signal'>,
+  services: Place,
+  id: string,
+  which: Which,
+): Promise<StoredSecret | undefined> {
+  const ref = internalSecretRef(services, id, which);
+  const secret = await findSecret(tenant, services, ref);
+  if (secret === undefined || !isMadeFor(tenant, id, secret)) return undefined;
+  const { uid = '', resourceVersion = '' } = secret.metadata;
+  return { ref, data: decoded(secret), uid, resourceVersion };
+}
+
+/** False: it was changed or removed since it was read, and nothing was written. */
+export async function replaceStoredSecret(
+  { signal }: Pick<Tenant, 'signal'>,
+  { client }: Place,
+  { ref, uid, resourceVersion }: StoredSecret,
+  data: SecretData,
+): Promise<boolean> {
+  const patch = { metadata: { uid, resourceVersion }, data: encoded(data) };
+  return isUnchanged(client.patch(resources.secrets, ref, patch, { type: 'merge', signal }));
+}
+
+/** False: it was changed or removed since it was read, and is left alone. */
+export async function removeStoredSecret(
+  { signal }: Pick<Tenant, 'signal'>,
+  { client }: Place,
+  { ref, uid, resourceVersion }: StoredSecret,
+): Promise<boolean> {
+  return isUnchanged(client.delete(resources.secrets, ref, { uid, resourceVersion, signal }));
+}
+
+async function isUnchanged(write: Promise<unknown>): Promise<boolean> {
+  try {
+    await write;
+    return true;
+  } catch (error) {
+    if (isNotFound(error) || isConflict(error)) return false;
+    throw error;
+  }
 }
 
 /** The decoded data of the PKI Secret beside the VirtualCluster, where earlier versions kept it. */
@@ -228,13 +279,13 @@ async function remove(
 }
 
 function opaque(metadata: Secret['metadata'], data: SecretData): Secret {
-  return {
-    metadata,
-    type: 'Opaque',
-    data: Object.fromEntries(
-      Object.entries(data).map(([key, value]) => [key, Buffer.from(value).toString('base64')]),
-    ),
-  };
+  return { metadata, type: 'Opaque', data: encoded(data) };
+}
+
+function encoded(data: SecretData): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(data).map(([key, value]) => [key, Buffer.from(value).toString('base64')]),
+  );
 }
 
 function decoded({ data = {} }: Secret): SecretData {

@@ -1,0 +1,155 @@
+import { isIPv6, type Socket, connect as tcpConnect } from 'node:net';
+import { connect } from 'node:tls';
+import { backgroundPrefix } from '../api/names.ts';
+import { Backoff, type Clock } from '../kube/index.ts';
+import { ListenError } from '../program/listen-error.ts';
+
+/*
+ * What a gateway does whose port is taken. Another gateway of the same stack may have it: this one waits, and goes on when
+ * that one has ended. Anything else it tells by name, and ends: nobody is to believe that it serves.
+ */
+
+/**
+ * Who answers at a port: a gateway that knows these tenants, one that knows none of them, something else, nobody, or
+ * somebody who ends the connection without a word, as one does that is just ending. It is asked as a client asks, for the
+ * name of a tenant and for one that no tenant has. A gateway refuses the latter in terms of TLS; of the former it says
+ * more where it knows the tenant.
+ */
+export type PortHolder = 'same-stack' | 'other-gateway' | 'other-program' | 'silent' | 'nobody';
+
+interface Question {
+  host: string;
+  port: number;
+  domain: string;
+  /** Of a tenant that this gateway knows, if it knows any. */
+  id: string | undefined;
+  /** Whether connections begin with a header of the PROXY protocol. */
+  proxyProtocol: boolean;
+  signal: AbortSignal;
+  /** Default: 5 s. */
+  timeoutMs?: number;
+}
+
+/** Ids have no dash. */
+const nobodysId = 'no-tenant';
+
+export async function portHolder(question: Question): Promise<PortHolder> {
+  const { id, domain } = question;
+  const nobodys = await ask(question, `${nobodysId}.${domain}`);
+  if (nobodys === 'nobody' || nobodys === 'silent') return nobodys;
+  if (nobodys !== 'unknown') return 'other-program';
+  if (id === undefined) return 'other-gateway';
+  // By this name it neither wakes the tenant nor counts as its use.
+  const known = await ask(question, `${backgroundPrefix}${id}.${domain}`);
+  if (known === 'nobody' || known === 'silent') return known;
+  return known === 'known' ? 'same-stack' : 'other-gateway';
+}
+
+type Answer = 'known' | 'unknown' | 'unclear' | 'silent' | 'nobody';
+
+async function ask(
+  { host, port, proxyProtocol, signal, timeoutMs = 5_000 }: Question,
+  servername: string,
+): Promise<Answer> {
+  const socket = tcpConnect({ host: reachable(host), port });
+  const ends = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+  const end = (): void => void socket.destroy();
+  ends.addEventListener('abort', end, { once: true });
+  try {
+    if (!(await isConnected(socket))) return 'nobody';
+    if (proxyProtocol) socket.write('PROXY UNKNOWN\r\n');
+    return await tlsAnswer(socket, servername);
+  } finally {
+    ends.removeEventListener('abort', end);
+    socket.destroy();
+  }
+}
+
+function isConnected(socket: Socket): Promise<boolean> {
+  return new Promise((resolve) => {
+    socket.once('connect', () => resolve(true));
+    socket.once('close', () => resolve(false));
+    socket.on('error', () => undefined);
+  });
+}
+
+function tlsAnswer(socket: Socket, servername: string): Promise<Answer> {
+  return new Promise((resolve) => {
+    // Who it is does not matter, only what it says: nothing is sent to it.
+    const tls = connect({ socket, servername, rejectUnauthorized: false });
+    tls.once('secureConnect', () => resolve('known'));
+    tls.on('error', ({ code = '' }: NodeJS.ErrnoException) => {
+      if (code.includes('UNRECOGNIZED_NAME')) resolve('unknown');
+      // It knows the tenant, which is asleep or has enough connections.
+      else if (code.includes('ALERT_INTERNAL_ERROR')) resolve('known');
+      else resolve(socket.bytesRead > 0 ? 'unclear' : 'silent');
+    });
+    tls.once('close', () => resolve(socket.bytesRead > 0 ? 'unclear' : 'silent'));
+  });
+}
+
+function reachable(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  return isIPv6(host) && /^[0:]+$/.test(host) ? '::1' : host;
+}
+
+interface StandbyOptions {
+  host: string;
+  port: number;
+  /** Listens there; returns the port. */
+  listen: () => Promise<number>;
+  holder: () => Promise<PortHolder>;
+  /** It waits: `why` in words. */
+  onWait: (why: string) => void;
+  clock: Clock;
+  random: () => number;
+  signal: AbortSignal;
+}
+
+/** As often in a row it is taken for a program of another kind. */
+const mostSilent = 5;
+const minPauseMs = 250;
+const maxPauseMs = 4_000;
+
+/**
+ * Listens, also when that is possible only after another gateway of the same stack has ended. Returns the port.
+ * Throws a ListenError when something else has the port, and the reason of the signal.
+ */
+export async function listenOrStandBy(options: StandbyOptions): Promise<number> {
+  const { host, port, clock, random, signal } = options;
+  const backoff = new Backoff({ clock, random, minMs: minPauseMs, maxMs: maxPauseMs });
+  let told: string | undefined;
+  let silent = 0;
+  for (;;) {
+    try {
+      return await options.listen();
+    } catch (error) {
+      const cause = error as NodeJS.ErrnoException;
+      let holder = cause.code === 'EADDRINUSE' ? await options.holder() : undefined;
+      signal.throwIfAborted();
+      silent = holder === 'silent' ? silent + 1 : 0;
+      if (silent >= mostSilent) holder = 'other-program';
+      const why = holder === undefined ? undefined : waiting[holder];
+      if (why === undefined)
+        throw new ListenError('serve tenants', host, port, cause, holder && remedies[holder]);
+      if (why !== told) options.onWait(why);
+      told = why;
+    }
+    await clock.sleep(backoff.next(), signal);
+  }
+}
+
+const waiting: Partial<Record<PortHolder, string>> = {
+  'same-stack': 'another gateway of this stack has the port: this one goes on when that one ends',
+  silent: 'the port is taken by a program that ends connections without a word: trying again',
+  nobody: 'the port is taken, and nobody answers there: trying again',
+};
+
+const remedies: Partial<Record<PortHolder, string>> = {
+  'other-gateway':
+    'another vc-gateway has the port, which does not know the tenants of this one: it is of another stack, or has another ' +
+    '--domain. Give this one another port with --listen, and the manager the same with --gateway',
+  'other-program':
+    'a program that is no vc-gateway has the port: end it, or give this gateway another one with --listen, and the manager ' +
+    'the same with --gateway',
+};

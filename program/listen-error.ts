@@ -1,0 +1,32 @@
+type ListenErrorCode = 'AddressInUse' | 'AddressNotAvailable' | 'PortNotPermitted' | 'CannotListen';
+
+/** A server could not be started at its address. */
+export class ListenError extends Error {
+  override readonly name = 'ListenError';
+  readonly code: ListenErrorCode;
+  readonly retryable = false;
+  readonly host: string;
+  readonly port: number;
+
+  /** `what`: what cannot be done there, as in "serve metrics". `remedy`: in place of what the cause says. */
+  constructor(what: string, host: string, port: number, cause: NodeJS.ErrnoException, remedy?: string) {
+    const [code, usual] = explain(cause);
+    super(`cannot ${what} on ${host}:${port}: ${remedy ?? usual}`, { cause });
+    this.code = code;
+    this.host = host;
+    this.port = port;
+  }
+}
+
+function explain(cause: NodeJS.ErrnoException): [ListenErrorCode, string] {
+  switch (cause.code ?? '') {
+    case 'EADDRINUSE':
+      return ['AddressInUse', 'the port is taken; stop what listens there, or choose another address'];
+    case 'EADDRNOTAVAIL':
+      return ['AddressNotAvailable', 'this machine does not have that address; choose one that it has'];
+    case 'EACCES':
+      return ['PortNotPermitted', 'ports below 1024 need privileges; choose a higher one'];
+    default:
+      return ['CannotListen', cause.message];
+  }
+}
