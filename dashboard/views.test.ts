@@ -5,19 +5,21 @@ import { type Health, ownTenant, tenantDetail, tenantRow } from './views.ts';
 
 const quiet: Assessment = { problems: [], advice: ['look at it'], quota: [], jobs: [] };
 
-function virtualCluster(status: VirtualCluster['status'], metadata = {}): VirtualCluster {
+type Status = NonNullable<VirtualCluster['status']>;
+
+function virtualCluster(status: Status, metadata = {}): VirtualCluster {
   return { metadata: { namespace: 'acme', name: 'blue', ...metadata }, spec: {}, status };
 }
 
 const condition = (type: string, reason: string, message = 'said') => ({
-  ...{ type, status: 'False', reason, message },
+  ...{ type, status: 'False' as const, reason, message },
   lastTransitionTime: '2026-01-01T00:00:00Z',
 });
 
 describe('how a tenant does', () => {
   const job = { kind: 'renewal', id: 'r', startedAt: '2026-01-01T00:00:00Z', attempts: 2 } as const;
 
-  it.each<[Health, VirtualCluster['status'], string[]]>([
+  it.each<[Health, Status, string[]]>([
     ['well', { phase: 'Ready' }, []],
     ['busy', {}, []],
     ['busy', { phase: 'Moving' }, []],
@@ -82,7 +84,7 @@ describe('the page of a tenant', () => {
       ...{ step: 'write', holder: 'manager-7', message: 'to s3://operators' },
     };
     const kept = { name: 'acme/blue/one.snapshot', at: '2026-01-01T00:00:00Z', reason: 'Requested' } as const;
-    const status = {
+    const status: Status = {
       phase: 'Failed',
       conditions: [
         condition('Ready', 'Broken', 'at 10.0.0.7'),
@@ -90,8 +92,8 @@ describe('the page of a tenant', () => {
         condition('DatastoreReady', 'Away', 'etcd-7'),
       ],
       snapshots: { kept: [{ ...kept, kubernetes: '1.36.3', entries: 1, bytes: 2 }] },
-    } as const satisfies VirtualCluster['status'];
-    const own = ownTenant(virtualCluster(status as unknown as VirtualCluster['status']), {
+    };
+    const own = ownTenant(virtualCluster(status), {
       ...quiet,
       jobs: [job],
     });

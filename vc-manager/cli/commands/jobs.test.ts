@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { JobStatus } from '../../../api/job-status.ts';
 import { annotationKeys } from '../../../api/labels.ts';
 import { exitCodes } from '../errors.ts';
 import { CommandWorld } from '../testing/captured.ts';
@@ -23,9 +24,9 @@ describe('jobs cancel', () => {
     expect(await cancelling).toMatchObject({ exitCode: 0, stdout: 'version-change of blue cancelled\n' });
   });
 
-  it.each([
+  it.each<[string, JobStatus, string]>([
     ['that is refused', { current: { ...current, refusal: 'too late' } }, 'too late'],
-    ['that has succeeded by then', { history: [{ ...ended, result: 'Succeeded' }] } as const, 'Succeeded'],
+    ['that has succeeded by then', { history: [{ ...ended, result: 'Succeeded' }] }, 'Succeeded'],
     ['that nobody remembers', {}, 'no longer in the history'],
   ])('fails for one %s, and says so', async (_what, jobs, why) => {
     world.put('blue', { jobs: { current } });
