@@ -78,8 +78,7 @@ function accepts(request: IncomingMessage, encoding: string): boolean {
 
 export function cookieOf(request: IncomingMessage, name: string): string | undefined {
   for (const pair of (request.headers.cookie ?? '').split(/; */)) {
-    const at = pair.indexOf('=');
-    if (pair.slice(0, at) === name) return pair.slice(at + 1);
+    if (pair.startsWith(`${name}=`)) return pair.slice(name.length + 1);
   }
   return undefined;
 }

@@ -42,11 +42,6 @@ export class TenantLimits {
     if (use !== undefined) use.open -= 1;
   }
 
-  /** Connections of a tenant that are open. */
-  count(tenant: string): number {
-    return this.#uses.get(tenant)?.open ?? 0;
-  }
-
   /** Forgets tenants that are gone, once their connections are. */
   keep(tenants: ReadonlySet<string>): void {
     for (const [tenant, { open }] of this.#uses)

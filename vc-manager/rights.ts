@@ -97,12 +97,11 @@ export function rightsManifests({ program, rights, namespace, labels }: RightsOp
   }
 }
 
-const group = 'rbac.authorization.k8s.io';
 const kinds: Record<string, Resource> = {
-  ClusterRole: resource(group, 'v1', 'clusterroles', 'ClusterRole', false),
-  ClusterRoleBinding: resource(group, 'v1', 'clusterrolebindings', 'ClusterRoleBinding', false),
-  Role: resource(group, 'v1', 'roles', 'Role', true),
-  RoleBinding: resource(group, 'v1', 'rolebindings', 'RoleBinding', true),
+  ClusterRole: resource(rbac, 'v1', 'clusterroles', 'ClusterRole', false),
+  ClusterRoleBinding: resource(rbac, 'v1', 'clusterrolebindings', 'ClusterRoleBinding', false),
+  Role: resource(rbac, 'v1', 'roles', 'Role', true),
+  RoleBinding: resource(rbac, 'v1', 'rolebindings', 'RoleBinding', true),
 };
 
 const apply = { type: 'apply', fieldManager: 'skerry-local-stack', force: true } as const;

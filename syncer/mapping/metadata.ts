@@ -359,7 +359,7 @@ const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration';
 
 /**
  * Metadata of a tenant's copy of a super object: its name, labels and annotations, without the marks of
- * The super object and with the mark of a copy (`skerry.dev/uid` = UID of the super object). Never a namespace: the
+ * the super object and with the mark of a copy (`skerry.dev/uid` = UID of the super object). Never a namespace: the
  * super object's is not the tenant's.
  */
 export function copyMetadata(superObject: KubeObject): ObjectMeta {

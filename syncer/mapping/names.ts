@@ -57,10 +57,10 @@ function shortHash(text: string): string {
   return result;
 }
 
-/** The ConfigMap with which every namespace is born, on either side. */
 /** What Skerry calls a copy of a ConfigMap or Secret that the tenant made after a pod that refers to it (`late-references`). */
 export const lateNamePrefix = 'skerry-late-';
 
+/** The ConfigMap with which every namespace is born, on either side. */
 export const rootCaName = 'kube-root-ca.crt';
 /** What the tenant's `kube-root-ca.crt` is called in the super cluster, where that name is taken. */
 export const superRootCaName = 'tenant-kube-root-ca.crt';

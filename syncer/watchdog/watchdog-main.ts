@@ -1,8 +1,15 @@
 import { Session } from 'node:inspector';
 import { parentPort, workerData } from 'node:worker_threads';
-import { HeapWatch } from './heap-watch.ts';
-import { Silence, tickMs } from './silence.ts';
-import { questionName, type Suspect, type WatchdogData, type WatchdogMessage } from './watchdog.ts';
+import {
+  HeapWatch,
+  noteSuspect,
+  questionName,
+  Silence,
+  type Suspect,
+  tickMs,
+  type WatchdogData,
+  type WatchdogMessage,
+} from './watchdog.ts';
 
 // A thread of vc-syncer, which watches the one that does the work. What it needs only when that is stuck it loads then.
 const { beats, heapLimit, kubeconfig, context } = workerData as WatchdogData;
@@ -51,7 +58,6 @@ function ask(wasFull: boolean, onAnswer: (answer: string) => void): void {
 async function tell(suspect: Suspect): Promise<void> {
   const message: WatchdogMessage = { suspect };
   try {
-    const { noteSuspect } = await import('./note-suspect.ts');
     await noteSuspect(suspect, { kubeconfig, context });
   } catch (error) {
     message.error = `cannot note that this thread is stuck in work for ${suspect.namespace}/${suspect.name}: ${String(error)}`;

@@ -8,9 +8,8 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { renderKubeconfig, resources } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
 import { aloneFrom } from '../tenants/join-order.ts';
-import { noteSuspect } from './note-suspect.ts';
 import { TenantAtWork } from './tenant-at-work.ts';
-import { type Suspect, Watchdog } from './watchdog.ts';
+import { HeapWatch, noteSuspect, Silence, type Suspect, tickMs, Watchdog } from './watchdog.ts';
 
 describe('a process that is stuck in work for a tenant', () => {
   let superCluster: FakeCluster;
@@ -111,4 +110,39 @@ describe('a process that is stuck in work for a tenant', () => {
     );
     expect(attempts('blue')).toBe(7);
   });
+});
+
+function looks(silence: Silence, beats: readonly number[], isFull = false): string[] {
+  return beats.map((beat) => silence.look(beat, isFull));
+}
+
+const second = 1_000 / tickMs;
+
+it('a thread that beats is not stuck, however full memory is', () => {
+  const beats = Array.from({ length: 10 * second }, (_, n) => n);
+  expect(new Set(looks(new Silence(), beats, true))).toEqual(new Set(['none']));
+});
+
+it('one that has not for three seconds is, until it beats again', () => {
+  const silence = new Silence();
+  expect(new Set(looks(silence, new Array<number>(3 * second).fill(5)))).toEqual(new Set(['none']));
+  expect(looks(silence, [5, 5, 6, 6])).toEqual(['long', 'long', 'none', 'none']);
+});
+
+it('one that has not for half a second is, when memory is full', () => {
+  expect(looks(new Silence(), [5, 5, 5], true)).toEqual(['none', 'none', 'short']);
+});
+
+it('judges by the heap and not by resident memory', () => {
+  expect(new HeapWatch(1000).look(1, 100, 5000)).toEqual({ isFull: false, wasFull: false });
+  expect(new HeapWatch(1000).look(1, 700, 900)).toEqual({ isFull: true, wasFull: true });
+});
+
+it('counts what the process has grown by since the last beat to the work that is under way', () => {
+  const watch = new HeapWatch(1000);
+  watch.look(1, 100, 5000);
+  expect(watch.look(1, 100, 5400)).toEqual({ isFull: false, wasFull: false });
+  expect(watch.look(1, 100, 5600)).toEqual({ isFull: true, wasFull: false });
+  // It goes on, and has freed nothing.
+  expect(watch.look(2, 650, 5600)).toEqual({ isFull: true, wasFull: true });
 });

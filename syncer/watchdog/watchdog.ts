@@ -1,7 +1,7 @@
 import { extname, join } from 'node:path';
 import { getHeapStatistics } from 'node:v8';
 import { Worker } from 'node:worker_threads';
-import { tickMs } from './silence.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { TenantAtWork } from './tenant-at-work.ts';
 
 /** A VirtualCluster. */
@@ -100,5 +100,90 @@ export class Watchdog {
     clearInterval(beating);
     Reflect.deleteProperty(globalThis, key);
     await worker.terminate();
+  }
+}
+
+export const tickMs = 250;
+
+/** As long as this without a beat, a thread is stuck: a third of the time after which its replica counts as dead. */
+const stuckTicks = 3_000 / tickMs;
+/** Where memory runs out too, there is no time to wait. */
+const stuckTicksWhenFull = 500 / tickMs;
+
+/**
+ * Notices that another thread has fallen silent. Counts looks at it and not time: a machine that stood still has not
+ * looked either.
+ */
+export class Silence {
+  #beat: number | undefined;
+  #ticks = 0;
+
+  /** To be called every `tickMs` with the beats so far and whether memory is nearly full: only then is a short one told. */
+  look(beat: number, isFull: boolean): 'none' | 'short' | 'long' {
+    this.#ticks = beat === this.#beat ? this.#ticks + 1 : 0;
+    this.#beat = beat;
+    if (this.#ticks >= stuckTicks) return 'long';
+    return isFull && this.#ticks >= stuckTicksWhenFull ? 'short' : 'none';
+  }
+}
+
+/** Part of the heap's limit beyond which a thread that is stuck may die within seconds. */
+const fullShare = 0.6;
+
+/**
+ * Whether the heap of another thread is nearly full, by what that thread says of it with each beat: resident memory
+ * alone is also what a process has freed and not given back, and what is no heap at all.
+ */
+export class HeapWatch {
+  readonly #limitBytes: number;
+  #beat: number | undefined;
+  #heapBytes = 0;
+  #residentBytes = 0;
+
+  constructor(limitBytes: number) {
+    this.#limitBytes = limitBytes;
+  }
+
+  /**
+   * To be called with the beats so far, the heap as it was said to be at the last one, and resident memory now. `isFull`:
+   * with what the process has grown by since that beat. `wasFull`: it was so at that beat, before the work that is under way.
+   */
+  look(beat: number, heapBytes: number, residentBytes: number): { isFull: boolean; wasFull: boolean } {
+    if (beat !== this.#beat)
+      [this.#beat, this.#heapBytes, this.#residentBytes] = [beat, heapBytes, residentBytes];
+    const grownBytes = Math.max(0, residentBytes - this.#residentBytes);
+    const full = fullShare * this.#limitBytes;
+    return { isFull: this.#heapBytes + grownBytes > full, wasFull: this.#heapBytes > full };
+  }
+}
+
+const noteTimeoutMs = 5_000;
+
+/** Has whichever replica takes this tenant up next do so last and alone. */
+export async function noteSuspect(
+  { namespace, name, uid }: Suspect,
+  where: { kubeconfig: string | undefined; context: string | undefined },
+): Promise<void> {
+  // The thread that watches does without until now.
+  const { Connection, KubeClient, loadKubeconfig, modifyStatus, resources } = await import(
+    '../../kube/index.ts'
+  );
+  const { aloneFrom } = await import('../tenants/join-order.ts');
+  const options = await loadKubeconfig(where.kubeconfig, where.context);
+  const connection = new Connection({ ...options, userAgent: 'vc-syncer-watchdog' });
+  try {
+    await modifyStatus<VirtualCluster>(
+      new KubeClient(connection),
+      resources.virtualClusters,
+      { namespace, name },
+      (vc) => {
+        const joinAttempts = Math.max(aloneFrom, vc.status?.joinAttempts ?? 0);
+        if (vc.metadata.uid !== uid || vc.status?.joinAttempts === joinAttempts) return undefined;
+        return { ...vc, status: { ...vc.status, joinAttempts } };
+      },
+      { timeoutMs: noteTimeoutMs },
+    );
+  } finally {
+    await connection.close();
   }
 }

@@ -59,7 +59,11 @@ export class StatusWriter {
       type,
       status,
       reason,
-      message: message.length <= longestMessage ? message : `${message.slice(0, longestMessage)}…`,
+      // Half of a character would come back changed from the API server, and count as new each time.
+      message: (message.length <= longestMessage
+        ? message
+        : `${message.slice(0, longestMessage)}…`
+      ).toWellFormed(),
       ...(observedGeneration === undefined ? {} : { observedGeneration }),
     };
     const now = new Date(this.#clock.now());

@@ -429,8 +429,21 @@ describe('policy', () => {
       ['the same', { nodeSelector: { pool: 'blue' } }],
       ['it among others', required(expression('pool', 'In', 'red', 'blue'))],
       ['it as an alternative', required(expression('pool', 'In', 'red'), expression('zone', 'In', 'a'))],
+      ['a label that only the language knows', required(expression('constructor', 'DoesNotExist'))],
     ])('takes a pod that asks for %s', (_what, spec) => {
       expect(admission({ spec }, context)).toEqual({ wanted: true });
+    });
+
+    it.each([
+      ['Gt', '3', true],
+      ['Gt', '5', false],
+      ['Lt', '6', true],
+      ['Lt', '5', false],
+      ['Lt', 'many', false],
+    ])('compares numbers: 5 %s %s is %j', (operator, than, isTaken) => {
+      const numbered = podContext({ tenant: { nodeSelector: { generation: '5' } } });
+      const answer = admission({ spec: required(expression('generation', operator, than)) }, numbered);
+      expect(answer?.wanted).toBe(isTaken);
     });
   });
 

@@ -67,7 +67,7 @@ export function outsidePool(spec: PodSpec, { nodeSelector }: TenantInfo): string
   const terms =
     spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
   const isOutside = terms.map(({ matchExpressions = [] }) => {
-    const known = matchExpressions.filter(({ key }) => key in nodeSelector);
+    const known = matchExpressions.filter(({ key }) => Object.hasOwn(nodeSelector, key));
     return !matches({ matchExpressions: known }, nodeSelector);
   });
   if (isOutside.length === 0 || isOutside.includes(false)) return undefined;

@@ -271,13 +271,15 @@ export function mapChanged<T, L extends readonly T[] | null | undefined>(list: L
   return (changed ?? list) as L;
 }
 
-/** Whether labels match a selector; an empty selector matches everything. */
+/** Whether labels match a selector; an empty selector matches everything. `Gt` and `Lt` are operators of node selectors alone. */
 export function matches(selector: LabelSelector, labels: Readonly<Record<string, string>> = {}): boolean {
+  // `constructor` is a legal key too.
+  const labelOf = (key: string) => (Object.hasOwn(labels, key) ? labels[key] : undefined);
   for (const [key, value] of Object.entries(selector.matchLabels ?? {})) {
-    if (labels[key] !== value) return false;
+    if (labelOf(key) !== value) return false;
   }
   return (selector.matchExpressions ?? []).every(({ key, operator, values = [] }) => {
-    const value = labels[key];
+    const value = labelOf(key);
     switch (operator) {
       case 'In':
         return value !== undefined && values.includes(value);
@@ -287,10 +289,18 @@ export function matches(selector: LabelSelector, labels: Readonly<Record<string,
         return value !== undefined;
       case 'DoesNotExist':
         return value === undefined;
+      case 'Gt':
+        return isWhole(value) && isWhole(values[0]) && BigInt(value) > BigInt(values[0]);
+      case 'Lt':
+        return isWhole(value) && isWhole(values[0]) && BigInt(value) < BigInt(values[0]);
       default:
         return false;
     }
   });
+}
+
+function isWhole(text: string | undefined): text is string {
+  return text !== undefined && /^-?\d+$/.test(text);
 }
 
 /** The containers that a test holds for, as `container "a"` or `containers "a", "b"`; undefined: none. */

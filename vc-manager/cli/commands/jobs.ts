@@ -25,17 +25,22 @@ interface Flags extends GlobalFlags {
 }
 
 const help = `
-A job is a long operation on a control plane: provision, version-change, renewal (of certificates), authority-renewal, key-rotation or delete. It has
-steps, is tried again after failures, goes on with another manager when one dies, and is remembered: the last ten of
-each tenant. Without a name, what is under way and the latest end of every tenant; with one, all that is remembered.
+A job is a long operation on a control plane: provision, version-change, renewal (of certificates), authority-renewal,
+key-rotation, snapshot, restore, move, sleep, wake or delete. It has steps, is tried again after failures, goes on with
+another manager when one dies, and is remembered: the last ten of each tenant. Without a name, what is under way and the
+latest end of every tenant; with one, all that is remembered.
 
 "jobs cancel" stops what is under way:
-  provision       stops, and begins anew when the spec changes or "jobs retry" asks for it
-  version-change  stays with the version that runs, until the API server is being replaced: then it is refused
-  renewal         waits an hour where certificates are due; refused once the new ones are issued
-  authority-renewal the old ones stay; refused once the new ones sign
-  key-rotation    the key stays; refused once Secrets are written with the new one
-  delete          cannot be taken back, and is refused
+  provision          stops, and begins anew when the spec changes or "jobs retry" asks for it
+  version-change     stays with the version that runs, until the API server is being replaced: then it is refused
+  renewal            waits an hour where certificates are due; refused once the new ones are issued
+  authority-renewal  the old ones stay; refused once the new ones sign
+  key-rotation       the key stays; refused once Secrets are written with the new one
+  snapshot           nothing of it is kept
+  restore            nothing is changed; refused once what the tenant has is being replaced
+  move               it stays where it is; refused once its old control plane is stopped
+  sleep, wake        refused: they take seconds
+  delete             cannot be taken back, and is refused
 "jobs retry" tries again at once: what was cancelled, or what waits after a failure.
 
 Examples:

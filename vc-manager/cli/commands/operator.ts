@@ -1,6 +1,6 @@
 import { hkdfSync, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage } from 'node:http';
-import { hostname } from 'node:os';
+import { freemem, hostname, totalmem } from 'node:os';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { pino } from 'pino';
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
@@ -11,11 +11,10 @@ import { Connection, type ConnectionOptions, KubeClient, loadKubeconfig } from '
 import { dnsDomain } from '../../../program/flags.ts';
 import { loadTemplates } from '../../control-plane/template.ts';
 import { EtcdAdmin } from '../../etcd/admin.ts';
-import { checkRedisUrl } from '../../jobs/redis-url.ts';
+import { checkRedisUrl } from '../../jobs/job-runner.ts';
 import { Operator } from '../../operator/operator.ts';
 import type { OperatorOptions, WarmPoolSize } from '../../operator/services.ts';
 import type { GatewaySettings } from '../../operator/settings.ts';
-import { machineMemory } from '../../os/memory.ts';
 import { openStore } from '../../snapshot/open-store.ts';
 import {
   defaultAdvertiseAddress,
@@ -379,6 +378,15 @@ function gatewayOf(flags: OperatorFlags): GatewaySettings | undefined {
 function redisOf({ redis }: OperatorFlags, env: Cli['env']): { url: string } | undefined {
   const url = redis ?? env['SKERRY_REDIS'];
   return url === undefined || url === '' ? undefined : { url: checkRedisUrl(url) };
+}
+
+/** Of this machine, or of the control group that holds this process, if that has a limit. */
+function machineMemory(): { totalBytes: number; availableBytes: number } {
+  const limit = process.constrainedMemory();
+  return {
+    totalBytes: limit > 0 ? Math.min(limit, totalmem()) : totalmem(),
+    availableBytes: Math.min(process.availableMemory(), freemem()),
+  };
 }
 
 type CallListener = NonNullable<ConnectionOptions['onCall']>;
