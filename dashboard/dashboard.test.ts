@@ -198,6 +198,17 @@ describe('the dashboard', () => {
         may: { kubeconfig: true, pods: true },
       });
       expect(body).toContain('baseline it is');
+      // What became of a change of version and of a move, and nothing of why and where.
+      expect(JSON.parse(body)).toMatchObject({
+        conditions: expect.arrayContaining([
+          expect.objectContaining({ type: 'VersionCurrent', reason: 'RolledBack' }),
+        ]),
+        jobs: [
+          { kind: 'version-change', target: '1.37.0' },
+          { kind: 'move', state: 'Succeeded' },
+          { kind: 'provision' },
+        ],
+      });
       const withheld = [
         'what only operators',
         'internal-id',
@@ -206,6 +217,9 @@ describe('the dashboard', () => {
         'vc-manager',
         'green',
         'red',
+        'kubernetes/own',
+        'process/shared',
+        'etcd-servers',
       ];
       for (const each of [...withheld, 'DeletionHeld', '"a/', '"namespace"', 'weight'])
         expect(body).not.toContain(each);

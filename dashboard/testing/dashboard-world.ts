@@ -224,6 +224,20 @@ function virtualCluster(namespace: string, name: string): VirtualCluster {
           message: 'baseline it is',
           lastTransitionTime,
         },
+        {
+          type: 'VersionCurrent',
+          status: 'False',
+          reason: 'RolledBack',
+          message: 'kube-apiserver of internal-id has exited: E1 --etcd-servers=https://10.9.8.7:2379',
+          lastTransitionTime,
+        },
+        {
+          type: 'Placed',
+          status: 'True',
+          reason: 'Moved',
+          message: 'It was moved from process/shared to kubernetes/own.',
+          lastTransitionTime,
+        },
       ],
       snapshots: {
         kept: [
@@ -238,17 +252,19 @@ function virtualCluster(namespace: string, name: string): VirtualCluster {
         ],
       },
       jobs: {
-        history: [
-          {
-            kind: 'provision',
-            id: 'job-1',
-            result: 'Succeeded',
-            startedAt: lastTransitionTime,
-            finishedAt: lastTransitionTime,
-            attempts: 1,
-            message: secret,
-          },
-        ],
+        history: (
+          [
+            { kind: 'version-change', id: 'job-3', result: 'Failed', target: '1.37.0' },
+            { kind: 'move', id: 'job-2', result: 'Succeeded', target: 'kubernetes/own' },
+            { kind: 'provision', id: 'job-1', result: 'Succeeded' },
+          ] as const
+        ).map((job) => ({
+          ...job,
+          startedAt: lastTransitionTime,
+          finishedAt: lastTransitionTime,
+          attempts: 1,
+          message: secret,
+        })),
       },
     },
   };
