@@ -332,6 +332,16 @@ describe('the dashboard', () => {
       expect((await browser.request('DELETE', blue)).status).toBe(405);
     });
 
+    it('that is judged by what this program reads is told to nobody who may not do it', async () => {
+      const browser = await signedIn('reader');
+      for (const what of ['preview', 'act'])
+        expect(await browser.post(`${blue}/${what}`, { do: 'upgrade' })).toEqual({
+          status: 403,
+          body: { message: 'rob may not "patch" virtualclusters in namespace a' },
+        });
+      expect(world.acted).toEqual([]);
+    });
+
     it('is offered only to those whom the API server would let', async () => {
       const browser = await signedIn('reader');
       expect((await browser.get(blue)).body).toMatchObject({

@@ -152,8 +152,8 @@ export async function dashboardWorld(options: Partial<DashboardOptions> = {}) {
     },
     versions: async () => ['1.36.3'],
     preview: async () => ({ text: 'all of it', needsForce: false }),
-    act: async (client, ref, action, signal) => {
-      const as = await client.raw('POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', {
+    act: async ({ person }, ref, action, signal) => {
+      const as = await person.raw('POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', {
         body: {},
         signal,
       });
