@@ -75,7 +75,7 @@ export class Browser {
 let page: Promise<Assets> | undefined;
 
 /** A dashboard over a super cluster with the tenants `a/blue`, `a/green` and `b/red`, of which `a/blue` has an API server. */
-export async function dashboardWorld(options: Partial<DashboardOptions> = {}) {
+export async function dashboardWorld(options: Partial<DashboardOptions> = {}, wantedPort = 0) {
   const superCluster = await ReviewingServer.start();
   page ??= loadAssets(join(import.meta.dirname, '..', 'page'));
   const certificates = await sharedTestCertificates();
@@ -178,7 +178,7 @@ export async function dashboardWorld(options: Partial<DashboardOptions> = {}) {
     ...options,
   };
   const dashboard = new Dashboard(all);
-  const port = await dashboard.listen('127.0.0.1', 0);
+  const port = await dashboard.listen('127.0.0.1', wantedPort);
   const origin = `http://127.0.0.1:${port}`;
   const stop = new AbortController();
   const running = dashboard.run(stop.signal);
