@@ -83,9 +83,18 @@ export interface Preview {
   readonly needsForce: boolean;
 }
 
+/** The super cluster, by two sets of credentials. */
+export interface SuperCluster {
+  /** Those of the person who asks, of whom its API server decides. */
+  readonly person: KubeClient;
+  /** Those of this program. */
+  readonly program: KubeClient;
+}
+
 /**
  * What the manager knows how to do, for the dashboard to call. `client` is the super cluster as the person who asks may
- * use it, so that its API server decides. What is thrown has a message for people.
+ * use it, so that its API server decides; `program` as this program may, for what the person has been found to be allowed
+ * to see. What is thrown has a message for people.
  */
 export interface Backend {
   assess(virtualCluster: VirtualCluster): Assessment;
@@ -97,29 +106,31 @@ export interface Backend {
   ): Promise<readonly EventRow[]>;
   /** Events that the syncer has written in the tenant. */
   refusals(tenant: KubeClient, signal: AbortSignal): Promise<LatestEvents>;
+  /** As the person where no syncer remembers the pod: its tenant is asked then. */
   trace(
-    client: KubeClient,
+    superCluster: SuperCluster,
     virtualCluster: VirtualCluster,
     pod: TenantRef,
     signal: AbortSignal,
   ): Promise<TracedPod>;
-  slowest(client: KubeClient, virtualCluster: VirtualCluster, signal: AbortSignal): Promise<PodList>;
+  slowest(program: KubeClient, virtualCluster: VirtualCluster, signal: AbortSignal): Promise<PodList>;
   components(
-    client: KubeClient,
+    program: KubeClient,
     virtualCluster: VirtualCluster,
     signal: AbortSignal,
   ): Promise<readonly ComponentRow[]>;
   logs(
-    client: KubeClient,
+    program: KubeClient,
     virtualCluster: VirtualCluster,
     options: { readonly component: string; readonly lines: number; readonly signal: AbortSignal },
   ): Promise<readonly string[]>;
   kubeconfig(client: KubeClient, virtualCluster: VirtualCluster, signal: AbortSignal): Promise<string>;
   /** Versions that a tenant can have, the newest first. */
   versions(client: KubeClient, signal: AbortSignal): Promise<readonly string[]>;
-  preview(client: KubeClient, ref: TenantRef, action: Action, signal: AbortSignal): Promise<Preview>;
-  /** Asks for it and does not wait for the end of it. Returns what to tell the person. */
-  act(client: KubeClient, ref: TenantRef, action: Action, signal: AbortSignal): Promise<string>;
+  /** As the person, but for the versions and limits that an upgrade is judged by. */
+  preview(superCluster: SuperCluster, ref: TenantRef, action: Action, signal: AbortSignal): Promise<Preview>;
+  /** The same. Asks for it and does not wait for the end of it. Returns what to tell the person. */
+  act(superCluster: SuperCluster, ref: TenantRef, action: Action, signal: AbortSignal): Promise<string>;
   /** HTTP status and message for what one of the others threw. */
   explain(error: unknown): { readonly status: number; readonly message: string };
 }

@@ -198,6 +198,17 @@ describe('the dashboard', () => {
         may: { kubeconfig: true, pods: true },
       });
       expect(body).toContain('baseline it is');
+      // What became of a change of version and of a move, and nothing of why and where.
+      expect(JSON.parse(body)).toMatchObject({
+        conditions: expect.arrayContaining([
+          expect.objectContaining({ type: 'VersionCurrent', reason: 'RolledBack' }),
+        ]),
+        jobs: [
+          { kind: 'version-change', target: '1.37.0' },
+          { kind: 'move', state: 'Succeeded' },
+          { kind: 'provision' },
+        ],
+      });
       const withheld = [
         'what only operators',
         'internal-id',
@@ -206,6 +217,9 @@ describe('the dashboard', () => {
         'vc-manager',
         'green',
         'red',
+        'kubernetes/own',
+        'process/shared',
+        'etcd-servers',
       ];
       for (const each of [...withheld, 'DeletionHeld', '"a/', '"namespace"', 'weight'])
         expect(body).not.toContain(each);
@@ -316,6 +330,16 @@ describe('the dashboard', () => {
         expect((await browser.post(`${blue}/act`, body)).status).toBe(400);
       expect((await browser.post(`${blue}/act`, { do: 'x'.repeat(70_000) })).status).toBe(413);
       expect((await browser.request('DELETE', blue)).status).toBe(405);
+    });
+
+    it('that is judged by what this program reads is told to nobody who may not do it', async () => {
+      const browser = await signedIn('reader');
+      for (const what of ['preview', 'act'])
+        expect(await browser.post(`${blue}/${what}`, { do: 'upgrade' })).toEqual({
+          status: 403,
+          body: { message: 'rob may not "patch" virtualclusters in namespace a' },
+        });
+      expect(world.acted).toEqual([]);
     });
 
     it('is offered only to those whom the API server would let', async () => {

@@ -21,7 +21,7 @@ import {
   connectionFromSecret,
   KubeClient,
 } from '../kube/index.ts';
-import { Access, isAllowed, whoAmI } from './access.ts';
+import { Access, type Attributes, isAllowed, whoAmI } from './access.ts';
 import type { Assets } from './assets.ts';
 import type { Action, Backend, TenantRef, TracedPod } from './backend.ts';
 import { clientAddress } from './client-address.ts';
@@ -621,11 +621,12 @@ export class Dashboard {
     const ref = { namespace, name };
     if (method === 'POST') return this.#operatorPost(asked, ref, rest);
     const vc = await this.#visibleTenant(session, ref);
+    const program = this.#program;
     const pod = podPath.exec(rest)?.groups;
     if (pod !== undefined)
       return answer({
         ...(await this.#backend.trace(
-          client,
+          { person: client, program },
           vc,
           { namespace: pod['namespace'] ?? '', name: pod['name'] ?? '' },
           signal,
@@ -641,26 +642,16 @@ export class Dashboard {
       case 'events':
         return answer({ events: await this.#backend.events(client, vc, signal) });
       case 'components':
-        return answer({ components: await this.#backend.components(client, vc, signal) });
+        return answer({ components: await this.#backend.components(program, vc, signal) });
       case 'pods':
-        return answer(await this.#backend.slowest(client, vc, signal));
+        return answer(await this.#backend.slowest(program, vc, signal));
       case 'logs': {
-        if (
-          !(await this.#may(session, {
-            verb: 'get',
-            resource: 'virtualclusters',
-            subresource: 'log',
-            namespace,
-          }))
-        )
-          throw new HttpError(
-            403,
-            `${session.user} may not "get" virtualclusters/log in namespace ${namespace}`,
-          );
+        const resource = 'virtualclusters';
+        await this.#refuseUnless(session, { verb: 'get', resource, subresource: 'log', namespace });
         const component = url.searchParams.get('component') ?? '';
         if (!new RegExp(`^${dnsName}$`).test(component)) throw new HttpError(400, 'name a component');
         const lines = Math.min(2_000, Math.max(1, Number(url.searchParams.get('lines')) || 200));
-        return answer({ lines: await this.#backend.logs(client, vc, { component, lines, signal }) });
+        return answer({ lines: await this.#backend.logs(program, vc, { component, lines, signal }) });
       }
     }
     throw new HttpError(404, 'there is no such page');
@@ -681,9 +672,26 @@ export class Dashboard {
     if (!parsed.success || (rest !== 'act' && rest !== 'preview'))
       throw new HttpError(400, parsed.success ? 'there is no such page' : z.prettifyError(parsed.error));
     const action = actionOf(parsed.data, ref, rest);
+    if (action.do === 'upgrade')
+      await this.#refuseUnless(session, {
+        verb: 'patch',
+        resource: 'virtualclusters',
+        namespace: ref.namespace,
+      });
+    const superCluster = { person: client, program: this.#program };
     if (rest === 'preview')
-      return sendJson(request, response, await this.#backend.preview(client, ref, action, signal));
-    return sendJson(request, response, { message: await this.#backend.act(client, ref, action, signal) });
+      return sendJson(request, response, await this.#backend.preview(superCluster, ref, action, signal));
+    return sendJson(request, response, {
+      message: await this.#backend.act(superCluster, ref, action, signal),
+    });
+  }
+
+  /** Throws when the super cluster does not allow it to the person. */
+  async #refuseUnless(session: Session, attributes: Attributes & { namespace: string }): Promise<void> {
+    if (await this.#may(session, attributes)) return;
+    const { verb, resource, subresource, namespace } = attributes;
+    const what = subresource === undefined ? resource : `${resource}/${subresource}`;
+    throw new HttpError(403, `${session.user} may not "${verb}" ${what} in namespace ${namespace}`);
   }
 
   /** Which buttons are of use to somebody. The API server decides again when one is pressed. */
@@ -863,7 +871,8 @@ export class Dashboard {
       const pod = podPath.exec(url.pathname.slice('/api/own/'.length))?.groups;
       if (pod !== undefined) {
         const ref = { namespace: pod['namespace'] ?? '', name: pod['name'] ?? '' };
-        const traced = await this.#backend.trace(this.#program, vc, ref, signal).catch(this.#refuseTenant);
+        const superCluster = { person: this.#program, program: this.#program };
+        const traced = await this.#backend.trace(superCluster, vc, ref, signal).catch(this.#refuseTenant);
         return answer({ ...withoutPlace(traced), stages: podStages });
       }
       const list = await this.#backend.slowest(this.#program, vc, signal).catch(this.#refuseTenant);

@@ -1,21 +1,7 @@
-import { createHash, generateKeyPairSync, sign } from 'node:crypto';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { OidcRefusal, type OidcSettings, whoIs } from './oidc.ts';
+import { OidcRefusal, whoIs } from './oidc.ts';
 import { type DashboardWorld, dashboardWorld } from './testing/dashboard-world.ts';
-
-const settings: OidcSettings = {
-  issuer: 'https://login.example.com',
-  clientId: 'skerry',
-  clientSecret: 'client-secret',
-  usernameClaim: 'email',
-  groupsClaim: 'groups',
-  groupsPrefix: 'oidc:',
-  groups: ['operators', 'viewers'],
-  scopes: ['openid'],
-};
-const email = 'ann@example.com';
+import { email, OidcProvider, oidcSettings as settings } from './testing/oidc-provider.ts';
 
 describe('somebody of an OIDC provider', () => {
   it('is who the claims say, in the groups that count and no others', () => {
@@ -39,69 +25,11 @@ describe('signing in by OIDC', () => {
     for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
   });
 
-  /** A provider that takes everybody for Ann, and checks what a provider checks. */
-  async function provider(groups: string[]): Promise<{ issuer: string }> {
-    const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
-    const asked = new Map<string, URLSearchParams>();
-    let issuer = '';
-    const server: Server = createServer((request, response) => {
-      const url = new URL(request.url ?? '', issuer);
-      const send = (status: number, body: object): void => {
-        response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
-      };
-      if (url.pathname === '/.well-known/openid-configuration') {
-        send(200, {
-          issuer,
-          authorization_endpoint: `${issuer}/authorize`,
-          token_endpoint: `${issuer}/token`,
-          jwks_uri: `${issuer}/keys`,
-          response_types_supported: ['code'],
-          subject_types_supported: ['public'],
-          id_token_signing_alg_values_supported: ['RS256'],
-        });
-      } else if (url.pathname === '/authorize') {
-        asked.set('code-1', url.searchParams);
-        const back = new URL(url.searchParams.get('redirect_uri') ?? '');
-        back.search = String(
-          new URLSearchParams({ code: 'code-1', state: url.searchParams.get('state') ?? '' }),
-        );
-        response.writeHead(303, { location: back.href }).end();
-      } else if (url.pathname === '/token') {
-        let text = '';
-        request.on('data', (chunk) => {
-          text += chunk;
-        });
-        request.on('end', () => {
-          const form = new URLSearchParams(text);
-          const first = asked.get(form.get('code') ?? '');
-          asked.delete(form.get('code') ?? '');
-          const challenge = createHash('sha256')
-            .update(form.get('code_verifier') ?? '')
-            .digest('base64url');
-          if (first?.get('code_challenge') !== challenge || form.get('client_secret') !== 'client-secret')
-            return send(400, { error: 'invalid_grant' });
-          const now = Math.floor(Date.now() / 1_000);
-          const claims = { iss: issuer, aud: 'skerry', sub: '1', iat: now, exp: now + 60, email, groups };
-          const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
-          const signed = `${part({ alg: 'RS256', kid: '1' })}.${part({ ...claims, nonce: first.get('nonce') })}`;
-          const signature = sign('sha256', Buffer.from(signed), privateKey).toString('base64url');
-          send(200, { access_token: 'x', token_type: 'Bearer', id_token: `${signed}.${signature}` });
-        });
-      } else
-        send(200, { keys: [{ ...publicKey.export({ format: 'jwk' }), kid: '1', alg: 'RS256', use: 'sig' }] });
-    });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    cleanups.push(() => {
-      server.closeAllConnections();
-      server.close();
-    });
-    issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    return { issuer };
-  }
-
   async function start(groups: string[]): Promise<{ world: DashboardWorld; url: string }> {
     const url = 'http://localhost:4711/';
-    const world = await dashboardWorld({ url, oidc: { ...settings, ...(await provider(groups)) } });
+    const provider = await OidcProvider.start(groups);
+    cleanups.push(() => provider.stop());
+    const world = await dashboardWorld({ url, oidc: provider.settings });
     cleanups.push(world.close);
     return { world, url };
   }

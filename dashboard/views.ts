@@ -210,7 +210,6 @@ export interface OwnTenant {
 const ownMessages: readonly string[] = [
   'PolicyLimited',
   'DatastoreWithinQuota',
-  'VersionCurrent',
   'DNSReady',
   'NetworkPoliciesEnforced',
   'CustomResourcesSynced',
@@ -222,6 +221,7 @@ const ownConditions: readonly string[] = [
   'APIServerReady',
   'Synced',
   'SnapshotTaken',
+  'VersionCurrent',
 ];
 
 export function ownTenant(vc: VirtualCluster, { problems, quota, jobs }: Assessment): OwnTenant {
@@ -245,7 +245,8 @@ export function ownTenant(vc: VirtualCluster, { problems, quota, jobs }: Assessm
     jobs: jobs.map(({ kind, state, target, startedAt, finishedAt }) => ({
       kind,
       state,
-      target,
+      // That of a move is a driver and a datastore.
+      ...(kind === 'version-change' ? { target } : {}),
       startedAt,
       finishedAt,
     })),

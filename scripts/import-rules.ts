@@ -16,7 +16,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   syncer: ['syncer', 'program', 'kube', 'api'],
   'vc-manager': ['vc-manager', 'dashboard', 'program', 'kube', 'api'],
   scripts: ['scripts', 'vc-manager', 'kube', 'api'],
-  test: ['test', 'scripts', 'vc-manager', 'kube', 'api'],
+  test: ['test', 'scripts', 'vc-manager', 'dashboard', 'kube', 'api'],
 };
 
 /** What runs in the browser is apart from what serves it. */

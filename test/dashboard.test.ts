@@ -5,8 +5,9 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { parse } from 'yaml';
+import { startBrowser, whyNoBrowser } from '../dashboard/testing/browser.ts';
 import { connectionFromSecret, isNotFound, resource, resources } from '../kube/index.ts';
-import { startBrowser, whyNoBrowser } from './harness/browser.ts';
 import type { Cluster } from './harness/cluster.ts';
 import { container, namespace, pod } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
@@ -158,12 +159,17 @@ describe.skipIf(missing !== undefined)(
     });
 
     it('lets those who may only look do just that', async () => {
-      const token = await tokenIn(world.superCluster, 'dash-reader', [
-        { apiGroups: ['skerry.dev'], resources: ['*'], verbs: ['get', 'list'] },
-      ]);
+      const token = await tokenIn(world.superCluster, 'dash-reader', await documentedRules());
       const page = await signIn(token);
       await rowOf(page, 'dash-blue').getByRole('link').click();
       await page.getByText('You may look, and change nothing.').waitFor();
+      await page.getByRole('button', { name: 'kube-apiserver', exact: true }).click();
+      await page
+        .getByRole('log', { name: 'Log of kube-apiserver' })
+        .getByText(/Serving securely/)
+        .waitFor();
+      await page.getByRole('button', { name: 'shop/web' }).click();
+      await page.getByRole('table', { name: 'Steps of the pod' }).waitFor();
       for (const name of ['Delete', 'Sleep', 'Kubeconfig', 'Upgrade'])
         expect(await page.getByRole('button', { name, exact: true }).count()).toBe(0);
       expect(await page.getByRole('button', { name: 'Create a tenant' }).count()).toBe(0);
@@ -347,6 +353,13 @@ async function tokenIn(cluster: Cluster, name: string, rules: object[]): Promise
     request,
   );
   return status.token;
+}
+
+/** Of the role in the documentation for those who may only look. */
+async function documentedRules(): Promise<object[]> {
+  const text = await readFile(join(import.meta.dirname, '..', 'docs', 'dashboard.md'), 'utf8');
+  const role = /```yaml\n([^`]*name: skerry-viewer[^`]*)```/.exec(text)?.[1] ?? '';
+  return (parse(role) as { rules: object[] }).rules;
 }
 
 async function removeAccounts({ client }: Cluster): Promise<void> {

@@ -16,10 +16,13 @@ describe('the local stack', () => {
   let world: World;
   let tenant: Tenant;
   let podsBefore: unknown;
+  /** To the dashboard. */
+  let link: string | undefined;
 
   beforeAll(async () => {
     const { stdout } = await up('--tenants', '1', '--nodes', '2');
     expect(stdout).toContain('tenant-1');
+    link = /http:\S+#link=\S+/.exec(stdout)?.[0];
     world = new World({
       stateDir,
       superKubeconfig: readFileSync(join(stateDir, 'super-cluster', 'admin.kubeconfig'), 'utf8'),
@@ -71,6 +74,18 @@ describe('the local stack', () => {
     for (const [, phase] of podsBefore as string[][]) expect(phase).toBe('Running');
     const nodes = (await tenant.client.list(resources.nodes)).items;
     expect(nodes.map(({ metadata }) => metadata.labels?.['skerry.dev/simulated'])).toEqual(['true', 'true']);
+  });
+
+  it('serves the dashboard by the link that it prints', async () => {
+    const { origin, hash } = new URL(link ?? '');
+    const signedIn = await fetch(`${origin}/api/sign-in`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ link: hash.replace('#link=', '') }),
+    });
+    const [cookie = ''] = signedIn.headers.getSetCookie();
+    const answer = await fetch(`${origin}/api/tenants`, { headers: { cookie } });
+    expect(await answer.json()).toMatchObject({ rows: [{ name: 'tenant-1', phase: 'Ready' }] });
   });
 
   it('runs on when the one who looks after it is killed, and the next one takes it over as it is', async () => {

@@ -63,12 +63,23 @@ const factors: Readonly<Record<string, number>> = {
 
 const inBytes = /memory|storage|bytes/;
 
+/** What a quantity as Kubernetes writes it counts; NaN for what is none. */
+function numberIn(text: string): number {
+  const [, digits = '', unit = ''] = /^([\d.]+)([a-zA-Z]*)$/.exec(text) ?? [];
+  return digits === '' ? Number.NaN : Number(digits) * (factors[unit] ?? Number.NaN);
+}
+
+/** To order by: what is not known comes before all that is. */
+export function amount(text: string | undefined): number {
+  const value = numberIn(text ?? '');
+  return Number.isNaN(value) ? -1 : value;
+}
+
 /** A quantity as Kubernetes writes it, for people: of what is measured in bytes, in the largest unit that fits. */
 export function quantity(resource: string, text: string | undefined): string {
   if (text === undefined) return '–';
-  const [, digits = '', unit = ''] = /^([\d.]+)([a-zA-Z]*)$/.exec(text) ?? [];
-  const value = Number(digits) * (factors[unit] ?? Number.NaN);
-  if (digits === '' || Number.isNaN(value)) return text;
+  const value = numberIn(text);
+  if (Number.isNaN(value)) return text;
   if (inBytes.test(resource)) return bytes(value);
   if (/cpu/.test(resource)) return value >= 10 ? value.toFixed(0) : String(Number(value.toFixed(2)));
   return value.toLocaleString('en');

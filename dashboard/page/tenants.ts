@@ -2,7 +2,7 @@ import type { VNode } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { CreateDialog } from './actions.ts';
 import type { Health, Job, Load, Tenant } from './api.ts';
-import { milliseconds, percent, quantity, relative, since } from './format.ts';
+import { amount, milliseconds, percent, quantity, relative, since } from './format.ts';
 import { state } from './state.ts';
 import { Advice, type Column, HealthMark, healthNames, html, Meter, Section, Table } from './ui.ts';
 
@@ -29,7 +29,7 @@ function usedOf(resource: string, used: string | undefined, reserved: string | u
   return `${quantity(resource, used)} / ${quantity(resource, reserved)}`;
 }
 
-const columns: Column<Listed>[] = [
+export const tenantColumns: Column<Listed>[] = [
   { title: 'Tenant', isName: true, order: tenantName, cell: (row) => html`<${TenantLink} tenant=${row} />` },
   {
     title: 'Health',
@@ -49,7 +49,7 @@ const columns: Column<Listed>[] = [
     about: 'used / reserved',
     isNumber: true,
     isMinor: true,
-    order: ({ requestsCpu }) => Number.parseFloat(requestsCpu ?? '-1'),
+    order: ({ cpu, requestsCpu }) => amount(cpu ?? requestsCpu),
     cell: ({ cpu, requestsCpu }) => usedOf('cpu', cpu, requestsCpu),
   },
   {
@@ -57,6 +57,7 @@ const columns: Column<Listed>[] = [
     about: 'used / reserved',
     isNumber: true,
     isMinor: true,
+    order: ({ memory, requestsMemory }) => amount(memory ?? requestsMemory),
     cell: ({ memory, requestsMemory }) => usedOf('memory', memory, requestsMemory),
   },
   {
@@ -142,7 +143,7 @@ export function Tenants(): VNode {
     </div>
     <${Table}
       caption="Tenants. CPU and memory: used / reserved. Wait and share of the syncer are of the last hour."
-      columns=${columns}
+      columns=${tenantColumns}
       rows=${shown}
       keyOf=${tenantName}
       order="Health"

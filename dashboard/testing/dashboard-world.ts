@@ -75,7 +75,7 @@ export class Browser {
 let page: Promise<Assets> | undefined;
 
 /** A dashboard over a super cluster with the tenants `a/blue`, `a/green` and `b/red`, of which `a/blue` has an API server. */
-export async function dashboardWorld(options: Partial<DashboardOptions> = {}) {
+export async function dashboardWorld(options: Partial<DashboardOptions> = {}, wantedPort = 0) {
   const superCluster = await ReviewingServer.start();
   page ??= loadAssets(join(import.meta.dirname, '..', 'page'));
   const certificates = await sharedTestCertificates();
@@ -152,8 +152,8 @@ export async function dashboardWorld(options: Partial<DashboardOptions> = {}) {
     },
     versions: async () => ['1.36.3'],
     preview: async () => ({ text: 'all of it', needsForce: false }),
-    act: async (client, ref, action, signal) => {
-      const as = await client.raw('POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', {
+    act: async ({ person }, ref, action, signal) => {
+      const as = await person.raw('POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', {
         body: {},
         signal,
       });
@@ -178,7 +178,7 @@ export async function dashboardWorld(options: Partial<DashboardOptions> = {}) {
     ...options,
   };
   const dashboard = new Dashboard(all);
-  const port = await dashboard.listen('127.0.0.1', 0);
+  const port = await dashboard.listen('127.0.0.1', wantedPort);
   const origin = `http://127.0.0.1:${port}`;
   const stop = new AbortController();
   const running = dashboard.run(stop.signal);
@@ -224,6 +224,20 @@ function virtualCluster(namespace: string, name: string): VirtualCluster {
           message: 'baseline it is',
           lastTransitionTime,
         },
+        {
+          type: 'VersionCurrent',
+          status: 'False',
+          reason: 'RolledBack',
+          message: 'kube-apiserver of internal-id has exited: E1 --etcd-servers=https://10.9.8.7:2379',
+          lastTransitionTime,
+        },
+        {
+          type: 'Placed',
+          status: 'True',
+          reason: 'Moved',
+          message: 'It was moved from process/shared to kubernetes/own.',
+          lastTransitionTime,
+        },
       ],
       snapshots: {
         kept: [
@@ -238,17 +252,19 @@ function virtualCluster(namespace: string, name: string): VirtualCluster {
         ],
       },
       jobs: {
-        history: [
-          {
-            kind: 'provision',
-            id: 'job-1',
-            result: 'Succeeded',
-            startedAt: lastTransitionTime,
-            finishedAt: lastTransitionTime,
-            attempts: 1,
-            message: secret,
-          },
-        ],
+        history: (
+          [
+            { kind: 'version-change', id: 'job-3', result: 'Failed', target: '1.37.0' },
+            { kind: 'move', id: 'job-2', result: 'Succeeded', target: 'kubernetes/own' },
+            { kind: 'provision', id: 'job-1', result: 'Succeeded' },
+          ] as const
+        ).map((job) => ({
+          ...job,
+          startedAt: lastTransitionTime,
+          finishedAt: lastTransitionTime,
+          attempts: 1,
+          message: secret,
+        })),
       },
     },
   };

@@ -163,6 +163,12 @@ describeWithEngine('docker compose up', (engine) => {
     ]);
   });
 
+  it('serves the dashboard', async () => {
+    const ask = "fetch('http://127.0.0.1:20490/').then(async (page) => console.log(await page.text()))";
+    const page = await must(['exec', '-T', 'vc-manager', 'node', '-e', ask]);
+    expect(page).toContain('<title>Skerry');
+  });
+
   it('lets each program do what the chart lets it do, and nothing else', async () => {
     const admin = '/var/lib/skerry/super-cluster/admin.kubeconfig';
     for (const [service, program] of [

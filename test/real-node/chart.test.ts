@@ -180,6 +180,23 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
     }
   });
 
+  it('serves the dashboard from each manager, which knows the sessions of the others', async () => {
+    const { namespace: system } = release;
+    const [first, second] = (await release.pods('manager')).map(({ metadata }) => metadata.name ?? '');
+    /** A request from within a pod, where it listens; `print` makes a text of the answer. */
+    const ask = (pod: string | undefined, path: string, init: object, print: string): Promise<string> => {
+      const request = `fetch('http://127.0.0.1:8480${path}', ${JSON.stringify(init)})`;
+      const program = `${request}.then(async (answer) => console.log(${print}))`;
+      return world.superCluster.kubectl('-n', system, 'exec', `${pod}`, '--', 'node', '-e', program);
+    };
+    const token = (await world.superCluster.kubectl('-n', system, 'create', 'token', 'default')).trim();
+    const headers = { 'content-type': 'application/json' };
+    const signIn = { method: 'POST', headers, body: JSON.stringify({ token }) };
+    const cookie = (await ask(first, '/api/sign-in', signIn, 'answer.headers.getSetCookie()[0]')).trim();
+    const session = await ask(second, '/api/session', { headers: { cookie } }, 'await answer.text()');
+    expect(JSON.parse(session)).toMatchObject({ user: `system:serviceaccount:${system}:default` });
+  });
+
   it('makes a tenant whose pods run, tell their logs, and reach their own API server', async () => {
     // The manager that leads makes the definitions, some time after it is ready.
     await world.superCluster.untilServed('skerry.dev/v1alpha1', 'virtualclusters');

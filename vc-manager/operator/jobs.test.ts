@@ -175,11 +175,15 @@ describe('jobs', () => {
     world.driver.beforeEnsure = ({ id, components }) => {
       const binary = components[0]?.binary;
       if (isBroken && binary !== undefined && 'version' in binary && binary.version === '1.36.3')
-        throw new DriverError('NotReady', 'A flag is unknown.', { id, component: 'kube-apiserver' });
+        throw new DriverError('NotReady', `kube-apiserver of ${id} has exited.`, {
+          id,
+          component: 'kube-apiserver',
+        });
     };
     world.edit('a', { version: '1.36.3' });
     const held = await world.untilReason('a', 'VersionCurrent', 'RolledBack');
-    expect(condition(held, 'VersionCurrent')?.message).toContain('1.36.3 did not start: A flag is unknown.');
+    const why = 'kube-apiserver of team/a has exited.';
+    expect(condition(held, 'VersionCurrent')?.message).toContain(`1.36.3 did not start: ${why}`);
     const back = await world.untilReady('a');
     expect(back.status?.version).toBe('1.35.4');
     expect(back.status?.syncerSecret?.version).toBe(credentials);
@@ -187,7 +191,7 @@ describe('jobs', () => {
     expect(jobs('a')?.history?.[0]).toMatchObject({
       kind: 'version-change',
       result: 'Failed',
-      message: 'A flag is unknown.',
+      message: why,
     });
     isBroken = false;
     annotate('a', annotationKeys.retryJob, 'again');

@@ -232,10 +232,12 @@ describe('a move', () => {
   it('goes back when the control plane does not start there, and begins again when that is asked for', async () => {
     run();
     await make();
-    const fail = (plan: { components: { name: string; args: string[] }[] }): void => {
+    const fail = (plan: { id: string; components: { name: string; args: string[] }[] }): void => {
       const server = plan.components.find(({ name }) => name === 'kube-apiserver');
       if (server?.args.includes('--etcd-prefix=/registry') === true)
-        throw new DriverError('NotReady', 'it does not become ready', { component: 'kube-apiserver' });
+        throw new DriverError('NotReady', `kube-apiserver of ${plan.id} does not become ready`, {
+          component: 'kube-apiserver',
+        });
     };
     world.driver.beforeEnsure = fail;
     world.edit('a', { template: ownTemplate });
@@ -246,7 +248,7 @@ describe('a move', () => {
     expect(status).toMatchObject({
       datastore: 'shared',
       template: 'v1-36',
-      moved: { why: expect.stringContaining('it does not become ready') },
+      moved: { why: 'kube-apiserver of team/a does not become ready' },
     });
     expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'move', result: 'Failed' });
     expect(names()).toEqual(['kube-apiserver', 'kube-controller-manager']);

@@ -1,8 +1,9 @@
 import { expect, it } from 'vitest';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { consequences } from './delete.ts';
 
 it('a dry run says what goes with a tenant, as far as that is known', () => {
-  const running = consequences({
+  const blue: VirtualCluster = {
     metadata: { name: 'blue', namespace: 'teams' },
     status: {
       endpoint: 'https://127.0.0.1:21000',
@@ -10,8 +11,9 @@ it('a dry run says what goes with a tenant, as far as that is known', () => {
       datastore: 'own',
       usage: { pods: 4, services: 2 },
     },
-  });
-  expect(running).toContain('"blue" would be deleted (dry run)');
+  };
+  const running = consequences(blue, ' (dry run)');
+  expect(running).toContain('"blue" would be deleted (dry run), with:');
   expect(running).toContain('4 pods, 2 services, its namespaces');
   expect(running).toContain('https://127.0.0.1:21000 (driver process)');
   expect(running).toContain('its datastore, certificates');

@@ -70,7 +70,7 @@ async function remove(cli: Cli, names: readonly string[], flags: Flags): Promise
       }
       for (const vc of found) refuseProtected(vc);
       if (flags.dryRun) {
-        for (const vc of found) cli.stdout.write(consequences(vc));
+        for (const vc of found) cli.stdout.write(consequences(vc, ' (dry run)'));
         return;
       }
       const named = found.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`).join(', ');
@@ -109,8 +109,8 @@ export function refuseProtected({ metadata, spec }: VirtualCluster): void {
   );
 }
 
-/** What goes with a tenant, in lines. */
-export function consequences({ metadata, status }: VirtualCluster): string {
+/** What goes with a tenant, in lines. `note`: after what would be done. */
+export function consequences({ metadata, status }: VirtualCluster, note = ''): string {
   const { name = '' } = metadata;
   const { pods, services } = status?.usage ?? {};
   const counts = [
@@ -120,7 +120,7 @@ export function consequences({ metadata, status }: VirtualCluster): string {
   const running = counts.length === 0 ? 'what it runs' : counts.join(', ');
   const datastore = status?.datastore === 'own' ? 'its datastore' : 'its keys in the shared datastore';
   return (
-    `virtualcluster.skerry.dev "${name}" would be deleted (dry run), with:\n` +
+    `virtualcluster.skerry.dev "${name}" would be deleted${note}, with:\n` +
     `  in the super cluster   ${running}, its namespaces, and its volumes as their storage class says\n` +
     `  control plane          ${status?.endpoint ?? 'none yet'}${status?.driver === undefined ? '' : ` (driver ${status.driver})`}\n` +
     `  data                   ${datastore}, certificates, encryption key and kubeconfig: there is no way back\n`

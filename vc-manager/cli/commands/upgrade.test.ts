@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseDeprecatedApis } from './upgrade.ts';
+import { describeUpgrade, parseDeprecatedApis } from './upgrade.ts';
 
 const series = (labels: string, value = 1): string =>
   `apiserver_requested_deprecated_apis{${labels}} ${value}`;
@@ -24,6 +24,17 @@ describe('what speaks against an upgrade', () => {
     ]);
     expect(parseDeprecatedApis(metrics, '1.40.0')).toHaveLength(2);
     expect(parseDeprecatedApis(metrics, '1.31.9')).toEqual([]);
+  });
+
+  it('is told with what would be done, which a dry run says of itself', () => {
+    const vc = { metadata: { name: 'blue' }, status: { version: '1.35.4' } };
+    const change = { from: '1.35.4', to: '1.36.3' };
+    const plan = { target: '1.36', change, removed: ['flowschemas.v1beta3'] };
+    const dry = describeUpgrade(vc, plan, ' (dry run)');
+    expect(dry).toContain('blue would go from 1.35.4 to 1.36.3 (dry run): its API server is replaced');
+    expect(dry).toContain('APIs that 1.36.3 does not have: flowschemas.v1beta3');
+    expect(describeUpgrade(vc, plan)).not.toContain('dry run');
+    expect(describeUpgrade(vc, { target: '1.35', removed: [] })).toBe('blue runs 1.35.4 already\n');
   });
 
   it('is looked for no longer than it takes, whatever a tenant answers', () => {

@@ -68,7 +68,7 @@ async function upgrade(cli: Cli, name: string, flags: Flags): Promise<void> {
     const plan = await planUpgrade(client, vc, flags.version, cli.signal);
     const { change } = plan;
     if (change === undefined || flags.dryRun) {
-      cli.stdout.write(plan.text);
+      cli.stdout.write(describeUpgrade(vc, plan, ' (dry run)'));
       return;
     }
     await beginUpgrade(client, ref, plan, flags.force === true, cli.signal);
@@ -89,33 +89,45 @@ export interface UpgradePlan {
   change?: { from: string; to: string };
   /** APIs in use that the target does not have. */
   removed: readonly string[];
-  /** What would be done, and what speaks against it; ends with a newline. */
-  text: string;
 }
 
-/** Throws `Conflict` for a version that the tenant cannot go to, or when it cannot be asked which APIs it uses. */
+/**
+ * `program` reads the versions and limits that there are, `client` the tenant's kubeconfig. Throws `Conflict` for a version
+ * that the tenant cannot go to, or when it cannot be asked which APIs it uses.
+ */
 export async function planUpgrade(
   client: KubeClient,
   vc: VirtualCluster,
   version: string | undefined,
   signal: AbortSignal,
+  program = client,
 ): Promise<UpgradePlan> {
   const { name } = vc.metadata;
   const running = vc.status?.version;
   if (running === undefined)
     throw new CliError('Conflict', `${name} has no version yet: it is still being made`);
-  const sources = await readSources(client, running, signal);
+  const sources = await readSources(program, running, signal);
   const target = version ?? newestFor(running, sources);
   const wanted: VirtualCluster = { ...vc, spec: { ...vc.spec, version: target } };
   const { change, refusal } = versionChoice(wanted, sources);
   if (refusal !== undefined)
     throw new CliError('Conflict', `${name} cannot go to ${target}. ${refusal.message}`);
-  if (change === undefined) return { target, removed: [], text: `${name} runs ${running} already\n` };
-  const removed = await removedApis(client, vc, change.to, signal);
-  const text =
-    `${name} would go from ${change.from} to ${change.to} (dry run): its API server is replaced and away for some seconds, ` +
-    `in which clients of the gateway wait; its pods run on. There is no way back.\n${describeObjections(removed, change.to)}`;
-  return { target, change, removed, text };
+  if (change === undefined) return { target, removed: [] };
+  return { target, change, removed: await removedApis(client, vc, change.to, signal) };
+}
+
+/** What would be done, and what speaks against it; ends with a newline. `note`: after what would be done. */
+export function describeUpgrade(
+  { metadata, status }: VirtualCluster,
+  { change, removed }: UpgradePlan,
+  note = '',
+): string {
+  if (change === undefined) return `${metadata.name} runs ${status?.version} already\n`;
+  const { from, to } = change;
+  return (
+    `${metadata.name} would go from ${from} to ${to}${note}: its API server is replaced and away for some seconds, ` +
+    `in which clients of the gateway wait; its pods run on. There is no way back.\n${describeObjections(removed, to)}`
+  );
 }
 
 /** Throws `Conflict` when the tenant uses APIs that the target does not have, unless it is forced. */

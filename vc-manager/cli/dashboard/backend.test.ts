@@ -1,9 +1,17 @@
+import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import type { Action, Backend } from '../../../dashboard/backend.ts';
 import { Connection, KubeClient, resources, systemClock } from '../../../kube/index.ts';
 import { FakeApiServer } from '../../../kube/testing/index.ts';
+import { componentLabel, idLabel, namespaceOf } from '../../drivers/kubernetes/types.ts';
 import { CliError } from '../errors.ts';
+import { packageRoot } from '../package-root.ts';
 import { dashboardBackend } from './backend.ts';
 
 const ref = { namespace: 'teams', name: 'blue' };
@@ -32,7 +40,8 @@ describe('what the dashboard does', () => {
   const put = (vc: Pick<VirtualCluster, 'spec' | 'status'>): void => {
     server.put(resources.virtualClusters, { metadata: { ...ref }, ...vc });
   };
-  const act = (action: Action) => backend.act(client, ref, action, signal);
+  const both = () => ({ person: client, program: client });
+  const act = (action: Action) => backend.act(both(), ref, action, signal);
   const annotations = () => server.get(resources.virtualClusters, ref)?.metadata.annotations ?? {};
 
   it.each([
@@ -74,13 +83,14 @@ describe('what the dashboard does', () => {
   it('deletes nothing that is protected, and no other tenant of that name', async () => {
     put({ spec: { deletionProtection: true }, status: ready });
     await expect(act({ do: 'delete', uid: 'x' })).rejects.toThrow('is protected from deletion');
-    await expect(backend.preview(client, ref, { do: 'delete', uid: 'x' }, signal)).rejects.toThrow(
+    await expect(backend.preview(both(), ref, { do: 'delete', uid: 'x' }, signal)).rejects.toThrow(
       'is protected',
     );
     put({ status: ready });
     await expect(act({ do: 'delete', uid: 'another' })).rejects.toMatchObject({ code: 409 });
-    const { text } = await backend.preview(client, ref, { do: 'delete', uid: 'x' }, signal);
+    const { text } = await backend.preview(both(), ref, { do: 'delete', uid: 'x' }, signal);
     expect(text).toContain('there is no way back');
+    expect(text).not.toContain('dry run');
     const uid = server.get(resources.virtualClusters, ref)?.metadata.uid ?? '';
     await act({ do: 'delete', uid });
     expect(server.get(resources.virtualClusters, ref)).toBeUndefined();
@@ -94,8 +104,62 @@ describe('what the dashboard does', () => {
       deletionProtection: true,
     });
     await expect(act({ do: 'create' })).rejects.toThrow('exists already in namespace teams');
-    const upper = backend.act(client, { namespace: 'teams', name: 'Upper' }, { do: 'create' }, signal);
+    const upper = backend.act(both(), { namespace: 'teams', name: 'Upper' }, { do: 'create' }, signal);
     await expect(upper).rejects.toThrow('lower case');
+  });
+
+  it('asks for no more than the role of the documentation, as somebody who has just that', async () => {
+    const others = await FakeApiServer.start();
+    const program = new KubeClient(new Connection(others.connectionOptions));
+    const syncer = createServer((_, answer) => {
+      answer.end(JSON.stringify({ known: 0, ready: 0, spans: [], pods: [], namespace: 'shop', name: 'web' }));
+    });
+    await new Promise<void>((resolve) => syncer.listen(0, '127.0.0.1', resolve));
+    try {
+      others.put(resources.leases, {
+        metadata: {
+          ...{ namespace: 'skerry-system', name: 'shard-0', labels: { [labelKeys.component]: 'vc-syncer' } },
+          annotations: {
+            [annotationKeys.metricsAddress]: `http://127.0.0.1:${(syncer.address() as AddressInfo).port}`,
+          },
+        },
+        spec: { holderIdentity: 'vc-syncer-0' },
+      });
+      const [id, name] = ['abcdefghij', 'kube-apiserver'];
+      const labels = { [idLabel]: id, [componentLabel]: name };
+      others.put(resources.namespaces, { metadata: { name: namespaceOf(id), labels } });
+      const set = { metadata: { namespace: namespaceOf(id), name, labels }, spec: { replicas: 0 } };
+      others.put(resources.statefulSets, set);
+      const status = { ...ready, id, driver: 'kubernetes' } as const;
+      put({ status });
+      const vc = { metadata: { ...ref, uid: 'x' }, status };
+      await backend.events(client, vc, signal);
+      await backend.versions(client, signal);
+      const superCluster = { person: client, program };
+      expect(await backend.trace(superCluster, vc, { namespace: 'shop', name: 'web' }, signal)).toMatchObject(
+        { source: 'syncer', name: 'web' },
+      );
+      expect(await backend.slowest(program, vc, signal)).toMatchObject({ known: 0 });
+      expect(await backend.components(program, vc, signal)).toMatchObject([{ name }]);
+      const upgrade = { do: 'upgrade', version: '1.36.3' } as const;
+      await expect(backend.preview(superCluster, ref, upgrade, signal)).rejects.toThrow(
+        'has no control plane template',
+      );
+
+      const text = await readFile(join(packageRoot(), 'docs', 'dashboard.md'), 'utf8');
+      const role = parse(/```yaml\n([^`]*name: skerry-viewer[^`]*)```/.exec(text)?.[1] ?? '') as {
+        rules: { resources: string[]; verbs: string[] }[];
+      };
+      const isGranted = ({ plural, verb }: (typeof server.requests)[number]) =>
+        role.rules.some(({ resources: of, verbs }) => of.includes(plural) && verbs.includes(verb));
+      const asked = server.requests.map(({ verb, plural }) => `${verb} ${plural}`);
+      expect(server.requests.filter((each) => !isGranted(each))).toEqual([]);
+      expect(asked).toContain('list events');
+    } finally {
+      await program.connection.close();
+      await others.stop();
+      await new Promise((resolve) => syncer.close(resolve));
+    }
   });
 
   it('answers with a status that fits', () => {

@@ -7,6 +7,7 @@ import type {
   ComponentRow,
   EventRow,
   Preview,
+  SuperCluster,
   TenantRef,
 } from '../../../dashboard/backend.ts';
 import { apiVersionOf, type KubeClient, resources } from '../../../kube/index.ts';
@@ -20,7 +21,7 @@ import { shareOf } from '../commands/quota.ts';
 import { refuseSleep, refuseWake } from '../commands/sleep.ts';
 import { refuseUnmade } from '../commands/snapshot.ts';
 import { findReplicas, slowestPods, tracePod } from '../commands/trace.ts';
-import { beginUpgrade, planUpgrade } from '../commands/upgrade.ts';
+import { beginUpgrade, describeUpgrade, planUpgrade } from '../commands/upgrade.ts';
 import type { Cli } from '../context.ts';
 import { readOnlyDriver } from '../drivers.ts';
 import { CliError, describeFailure, exitCodes } from '../errors.ts';
@@ -56,11 +57,11 @@ export function dashboardBackend(place: Place): Backend {
       const { events, isCut } = await latestTenantEvents(tenant, mostEvents, signal);
       return { events: latestFirst(events), isCut };
     },
-    trace: async (client, vc, pod, signal) => {
-      const replicas = await findReplicas(client, systemNamespace, signal);
+    trace: async ({ person, program }, vc, pod, signal) => {
+      const replicas = await findReplicas(program, systemNamespace, signal);
       const { source, report } = await tracePod(
         { signal, clock },
-        client,
+        person,
         vc,
         replicas,
         pod,
@@ -68,18 +69,18 @@ export function dashboardBackend(place: Place): Backend {
       );
       return { source, ...report };
     },
-    slowest: async (client, vc, signal) => {
-      const replicas = await findReplicas(client, systemNamespace, signal);
+    slowest: async (program, vc, signal) => {
+      const replicas = await findReplicas(program, systemNamespace, signal);
       return slowestPods(vc, replicas, { slowest: slowestShown, systemNamespace, signal });
     },
-    components: async (client, vc) => {
-      const found = await controlPlaneOf(place, client, vc);
+    components: async (program, vc) => {
+      const found = await controlPlaneOf(place, program, vc);
       if (found === undefined) return [];
       const { components } = await found.driver.observe(found.id);
       return components.map(componentRow);
     },
-    logs: async (client, vc, { component, lines, signal }) => {
-      const found = await controlPlaneOf(place, client, vc);
+    logs: async (program, vc, { component, lines, signal }) => {
+      const found = await controlPlaneOf(place, program, vc);
       if (found === undefined)
         throw new CliError(
           'NotFound',
@@ -96,8 +97,9 @@ export function dashboardBackend(place: Place): Backend {
       const all = new Set(items.map(({ spec }) => spec.kubernetesVersion));
       return [...all].sort((a, b) => b.localeCompare(a, 'en', { numeric: true }));
     },
-    preview: async (client, ref, action, signal) => preview(client, ref, action, signal),
-    act: async (client, ref, action, signal) => act(client, ref, action, { signal, nowMs: clock.now() }),
+    preview,
+    act: async (superCluster, ref, action, signal) =>
+      act(superCluster, ref, action, { signal, nowMs: clock.now() }),
     explain: (error) => {
       const { message, exitCode } = describeFailure(error);
       return { status: statusOf[exitCode] ?? 500, message };
@@ -148,15 +150,15 @@ function componentRow({ name, state, startedAt, restarts, lastExit }: ComponentO
 }
 
 async function preview(
-  client: KubeClient,
+  { person, program }: SuperCluster,
   ref: { namespace: string; name: string },
   action: Action,
   signal: AbortSignal,
 ): Promise<Preview> {
-  const vc = await getVirtualCluster(client, ref, signal);
+  const vc = await getVirtualCluster(person, ref, signal);
   if (action.do === 'upgrade') {
-    const { text, removed } = await planUpgrade(client, vc, action.version, signal);
-    return { text, needsForce: removed.length > 0 };
+    const plan = await planUpgrade(person, vc, action.version, signal, program);
+    return { text: describeUpgrade(vc, plan), needsForce: plan.removed.length > 0 };
   }
   if (action.do === 'delete') {
     refuseProtected(vc);
@@ -167,7 +169,7 @@ async function preview(
 
 /** The same checks as those of the command of that name. */
 async function act(
-  client: KubeClient,
+  { person: client, program }: SuperCluster,
   ref: { namespace: string; name: string },
   action: Action,
   { signal, nowMs }: { signal: AbortSignal; nowMs: number },
@@ -221,8 +223,8 @@ async function act(
       return `the manager is asked to cancel the ${current.kind} of ${name}`;
     }
     case 'upgrade': {
-      const plan = await planUpgrade(client, vc, action.version, signal);
-      if (plan.change === undefined) return plan.text.trim();
+      const plan = await planUpgrade(client, vc, action.version, signal, program);
+      if (plan.change === undefined) return describeUpgrade(vc, plan).trim();
       await beginUpgrade(client, ref, plan, action.force === true, signal);
       return `${name} goes from ${plan.change.from} to ${plan.change.to}`;
     }

@@ -8,7 +8,7 @@ import type { ControlPlanePlan } from '../../control-plane/plan.ts';
 import { renderPlan } from '../../control-plane/render-plan.ts';
 import type { Beside } from '../../drivers/driver.ts';
 import { DriverError } from '../../drivers/errors.ts';
-import { addressUnreachable, portTaken } from '../errors.ts';
+import { addressUnreachable, explain, portTaken } from '../errors.ts';
 import { recordHeld, recordProgress, recordReplacing } from '../jobs.ts';
 import { isReaddressed } from '../moves.ts';
 import type { Services } from '../services.ts';
@@ -64,7 +64,7 @@ export const controlPlane: Step = {
     } catch (error) {
       // Until its API server is ready the new version is not the one of the datastore.
       if (change !== undefined && isNotStarting(error))
-        recordHeld(tenant, services, 'version-change', error.message);
+        recordHeld(tenant, services, 'version-change', explain(error, tenant).message);
       throw error;
     }
     if (change !== undefined) {

@@ -2,7 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { isPaused, type Move, type Place, type VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { ApiError, ConnectionError, findCondition } from '../../../kube/index.ts';
 import { EtcdError } from '../../etcd/errors.ts';
-import { copyTooSlow, datastoreChanged, datastoreNotKept, moveOutpaced, OperatorError } from '../errors.ts';
+import {
+  copyTooSlow,
+  datastoreChanged,
+  datastoreNotKept,
+  explain,
+  moveOutpaced,
+  OperatorError,
+} from '../errors.ts';
 import { recordHeld, recordProgress } from '../jobs.ts';
 import { driverAt, isReaddressed, placeText, servicesAt, sidesOf, wantedMove } from '../moves.ts';
 import type { Services } from '../services.ts';
@@ -337,7 +344,7 @@ export async function goBack(tenant: Tenant, services: Services, error: unknown)
   if (move.stage === 'returning' || !isOver(error, move, services)) return;
   if (move.stage === 'starting' && (await mayHaveServed(tenant, services, move, error))) return;
   settleAt(tenant, services, move.from, { ...move, stage: 'returning' });
-  recordHeld(tenant, services, 'move', error instanceof Error ? error.message : String(error));
+  recordHeld(tenant, services, 'move', explain(error, tenant).message);
 }
 
 /**

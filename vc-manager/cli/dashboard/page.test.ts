@@ -1,0 +1,224 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { annotationKeys } from '../../../api/labels.ts';
+import { kubeconfigKey, secretNames } from '../../../api/names.ts';
+import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import { startBrowser, whyNoBrowser } from '../../../dashboard/testing/browser.ts';
+import { type DashboardWorld, dashboardWorld } from '../../../dashboard/testing/dashboard-world.ts';
+import { email, OidcProvider } from '../../../dashboard/testing/oidc-provider.ts';
+import { renderKubeconfig, resources, systemClock } from '../../../kube/index.ts';
+import { freePort } from '../../../kube/testing/free-port.ts';
+import { sharedTestCertificates } from '../../../kube/testing/index.ts';
+import { loadTemplates } from '../../control-plane/template.ts';
+import { dashboardBackend } from './backend.ts';
+
+const missing = whyNoBrowser();
+const why = missing === undefined ? '' : ` (${missing})`;
+
+/** What takes a stack long to come to, on objects of a fake API server; `test/dashboard.test.ts` has the rest. */
+describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${why}`, () => {
+  const usesRemoved =
+    'apiserver_requested_deprecated_apis{group="old.example.com",removed_release="1.36",resource="widgets",version="v1"} 1';
+  let metrics = '';
+  const tenantServer = createServer((_, answer) => answer.end(metrics));
+  let world: DashboardWorld;
+  let browser: Browser;
+  let context: BrowserContext;
+  let page: Page;
+  /** What the browser has complained about. */
+  const complaints: string[] = [];
+
+  beforeAll(async () => {
+    await new Promise<void>((resolve) => tenantServer.listen(0, '127.0.0.1', resolve));
+    browser = await startBrowser();
+    world = await dashboardWorld({ backend: backend() });
+    for (const template of await loadTemplates())
+      world.superCluster.api.put(resources.controlPlaneTemplates, template);
+    context = await browser.newContext({ viewport: { width: 1_280, height: 900 } });
+    await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: world.origin });
+    page = await visit(context, world.dashboard.link());
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await world?.close();
+    await new Promise((resolve) => tenantServer.close(resolve));
+  });
+
+  const backend = () =>
+    dashboardBackend({ clock: systemClock, stateDir: '/nowhere', systemNamespace: 'skerry-system' });
+
+  async function visit(of: BrowserContext, address: string): Promise<Page> {
+    const opened = await of.newPage();
+    opened.on('pageerror', ({ message, stack }) => complaints.push(stack ?? message));
+    opened.on('console', (message) => {
+      if (message.type() === 'error') complaints.push(message.text());
+    });
+    await opened.goto(address);
+    return opened;
+  }
+
+  function put(name: string, status: VirtualClusterStatus): void {
+    world.superCluster.api.put(resources.virtualClusters, { metadata: { namespace: 'a', name }, status });
+  }
+
+  const get = (name: string): VirtualCluster | undefined =>
+    world.superCluster.api.get(resources.virtualClusters, { namespace: 'a', name });
+
+  /** One that runs 1.35.4, with an API server that has metrics. */
+  async function putRunning(name: string, status: VirtualClusterStatus = {}): Promise<void> {
+    put(name, { phase: 'Ready', version: '1.35.4', ...status });
+    const { ca, client } = await sharedTestCertificates();
+    const server = `http://127.0.0.1:${(tenantServer.address() as AddressInfo).port}`;
+    const kubeconfig = renderKubeconfig({ clusterName: name, server, ca, user: 'admin', ...client });
+    world.superCluster.api.put(resources.secrets, {
+      metadata: { namespace: 'a', name: secretNames(name).kubeconfig },
+      data: { [kubeconfigKey]: Buffer.from(kubeconfig).toString('base64') },
+    });
+  }
+
+  const rowOf = (name: string) =>
+    page.getByRole('row').filter({ has: page.getByRole('link', { name: `a/${name}`, exact: true }) });
+  const view = (name: string) =>
+    page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name }).click();
+
+  async function open(name: string): Promise<void> {
+    await page.goto(`${world.origin}/#/tenants/a/${name}`);
+    await page.getByRole('heading', { name }).waitFor();
+  }
+
+  it('says who needs attention and what helps, which can be copied', async () => {
+    const lastTransitionTime = '2026-01-01T00:00:00Z';
+    const failed = {
+      type: 'Ready',
+      status: 'False',
+      reason: 'DiskFull',
+      message: 'The disk is full.',
+    } as const;
+    put('held', { phase: 'Failed', conditions: [{ ...failed, lastTransitionTime }] });
+    await view('Attention');
+    const row = rowOf('held');
+    await row.getByText('The disk is full.').waitFor();
+    await row.getByText('DiskFull').waitFor();
+    const command = 'vc-manager logs held -n a';
+    const copy = row.getByRole('button', { name: `Copy: ${command}` });
+    await copy.click();
+    await copy.getByText('Copied').waitFor();
+    expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(command);
+  });
+
+  it('shows a job that goes on, and renews, tries again and cancels', async () => {
+    const startedAt = new Date(Date.now() - 60_000).toISOString();
+    const current = {
+      ...{ kind: 'snapshot', id: 'job-7', step: 'snapshot', startedAt, attempts: 3, failing: true },
+      message: 'The store is away.',
+    } as const;
+    await putRunning('busy', { jobs: { current } });
+    await view('Jobs');
+    await rowOf('busy').getByText('The store is away.').waitFor();
+    await rowOf('busy').getByText('Retrying').waitFor();
+    await open('busy');
+    for (const name of ['Renew certificates', 'Try again', 'Cancel the job']) {
+      await page.getByRole('button', { name, exact: true }).click();
+      const dialog = page.getByRole('dialog');
+      await dialog.getByRole('button', { name, exact: true }).click();
+      await dialog.waitFor({ state: 'detached' });
+    }
+    expect(get('busy')?.metadata.annotations).toEqual({
+      [annotationKeys.renewCertificates]: expect.stringMatching(/^\d{4}-/),
+      [annotationKeys.retryJob]: expect.stringMatching(/^\d{4}-/),
+      [annotationKeys.cancelJob]: 'job-7',
+    });
+  });
+
+  it('upgrades, and against what speaks against it only when that is wanted', async () => {
+    await putRunning('old');
+    metrics = `${usesRemoved}\n`;
+    await open('old');
+    const dialog = page.getByRole('dialog');
+    const upgrade = dialog.getByRole('button', { name: 'Upgrade', exact: true });
+    await page.getByRole('button', { name: 'Upgrade', exact: true }).click();
+    await dialog.getByText('uses APIs that 1.36.3 does not have: widgets.v1.old.example.com').waitFor();
+    expect(await dialog.textContent()).not.toContain('dry run');
+    expect(await upgrade.isDisabled()).toBe(true);
+    await dialog.getByLabel('Upgrade it all the same').check();
+    await upgrade.click();
+    await dialog.waitFor({ state: 'detached' });
+    expect(get('old')?.spec).toEqual({ version: '1.36.3' });
+
+    await putRunning('new');
+    metrics = '';
+    await open('new');
+    await page.getByRole('button', { name: 'Upgrade', exact: true }).click();
+    await dialog.getByLabel('To version').selectOption('1.36.3');
+    await dialog.getByText('No API is in use that it does not have.').waitFor();
+    await upgrade.click();
+    await page.getByText('new goes from 1.35.4 to 1.36.3.').waitFor();
+    expect(get('new')?.spec).toEqual({ version: '1.36.3' });
+  });
+
+  it('is dark where the browser is, and can be read', async () => {
+    await page.goto(`${world.origin}/#/tenants`);
+    await page.getByRole('table').waitFor();
+    const contrast = () => page.evaluate<{ page: number; contrast: number }>(measureContrast);
+    const light = await contrast();
+    await page.emulateMedia({ colorScheme: 'dark' });
+    const dark = await contrast();
+    await page.emulateMedia({ colorScheme: null });
+    expect(light.page).toBeGreaterThan(0.5);
+    expect(dark.page).toBeLessThan(0.1);
+    // What WCAG asks for at level AA.
+    for (const each of [light, dark]) expect(each.contrast).toBeGreaterThanOrEqual(4.5);
+  });
+
+  it('shows a thousand tenants, a change of one of them, and finds one', async () => {
+    await page.goto(`${world.origin}/#/tenants`);
+    const before = world.superCluster.api.list(resources.virtualClusters).length;
+    for (let each = 0; each < 1_000; each++) put(`many-${each}`, { phase: 'Ready', version: '1.36.3' });
+    await page.getByText(`1–50 of ${before + 1_000}`).waitFor();
+    put('many-777', { phase: 'Failed', version: '1.36.3' });
+    await rowOf('many-777').getByText('Failed').waitFor();
+    await page.getByLabel('Search tenants').fill('many-99');
+    await rowOf('many-999').waitFor();
+    await page.getByText(`1–50 of`).waitFor({ state: 'detached' });
+    // The header, and many-99, many-990 to many-999.
+    expect(await page.getByRole('row').count()).toBe(12);
+    await page.reload();
+    await page.getByText(`1–50 of ${before + 1_000}`).waitFor();
+  });
+
+  it('is signed in to by way of the organisation', async () => {
+    const provider = await OidcProvider.start(['viewers']);
+    const port = await freePort();
+    // Another site than the provider, as cookies see it.
+    const url = `http://localhost:${port}/`;
+    const other = await dashboardWorld({ url, oidc: provider.settings, backend: backend() }, port);
+    const stranger = await browser.newContext();
+    try {
+      const own = await visit(stranger, url);
+      await own.getByRole('link', { name: 'Sign in with your organisation' }).click();
+      await own.getByTitle(email).waitFor();
+      await own.getByRole('link', { name: 'a/green' }).waitFor();
+      expect(new URL(own.url()).origin).toBe(new URL(url).origin);
+    } finally {
+      await stranger.close();
+      await other.close();
+      await provider.stop();
+    }
+  });
+
+  it('has no error of its own', () => expect(complaints).toEqual([]));
+});
+
+/** In the browser: how bright the page is, 1 for white, and how its text stands out, as WCAG counts it. */
+const measureContrast = `(() => {
+  const { color, backgroundColor } = getComputedStyle(document.documentElement);
+  const luminance = (text) => {
+    const [r, g, b] = text.match(/[\\d.]+/g).map(Number).map((each) => each / 255)
+      .map((each) => (each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const [page, text] = [backgroundColor, color].map(luminance);
+  return { page, contrast: (Math.max(page, text) + 0.05) / (Math.min(page, text) + 0.05) };
+})()`;
