@@ -269,6 +269,34 @@ describe('kubeconfig', () => {
     expect((await stat(join(home, 'mine'))).mode & 0o777).toBe(0o600);
   });
 
+  it.each([
+    ['connect', 'blue'],
+    ['kubeconfig', 'blue', '--merge'],
+  ])('leaves later commands with the super cluster: %s', async (...command) => {
+    putWithSecret();
+    const tenant = await FakeApiServer.start();
+    try {
+      server.put(resources.secrets, {
+        metadata: { name: 'blue-kubeconfig', namespace: 'default' },
+        data: {
+          kubeconfig: Buffer.from(text.replace('https://127.0.0.1:21000', tenant.url)).toString('base64'),
+        },
+      });
+      const env = { HOME: home, KUBECONFIG: kubeconfig };
+      expect(await runCaptured(command, env)).toMatchObject({ exitCode: 0 });
+      const current = parse(await readFile(kubeconfig, 'utf8'))['current-context'];
+      expect(current).toBe('default/blue');
+      expect(await runCaptured(['list', '-o', 'name'], env)).toMatchObject({
+        exitCode: 0,
+        stdout: 'virtualcluster.skerry.dev/blue\n',
+      });
+      expect(await runCaptured(['disconnect'], env)).toMatchObject({ exitCode: 0 });
+      expect(parse(await readFile(kubeconfig, 'utf8'))['current-context']).toBe('c');
+    } finally {
+      await tenant.stop();
+    }
+  });
+
   it('says how far a tenant is that has none yet', async () => {
     put('blue', {
       phase: 'Provisioning',
