@@ -56,7 +56,7 @@ function openSuperClients(options: ConnectionOptions, clock: Clock, onRefused: (
 function sessionHooks(
   kubelet: KubeletProxy,
   traces: PodTraces,
-): Pick<DirectoryHooks, 'serving' | 'leaving' | 'used'> {
+): Pick<DirectoryHooks, 'serving' | 'leaving' | 'used' | 'usedAsleep'> {
   return {
     serving: (session, authorities) => {
       const { info, label, caches } = session.state;
@@ -68,6 +68,7 @@ function sessionHooks(
       kubelet.leave(uid);
     },
     used: (uid, signal) => kubelet.used(uid, signal),
+    usedAsleep: (uid, pods, signal) => kubelet.usedBy(pods, uid, signal),
   };
 }
 
