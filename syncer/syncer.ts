@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import type { DifferenceReport } from '../api/difference-report.ts';
 import { type Clock, Connection, type ConnectionOptions, KubeClient, resources } from '../kube/index.ts';
 import { HealthServer } from '../program/health-server.ts';
+import { packageVersion } from '../program/package-root.ts';
 import { BucketScope } from './bucket-scope.ts';
 import { allKinds } from './kinds/registry.ts';
 import { KubeletProxy } from './kubelet/kubelet-proxy.ts';
@@ -372,6 +373,7 @@ export class Syncer {
       ),
       namespace,
       metricsAddress: metricsUrl(this.#options, metricsPort),
+      version: packageVersion(),
       fence,
       holder: coverage,
       ready,

@@ -236,6 +236,24 @@ describe('delete', () => {
   });
 });
 
+describe('version', () => {
+  it('says which one of each program runs, as its Lease says', async () => {
+    const metadata = { namespace: 'skerry-system', annotations: { 'skerry.dev/version': '0.9.9' } };
+    const spec = { holderIdentity: 'host-1' };
+    server.put(resources.leases, { metadata: { ...metadata, name: 'vc-manager' }, spec });
+    server.put(resources.leases, { metadata: { namespace: 'skerry-system', name: 'vc-syncer-0' }, spec });
+    const { stdout } = await run('version', '--all');
+    expect(stdout).toMatch(/vc-manager: +0\.9\.9, host-1\n/);
+    expect(stdout).toMatch(/vc-syncer: +host-1\n/);
+    expect(JSON.parse((await run('version', '--all', '-o', 'json')).stdout)).toMatchObject({
+      running: [
+        { program: 'vc-manager', version: '0.9.9' },
+        { program: 'vc-syncer', identity: 'host-1' },
+      ],
+    });
+  });
+});
+
 describe('kubeconfig', () => {
   const text = renderKubeconfig({
     clusterName: 'default/blue',

@@ -43,7 +43,7 @@ async function findKubectl({ env, clock }: Cli): Promise<string> {
   if (found === undefined)
     throw new CliError(
       'NotFound',
-      `there is no kubectl ${defaultVersions.kubernetes}, nor one that is near, on this machine: "vc-manager binaries fetch" fetches it`,
+      `there is no kubectl ${defaultVersions.kubernetes}, nor one that is near, on this machine: "vc-manager binaries --fetch" fetches it`,
     );
   return found.path;
 }
