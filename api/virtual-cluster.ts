@@ -554,7 +554,10 @@ export const virtualClusterStatusSchema = z.strictObject({
       cpu: usedQuantity.describe('What its containers use, in cores, measured every few minutes.').optional(),
       memory: usedQuantity.describe('Their working sets, in bytes.').optional(),
       resources: usedQuotaSchema
-        .describe('What the tenant has of what status.policy.quota limits, written at most once a minute.')
+        .describe(
+          'What the tenant has of what status.policy.quota limits, and its requests.cpu, requests.memory and requests.storage ' +
+            'in any case, written at most once a minute.',
+        )
         .optional(),
     })
     .optional(),

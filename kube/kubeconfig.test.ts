@@ -243,6 +243,20 @@ describe('kubeconfig files', () => {
       expect((await loadKubeconfig(undefined, 'two', env)).server).toBe('https://two');
     });
 
+    it('takes the context from before one of a tenant, which is no super cluster, unless that is asked for', async () => {
+      const tenant = rendered('tenant');
+      const connected = await file(
+        'config',
+        mergeKubeconfig(rendered('own'), rememberContext(tenant, rendered('own'))),
+      );
+      expect((await loadKubeconfig(connected)).server).toBe('https://own');
+      expect((await loadKubeconfig(connected, 'tenant')).server).toBe('https://tenant');
+      const alone = await file('alone', mergeKubeconfig('', rememberContext(tenant, '')));
+      await expect(loadKubeconfig(alone)).rejects.toThrow(
+        '"tenant" is a tenant\'s, and none was current before',
+      );
+    });
+
     it('looks at ~/.kube/config, and says where it has looked', async () => {
       const env = { HOME: directory };
       await expect(loadKubeconfig(undefined, undefined, env)).rejects.toThrow(

@@ -289,9 +289,10 @@ function base64(pem: string): string {
 const credentialsMs = 30_000;
 
 /**
- * The connection of a person's kubeconfig: the file given, else `$KUBECONFIG` (several files, the
- * first mention of a name wins), else `~/.kube/config`. Paths in it are relative to its file.
- * Plugins are run, through a library that is loaded only then.
+ * The connection to the super cluster by a person's kubeconfig: the file given, else `$KUBECONFIG` (several files, the
+ * first mention of a name wins), else `~/.kube/config`. Without `context` it is the current one; where that is a
+ * tenant's (`rememberContext`), the one from before it. Paths in it are relative to its file. Plugins are run, through a
+ * library that is loaded only then.
  */
 export async function loadKubeconfig(
   file?: string,
@@ -299,7 +300,7 @@ export async function loadKubeconfig(
   env: NodeJS.ProcessEnv = process.env,
 ): Promise<ConnectionOptions> {
   const config = await readKubeconfigs(file === undefined ? defaultFiles(env) : [file], file !== undefined);
-  const selected = selectContext(config, context);
+  const selected = selectContext(config, context ?? superClusterContext(config));
   const { cluster, user } = selected;
   const server = text(cluster, 'server');
   if (!server)
@@ -322,6 +323,17 @@ export async function loadKubeconfig(
     ...(cluster['insecure-skip-tls-verify'] === true ? { insecureSkipTlsVerify: true } : {}),
     ...(await credentials(user, config, selected.context)),
   };
+}
+
+/** The current context, or the one from before a tenant's was made current. */
+function superClusterContext({ contexts, 'current-context': current }: Kubeconfig): string | undefined {
+  const entry = contexts.find(({ name }) => name === current);
+  const previous = entry === undefined ? undefined : previousOf(entry.context);
+  if (previous !== '') return previous ?? current;
+  throw new KubeconfigError(
+    'InvalidKubeconfig',
+    `the current context "${current}" is a tenant's, and none was current before it: name a context`,
+  );
 }
 
 function defaultFiles(env: NodeJS.ProcessEnv): string[] {

@@ -225,4 +225,22 @@ describe('LeaseElection', () => {
     const options = { client, ...ref, identity: 'x', leaseDurationMs: 3_000, renewMs: 2_500 };
     expect(() => new LeaseElection(options)).toThrow('renewMs');
   });
+
+  it('says of its holder what it is told to, and leaves what others have written', async () => {
+    await using cluster = await startFakeCluster();
+    const metadata = { ...ref, annotations: { other: 'x', version: '1' } };
+    cluster.server.put(resources.leases, { metadata, spec: {} });
+    const clock = new FakeClock();
+    const annotations = { version: '2' };
+    const election = new LeaseElection({
+      ...{ client: cluster.client, ...ref, identity: 'one', annotations, clock },
+      callTimeoutMs: 30_000,
+    });
+    const stop = new AbortController();
+    await election.run(stop.signal, async () => stop.abort());
+    expect(cluster.server.get(resources.leases, ref)?.metadata.annotations).toEqual({
+      other: 'x',
+      version: '2',
+    });
+  });
 });

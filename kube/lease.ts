@@ -11,6 +11,8 @@ export interface LeaseOptions {
   name: string;
   /** Who holds the lease; must differ between all that compete for it. */
   identity: string;
+  /** What the Lease says of its holder besides; annotations that are not named here stay. */
+  annotations?: Readonly<Record<string, string>>;
   /** After how long without a renewal others may take the lease. Default 15 s. */
   leaseDurationMs?: number;
   /** Pause between renewals and between attempts. Default 2 s. */
@@ -46,6 +48,7 @@ export class LeaseElection {
   readonly #namespace: string;
   readonly #name: string;
   readonly #identity: string;
+  readonly #annotations: Readonly<Record<string, string>> | undefined;
   readonly #durationMs: number;
   readonly #renewMs: number;
   readonly #callTimeoutMs: number;
@@ -61,6 +64,7 @@ export class LeaseElection {
     this.#namespace = options.namespace;
     this.#name = options.name;
     this.#identity = options.identity;
+    this.#annotations = options.annotations;
     this.#durationMs = Math.max(1, Math.round((options.leaseDurationMs ?? 15_000) / 1000)) * 1000;
     this.#renewMs = options.renewMs ?? 2_000;
     this.#callTimeoutMs = options.callTimeoutMs ?? Math.max(this.#renewMs, 1_000);
@@ -186,6 +190,14 @@ export class LeaseElection {
     const mine = lease.spec?.holderIdentity === this.#identity;
     return {
       ...lease,
+      ...(this.#annotations === undefined
+        ? {}
+        : {
+            metadata: {
+              ...lease.metadata,
+              annotations: { ...lease.metadata.annotations, ...this.#annotations },
+            },
+          }),
       spec: {
         ...lease.spec,
         holderIdentity: this.#identity,

@@ -6,16 +6,26 @@ import { describe, expect, it } from 'vitest';
 import { systemClock } from '../kube/index.ts';
 import { buildProgram } from '../vc-manager/cli/program.ts';
 import { Captured } from '../vc-manager/cli/testing/captured.ts';
-import { codeBlocks, commandLines, hasCommands, scriptOf, shownOptions } from './docs-commands.ts';
+import {
+  codeBlocks,
+  commandLines,
+  hasCommands,
+  hintedCommands,
+  inlineCommands,
+  scriptOf,
+  shownOptions,
+} from './docs-commands.ts';
 
 const root = join(import.meta.dirname, '..');
-const pages = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.md'], {
-  cwd: root,
-  encoding: 'utf8',
-})
-  .split('\n')
+const tracked = (pattern: string): string[] =>
+  execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', pattern], {
+    cwd: root,
+    encoding: 'utf8',
+  })
+    .split('\n')
+    .filter((path) => path !== '' && existsSync(join(root, path)));
+const pages = tracked('*.md')
   // The changelog tells of the past, and the reference is what commands say themselves.
-  .filter((path) => path !== '' && existsSync(join(root, path)))
   .filter((path) => path !== 'CHANGELOG.md' && path !== 'docs/reference-cli.md');
 
 async function programFor(name: string, output: Captured): Promise<Command> {
@@ -45,14 +55,65 @@ async function objection(words: readonly string[]): Promise<string | undefined> 
   }
 }
 
+/** With something in the place of the reader's own words. */
+const filled = (words: readonly string[]): string[] =>
+  words.map((word) => (/^[A-Z][A-Z_-]*$/.test(word) ? word.toLowerCase() : word));
+
+describe('commands that messages name', () => {
+  const sources = ['api', 'dashboard', 'gateway', 'program', 'syncer', 'vc-manager']
+    .flatMap((folder) => tracked(`${folder}/*.ts`))
+    .filter((path) => !/\.test\.ts$|\/testing\//.test(path));
+  const hints = sources.flatMap((path) =>
+    hintedCommands(readFileSync(join(root, path), 'utf8')).map((hint) => ({ path, ...hint })),
+  );
+
+  it('are such that vc-manager takes them', async () => {
+    expect(hints.length).toBeGreaterThan(50);
+    const wrong: string[] = [];
+    for (const { path, words, text } of hints) {
+      const said = await objection(filled(words));
+      if (said !== undefined) wrong.push(`${path}: ${text}: ${said}`);
+    }
+    expect(wrong).toEqual([]);
+  });
+
+  it('name the namespace of the tenant that they are about', async () => {
+    const wrong: string[] = [];
+    for (const { path, words, text } of hints) {
+      const [name = ''] = words;
+      const program = await programFor(name, new Captured());
+      const command = program.commands.find((each) => each.name() === name || each.aliases().includes(name));
+      const takesOne = command?.options.some(({ long }) => long === '--namespace') === true;
+      const isAboutOne = /\$\{/.test(text) && !/--stack|trace -t \$\{/.test(text);
+      if (takesOne && isAboutOne && !/namespaceFlag\(| -n |\$\{where\}/.test(text))
+        wrong.push(`${path}: ${text}`);
+    }
+    expect(wrong).toEqual([]);
+  });
+});
+
 describe('command lines in the documentation', () => {
+  it.each(pages)('%s names only those in its sentences and tables that vc-manager takes', async (page) => {
+    const wrong: string[] = [];
+    for (const words of inlineCommands(readFileSync(join(root, page), 'utf8'))) {
+      const said = await objection(filled(words));
+      if (said !== undefined) wrong.push(`${page}: vc-manager ${words.join(' ')}: ${said}`);
+    }
+    expect(wrong).toEqual([]);
+  });
+
+  it.each(pages)('%s says of no block that a test runs it which is not there', (page) => {
+    const missing = codeBlocks(readFileSync(join(root, page), 'utf8'))
+      .flatMap(({ whyNot = '' }) => whyNot.match(/[\w./-]+\.test\.ts\b/g) ?? [])
+      .filter((path) => !existsSync(join(root, path)));
+    expect(missing).toEqual([]);
+  });
+
   it.each(pages)('%s has only those that vc-manager takes', async (page) => {
     const wrong: string[] = [];
     for (const { text, line } of codeBlocks(readFileSync(join(root, page), 'utf8'))) {
       for (const words of commandLines(text)) {
-        // In the place of something of one's own.
-        const filled = words.map((word) => (/^[A-Z][A-Z_-]*$/.test(word) ? word.toLowerCase() : word));
-        const said = await objection(filled);
+        const said = await objection(filled(words));
         if (said !== undefined) wrong.push(`${page}:${line}: vc-manager ${words.join(' ')}: ${said}`);
       }
     }
@@ -118,6 +179,12 @@ describe('command lines in the documentation', () => {
     expect(block).toMatchObject({ isRun: true, language: 'sh', line: 4 });
     expect(commandLines(block?.text ?? '')).toEqual([['create', 'a', '--wait'], ['list']]);
     expect(shownOptions(block?.text ?? '')).toEqual([{ command: 'x', options: [] }]);
+    expect(inlineCommands('`vc-manager logs NAME | less`, `vc-manager`\n```\n`vc-manager x`\n```\n')).toEqual(
+      [['logs', 'NAME']],
+    );
+    expect(hintedCommands('throw new X(`"vc-manager jobs ${name}${at(ref)} --wait" does`)')).toMatchObject([
+      { words: ['jobs', 'xx', '--wait'] },
+    ]);
     expect(await objection(['create', 'a', '--no-such-option'])).toContain('unknown option');
     expect(await objection(['create', 'a', '--timeout', 'soon'])).toBeDefined();
     expect(await objection(['create'])).toContain('missing required argument');

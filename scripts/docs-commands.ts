@@ -101,3 +101,22 @@ export function shownOptions(text: string): { command: string; options: string[]
     return [{ command, options: [...rest.matchAll(/--[a-z][a-z-]*/g)].map(([option]) => option) }];
   });
 }
+
+/** The command lines of `vc-manager` in code spans, outside of blocks, as `commandLines` has them. */
+export function inlineCommands(markdown: string): string[][] {
+  const prose = markdown.replaceAll(/^```[\s\S]*?^```/gm, '');
+  return [...prose.matchAll(/`([^`]+)`/g)].flatMap(([, span = '']) =>
+    commandLines(span.replaceAll('\\|', '|').replaceAll(/\s+/g, ' ')),
+  );
+}
+
+/**
+ * The command lines of `vc-manager` that messages in TypeScript name between quotation marks, each as words with `x` in the
+ * place of what is put in, and as it stands in the source.
+ */
+export function hintedCommands(source: string): { words: string[]; text: string }[] {
+  return [...source.matchAll(/"vc-manager ([^"\n]+)"/g)].flatMap(([text, rest = '']) => {
+    const own = rest.replaceAll(/\$\{[^}]*\}/g, 'x').trim();
+    return /\.\.\.|\[/.test(own) ? [] : [{ words: own.split(/\s+/), text }];
+  });
+}

@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import type { DifferenceReport } from '../api/difference-report.ts';
 import { type Clock, Connection, type ConnectionOptions, KubeClient, resources } from '../kube/index.ts';
 import { HealthServer } from '../program/health-server.ts';
+import { packageVersion } from '../program/package-root.ts';
 import { BucketScope } from './bucket-scope.ts';
 import { allKinds } from './kinds/registry.ts';
 import { KubeletProxy } from './kubelet/kubelet-proxy.ts';
@@ -56,7 +57,7 @@ function openSuperClients(options: ConnectionOptions, clock: Clock, onRefused: (
 function sessionHooks(
   kubelet: KubeletProxy,
   traces: PodTraces,
-): Pick<DirectoryHooks, 'serving' | 'leaving' | 'used'> {
+): Pick<DirectoryHooks, 'serving' | 'leaving' | 'used' | 'usedAsleep'> {
   return {
     serving: (session, authorities) => {
       const { info, label, caches } = session.state;
@@ -68,6 +69,7 @@ function sessionHooks(
       kubelet.leave(uid);
     },
     used: (uid, signal) => kubelet.used(uid, signal),
+    usedAsleep: (uid, pods, signal) => kubelet.usedBy(pods, uid, signal),
   };
 }
 
@@ -371,6 +373,7 @@ export class Syncer {
       ),
       namespace,
       metricsAddress: metricsUrl(this.#options, metricsPort),
+      version: packageVersion(),
       fence,
       holder: coverage,
       ready,

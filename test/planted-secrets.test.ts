@@ -146,7 +146,14 @@ describe('secrets, wherever they were planted', () => {
       await annotate(canary);
       const logs: string[] = [];
       for await (const path of glob('**/logs/vc-syncer.log', { cwd: world.stateDir })) logs.push(path);
-      const said = [key, `redis://:${canary}@redis:6379`, `authorization: Bearer ${canary}`];
+      const said = [
+        ...[key, `redis://:${canary}@redis:6379`, `authorization: Bearer ${canary}`],
+        ...[`Authorization: Basic ${canary}`, `client_secret=${canary}`, `secret=${canary}`],
+        ...[`--password ${canary}`, `--token ${canary}`, `password: two words ${canary}`],
+        ...[`apiKey: ${canary}`, `passphrase: ${canary}`, `password='two words ${canary}'`],
+        { clientSecret: canary, password: `two words ${canary}` },
+        { msg: JSON.stringify({ password: `"two" words ${canary}` }), args: ['--token', canary] },
+      ];
       await appendFile(
         join(world.stateDir, logs[0] ?? ''),
         `${said.map((each) => JSON.stringify(each)).join('\n')}\n`,

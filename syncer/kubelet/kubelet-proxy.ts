@@ -1,7 +1,7 @@
 import type { Clock, ConnectionOptions, KubeClient, KubeObject } from '../../kube/index.ts';
 import type { Lookup } from '../context.ts';
 import type { TenantAtWork } from '../watchdog/tenant-at-work.ts';
-import { type KubeletTenant, superPodOf } from './find-pod.ts';
+import { type KubeletTenant, type Pod, superPodOf } from './find-pod.ts';
 import { KubeletServer } from './kubelet-server.ts';
 import { type ClientAuthorities, KubeletTenants } from './kubelet-tenants.ts';
 import { MetricsApi } from './metrics-api.ts';
@@ -74,7 +74,19 @@ export class KubeletProxy {
   async used(uid: string, signal: AbortSignal): Promise<{ cpu: string; memory: string } | undefined> {
     const tenant = this.#tenants.get(uid);
     if (tenant === undefined || !tenant.isComplete) return undefined;
-    const pods = [...tenant.pods()].flatMap((pod) => superPodOf(tenant, pod) ?? []);
+    return this.usedBy(
+      [...tenant.pods()].flatMap((pod) => superPodOf(tenant, pod) ?? []),
+      uid,
+      signal,
+    );
+  }
+
+  /** The same of pods of the super cluster: those of a tenant that is not served, as it is asleep. */
+  async usedBy(
+    pods: readonly Pod[],
+    uid: string,
+    signal: AbortSignal,
+  ): Promise<{ cpu: string; memory: string } | undefined> {
     const usage = await this.#usage.read(pods, uid, signal);
     if (usage === undefined) return undefined;
     let nanoCores = 0;

@@ -311,4 +311,33 @@ describe('the quota of a tenant', () => {
     expect(usage).toEqual({ resource: 'configmaps', used: 0, limit: 1, quantity: '0' });
     await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
   });
+
+  it('counts what is reserved and stored, whether that is limited or not', async () => {
+    await using sides = await startWith({ 'requests.cpu': '4' }, (before) => {
+      account(before);
+      const labels = { [labelKeys.public]: 'true' };
+      const fast = { metadata: { name: 'fast', labels }, provisioner: 'p' };
+      before.super.server.put(resources.storageClasses, fast);
+    });
+    sides.inShop(resources.pods, pod('a', '300m'));
+    sides.inShop(resources.persistentVolumeClaims, {
+      metadata: { name: 'data' },
+      spec: {
+        storageClassName: 'fast',
+        accessModes: ['ReadWriteOnce'],
+        resources: { requests: { storage: '3Gi' } },
+      },
+    });
+    await sides.until(
+      () =>
+        sides.inSuper(resources.pods, 'a') !== undefined &&
+        sides.inSuper(resources.persistentVolumeClaims, 'data') !== undefined,
+    );
+    expect(sides.engine.usedBy(sides.info.uid)).toEqual({
+      'requests.cpu': '300m',
+      'requests.memory': '0',
+      'requests.storage': expect.stringMatching(/^(3Gi|3221225472)$/),
+    });
+    expect([...sides.engine.quotas()].map(({ resource }) => resource)).toEqual(['requests.cpu']);
+  });
 });

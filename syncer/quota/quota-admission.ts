@@ -33,6 +33,9 @@ const burstOfReadsMs = 5_000;
 /** Whose copy is not equal is read and written; writing it costs servers about three times what reading it does. */
 const passesOfUnequal = 4;
 
+/** What the manager adds up as usage, whether it is limited or not. */
+const meteredResources = ['requests.cpu', 'requests.memory', 'requests.storage'] as const;
+
 /** What a tenant has of one limited resource; in units, not in nano-units. */
 export interface ResourceUsage {
   readonly resource: string;
@@ -294,6 +297,16 @@ export class QuotaAdmission {
     if (perMinute === undefined) return;
     const used = book.budget.spent;
     yield { resource: writes, used, limit: unitsOf(perMinute), quantity: String(used) };
+  }
+
+  /** What one tenant has of what is limited, and of what its usage is measured by (`status.usage.resources`). */
+  usedBy(uid: string): Record<string, string> {
+    const ledger = this.#books.get(uid)?.ledger;
+    const metered = ledger === undefined ? [] : meteredResources;
+    return {
+      ...Object.fromEntries(metered.map((each) => [each, formatQuantity(ledger?.used(each) ?? 0n)])),
+      ...Object.fromEntries([...this.usageOf(uid)].map(({ resource, quantity }) => [resource, quantity])),
+    };
   }
 
   #follow(kind: Charged, isCustom: boolean): void {

@@ -298,7 +298,12 @@ export class SyncEngine {
     return this.#quota.usageOf(uid);
   }
 
-  /** The same of all tenants, by label. */
+  /** The same as quantities, and what usage is measured by, limited or not. */
+  usedBy(uid: string): Record<string, string> {
+    return this.#quota.usedBy(uid);
+  }
+
+  /** What all tenants have of what their quotas limit, by label. */
   *quotas(): Generator<ResourceUsage & { readonly tenant: string }> {
     for (const { label, info } of this.#router.tenants())
       for (const usage of this.#quota.usageOf(info.uid)) yield { ...usage, tenant: label };

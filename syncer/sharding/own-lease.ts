@@ -121,6 +121,8 @@ interface OwnLeaseOptions {
   windowMs: number;
   /** Where the metrics of this replica are, as a URL. */
   metricsAddress: string | undefined;
+  /** Of this program. */
+  version: string | undefined;
   clock: Clock;
 }
 
@@ -216,7 +218,7 @@ export class OwnLease {
   }
 
   #wanted(present: Lease | undefined): Lease {
-    const { identity, durationMs, metricsAddress, clock } = this.#options;
+    const { identity, durationMs, metricsAddress, version, clock } = this.#options;
     const now = microTime(clock.now());
     const isMine = present?.spec?.holderIdentity === identity;
     const { annotations = {}, labels = {} } = present?.metadata ?? {};
@@ -226,10 +228,11 @@ export class OwnLease {
         ...present?.metadata,
         ...this.#ref,
         labels: { ...labels, ...componentLabel },
-        annotations:
-          metricsAddress === undefined
-            ? annotations
-            : { ...annotations, [annotationKeys.metricsAddress]: metricsAddress },
+        annotations: {
+          ...annotations,
+          ...(metricsAddress === undefined ? {} : { [annotationKeys.metricsAddress]: metricsAddress }),
+          ...(version === undefined ? {} : { [annotationKeys.version]: version }),
+        },
       },
       spec: {
         ...present?.spec,

@@ -132,6 +132,8 @@ interface ShardsOptions {
   isNamed: boolean;
   identity: string;
   metricsAddress?: string;
+  /** Of this program. */
+  version?: string;
   fence: Fence;
   holder: BucketHolder;
   clock: Clock;
@@ -168,7 +170,7 @@ export class Shards {
   #isReplaced = false;
 
   constructor(options: ShardsOptions) {
-    const { client, namespace, replica, identity, metricsAddress, clock, fence } = options;
+    const { client, namespace, replica, identity, metricsAddress, version, clock, fence } = options;
     const { durationMs = 10_000, renewMs = 2_000 } = options;
     if (renewMs >= fence.windowMs || fence.windowMs >= durationMs) {
       throw new RangeError(
@@ -183,6 +185,7 @@ export class Shards {
       replica,
       identity,
       metricsAddress,
+      version,
       durationMs,
       windowMs: fence.windowMs,
       clock,

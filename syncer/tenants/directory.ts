@@ -4,6 +4,7 @@ import {
   type CallRecord,
   type Clock,
   type KubeClient,
+  type KubeObject,
   Reflector,
   resources,
   Store,
@@ -23,6 +24,7 @@ import { readCredentials } from './credentials.ts';
 import type { UsedResources } from './health.ts';
 import { aloneFrom, JoinOrder } from './join-order.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
+import { SleepersUsage } from './sleepers-usage.ts';
 import { StatusWriter, type SyncerCondition } from './status-writer.ts';
 import { everyTenant, type TenantFilter } from './tenant-filter.ts';
 import { cacheLimitBytes, type SyncerSettings } from './tenant-info.ts';
@@ -66,6 +68,12 @@ export interface DirectoryHooks {
   leaving?(uid: string): void;
   /** What the pods of the tenant with this UID use now; undefined where nothing says so. */
   used?(uid: string, signal: AbortSignal): Promise<UsedResources | undefined>;
+  /** The same of one that is asleep, by its pods in the super cluster. */
+  usedAsleep?(
+    uid: string,
+    pods: readonly KubeObject[],
+    signal: AbortSignal,
+  ): Promise<UsedResources | undefined>;
 }
 
 interface Served {
@@ -218,9 +226,11 @@ export class TenantDirectory {
   async run(signal: AbortSignal): Promise<void> {
     const { superClient, clock, logger } = this.#options;
     this.#running = signal;
+    const sleepers = (): VirtualCluster[] =>
+      [...this.#store.list()].filter((vc) => isAsleep(vc) && this.#gate.serves(vc));
     const wakeOnExpiry = new WakeOnExpiry({
       ...this.#options,
-      sleepers: () => [...this.#store.list()].filter((vc) => isAsleep(vc) && this.#gate.serves(vc)),
+      sleepers,
       onError: (vc, error) =>
         this.#warn(vc, error, 'cannot wake this tenant, of which a token is about to end'),
     });
@@ -241,6 +251,14 @@ export class TenantDirectory {
     });
     const { superCaches } = this.#options;
     const unsubscribePods = superCaches.store(resources.pods).subscribe((event) => wakeOnLoss.see(event));
+    const sleepersUsage = new SleepersUsage({
+      ...this.#options,
+      sleepers,
+      used: async (...pods) => this.#options.hooks?.usedAsleep?.(...pods),
+      status: this.#status,
+      onError: (vc, error) =>
+        this.#warn(vc, error, 'cannot read what pods of this tenant use, which is asleep'),
+    });
     const reflector = new Reflector<VirtualCluster>({
       client: superClient,
       resource: resources.virtualClusters,
@@ -254,7 +272,7 @@ export class TenantDirectory {
       () => undefined,
     );
     try {
-      await Promise.all([reflector.run(signal), wakeOnExpiry.run(signal)]);
+      await Promise.all([reflector.run(signal), wakeOnExpiry.run(signal), sleepersUsage.run(signal)]);
     } finally {
       unsubscribe();
       unsubscribeGate();

@@ -17,7 +17,7 @@ function health(usage: object | undefined): { checked: () => Promise<boolean>; w
       client: { raw: nothing },
       caches: { store: () => ({ size: 3 }), latestVersion: () => '7' },
     },
-    engine: { retryNow: () => undefined, quotaOf: () => [] },
+    engine: { retryNow: () => undefined, usedBy: () => ({}) },
     status: { condition: note('condition'), usage: note('usage'), observedVersion: note('version') },
     freeze: { answer: nothing, recheck: nothing, recordSuper: note('super cluster') },
     holds: { answer: nothing, recheck: nothing },

@@ -38,7 +38,7 @@ export interface UsedResources {
 }
 
 /** Kubelets are asked for all pods at once, and each change is a write; sooner when pods have come or gone. */
-const usedEveryMs = 5 * 60_000;
+export const usedEveryMs = 5 * 60_000;
 const usedSoonMs = 60_000;
 const checkEveryMs = 10_000;
 const probeTimeoutMs = 5_000;
@@ -52,7 +52,7 @@ export class Health {
   #isWell = true;
   #hasChecked = false;
   #failedProbes = 0;
-  /** What was last said of what the quota limits, and when. */
+  /** What was last said of what is limited or metered, and when. */
   #resources: { readonly atMs: number; readonly used: Record<string, string> } | undefined;
   #used: UsedResources | undefined;
   /** By the monotonic clock, and for how many pods. */
@@ -207,8 +207,7 @@ export class Health {
     const { engine, state, clock } = this.#options;
     const atMs = clock.monotonic();
     if (this.#resources === undefined || atMs - this.#resources.atMs >= resourcesEveryMs) {
-      const used = [...engine.quotaOf(state.info.uid)].map(({ resource, quantity }) => [resource, quantity]);
-      this.#resources = { atMs, used: Object.fromEntries(used) as Record<string, string> };
+      this.#resources = { atMs, used: engine.usedBy(state.info.uid) };
     }
     return this.#resources.used;
   }

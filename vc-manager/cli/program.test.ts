@@ -236,6 +236,24 @@ describe('delete', () => {
   });
 });
 
+describe('version', () => {
+  it('says which one of each program runs, as its Lease says', async () => {
+    const metadata = { namespace: 'skerry-system', annotations: { 'skerry.dev/version': '0.9.9' } };
+    const spec = { holderIdentity: 'host-1' };
+    server.put(resources.leases, { metadata: { ...metadata, name: 'vc-manager' }, spec });
+    server.put(resources.leases, { metadata: { namespace: 'skerry-system', name: 'vc-syncer-0' }, spec });
+    const { stdout } = await run('version', '--all');
+    expect(stdout).toMatch(/vc-manager: +0\.9\.9, host-1\n/);
+    expect(stdout).toMatch(/vc-syncer: +host-1\n/);
+    expect(JSON.parse((await run('version', '--all', '-o', 'json')).stdout)).toMatchObject({
+      running: [
+        { program: 'vc-manager', version: '0.9.9' },
+        { program: 'vc-syncer', identity: 'host-1' },
+      ],
+    });
+  });
+});
+
 describe('kubeconfig', () => {
   const text = renderKubeconfig({
     clusterName: 'default/blue',
@@ -297,6 +315,24 @@ describe('kubeconfig', () => {
 
     keep(stringify(parse(text.replaceAll('default/blue', 'c'))));
     expect(await run('kubeconfig', 'blue')).toEqual({ exitCode: 0, stdout: text, stderr: '' });
+  });
+
+  it.each([
+    ['connect', 'blue'],
+    ['kubeconfig', 'blue', '--merge'],
+  ])('leaves later commands with the super cluster: %s', async (...command) => {
+    putWithSecret();
+    const env = { HOME: home, KUBECONFIG: kubeconfig };
+    expect(await runCaptured(command, env)).toMatchObject({ exitCode: 0 });
+    const current = parse(await readFile(kubeconfig, 'utf8'))['current-context'];
+    expect(current).toBe('default/blue');
+    // At the address of the tenant nobody answers.
+    expect(await runCaptured(['list', '-o', 'name'], env)).toMatchObject({
+      exitCode: 0,
+      stdout: 'virtualcluster.skerry.dev/blue\n',
+    });
+    expect(await runCaptured(['disconnect'], env)).toMatchObject({ exitCode: 0 });
+    expect(parse(await readFile(kubeconfig, 'utf8'))['current-context']).toBe('c');
   });
 
   it('says how far a tenant is that has none yet', async () => {

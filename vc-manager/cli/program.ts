@@ -1,10 +1,10 @@
 import { Argument, Command, CommanderError, Option } from 'commander';
 import { systemClock } from '../../kube/index.ts';
+import { packageVersion } from '../../program/package-root.ts';
 import { withCompletion } from './command-line.ts';
 import type { Cli } from './context.ts';
 import { CliError, describeFailure, exitCodes } from './errors.ts';
 import { styler } from './output.ts';
-import { packageVersion } from './package-root.ts';
 import { findCommand, registry } from './registry.ts';
 
 const epilogue = `

@@ -202,7 +202,7 @@ export const registry: readonly RegisteredCommand[] = [
   {
     name: 'version',
     group: machine,
-    summary: 'print versions, of everything that runs with --all',
+    summary: 'print versions, with --all of the super cluster, managers, syncers and tenants too',
     load: () => import('./commands/version.ts'),
   },
   {

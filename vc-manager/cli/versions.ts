@@ -1,8 +1,9 @@
 import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
+import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isWaiting } from '../../api/warm.ts';
 import { type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
-import { packageVersion } from './package-root.ts';
+import { packageVersion } from '../../program/package-root.ts';
 
 /** What runs in which version. */
 export interface Versions {
@@ -11,7 +12,7 @@ export interface Versions {
   node: string;
   superCluster: string;
   /** Programs of Skerry that hold a Lease: the leading manager, each replica of the syncer. */
-  running: { program: string; identity: string; renewed?: string }[];
+  running: { program: string; identity: string; version?: string; renewed?: string }[];
   templates: { name: string; kubernetes: string }[];
   tenants: { namespace: string; name: string; kubernetes?: string; wanted?: string; driver?: string }[];
 }
@@ -39,7 +40,14 @@ export async function readVersions(
       const program = /(?:^|-)(vc-(?:manager|syncer))/.exec(metadata.name ?? '')?.[1];
       const { holderIdentity: identity = '', renewTime: renewed } = spec ?? {};
       if (program === undefined || identity === '') return [];
-      return [{ program, identity, ...(renewed === undefined ? {} : { renewed }) }];
+      const running = metadata.annotations?.[annotationKeys.version];
+      return [
+        {
+          ...{ program, identity },
+          ...(running === undefined ? {} : { version: running }),
+          ...(renewed === undefined ? {} : { renewed }),
+        },
+      ];
     }),
     templates: templates.items.map(({ metadata, spec }) => ({
       name: metadata.name ?? '',

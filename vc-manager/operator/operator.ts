@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { DriverName } from '../../api/drivers.ts';
+import { annotationKeys } from '../../api/labels.ts';
 import { Backoff, type Clock, type KubeClient, LeaseElection, systemClock } from '../../kube/index.ts';
+import { packageVersion } from '../../program/package-root.ts';
 import { OwnEtcd } from '../etcd/own-etcd.ts';
 import type { Fence } from '../jobs/tenant-lock.ts';
 import { Caches } from './caches.ts';
@@ -77,7 +79,11 @@ export class Operator {
     const { client, identity, lease, logger } = this.#options;
     const { namespace } = this.#settings;
     const clock = this.#clock;
-    const election = new LeaseElection({ client, namespace, name: leaseName, identity, clock, ...lease });
+    const annotations = { [annotationKeys.version]: packageVersion() };
+    const election = new LeaseElection({
+      ...{ client, namespace, name: leaseName, identity, annotations, clock },
+      ...lease,
+    });
     logger.info({ identity }, 'waiting for the lease');
     await election.run(signal, async (term) => {
       const fencedClient = this.#options.fencedClient(() => assertHeld(election));

@@ -7,7 +7,7 @@ import { CliError, invalidArgument } from '../errors.ts';
 import { requestAndWait, sendRequest } from '../manager-request.ts';
 import { json, table } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
+import { getVirtualCluster, namespaceFlag, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -81,7 +81,9 @@ async function renewCertificates(cli: Cli, name: string, flags: Flags): Promise<
     const request = { client, ref, annotation, value: `${asked}${overlap}` };
     if (!flags.wait) {
       await sendRequest(request, cli.signal);
-      cli.stdout.write(`new ${what} for ${name} are asked for: see "vc-manager jobs ${name}"\n`);
+      cli.stdout.write(
+        `new ${what} for ${name} are asked for: see "vc-manager jobs ${name}${namespaceFlag(ref.namespace)}"\n`,
+      );
       return;
     }
     const until = flags.ca ? areRenewed(name, request.value) : isRenewed(name, asked);
@@ -147,12 +149,12 @@ export function areRenewed(name: string, request: string): (found: VirtualCluste
 
 /** Throws `Conflict` for a tenant whose control plane the manager does not renew in its present state. */
 export function refuseIfNotRunning({ metadata, status }: VirtualCluster): void {
-  const { name } = metadata;
+  const { name, namespace = '' } = metadata;
   if (metadata.deletionTimestamp !== undefined) throw new CliError('Conflict', `${name} is being deleted`);
   if (status?.phase === 'Cancelled')
     throw new CliError(
       'Conflict',
-      `the creation of ${name} was cancelled: "vc-manager jobs retry ${name}" begins it anew, with new certificates`,
+      `the creation of ${name} was cancelled: "vc-manager jobs retry ${name}${namespaceFlag(namespace)}" begins it anew, with new certificates`,
     );
 }
 

@@ -16,7 +16,7 @@ import { jobsOf, jobTable } from '../job-table.ts';
 import { requestAndWait } from '../manager-request.ts';
 import { serialize, type TableFormat } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { getVirtualCluster, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
+import { getVirtualCluster, namespaceFlag, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace?: string;
@@ -116,7 +116,7 @@ async function cancelJob(cli: Cli, ref: VirtualClusterRef, flags: Flags): Promis
     if (current === undefined)
       throw new CliError(
         'Conflict',
-        `nothing is under way for ${ref.name}: see "vc-manager jobs ${ref.name}"`,
+        `nothing is under way for ${ref.name}: see "vc-manager jobs ${ref.name}${namespaceFlag(ref.namespace)}"`,
       );
     const { id, kind } = current;
     const until = (found: VirtualCluster | undefined): boolean => {
@@ -158,6 +158,8 @@ async function retryJob(cli: Cli, ref: VirtualClusterRef, flags: Flags): Promise
         return (found.status?.jobs?.retried ?? '') >= asked;
       },
     });
-    cli.stdout.write(`${ref.name} is tried again: see "vc-manager jobs ${ref.name}"\n`);
+    cli.stdout.write(
+      `${ref.name} is tried again: see "vc-manager jobs ${ref.name}${namespaceFlag(ref.namespace)}"\n`,
+    );
   });
 }

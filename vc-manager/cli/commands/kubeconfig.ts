@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
-import { mergeKubeconfig, parseKubeconfig } from '../../../kube/index.ts';
+import { mergeKubeconfig, parseKubeconfig, rememberContext } from '../../../kube/index.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
@@ -46,7 +46,9 @@ async function kubeconfig(cli: Cli, name: string | undefined, flags: Flags): Pro
     cli.stdout.write(text);
     return;
   }
-  const file = await changeKubeconfigFile(cli.env, (existing) => mergeKubeconfig(existing, text));
+  const file = await changeKubeconfigFile(cli.env, (existing) =>
+    mergeKubeconfig(existing, flags.superCluster ? text : rememberContext(text, existing)),
+  );
   cli.stderr.write(
     `Context "${parseKubeconfig(text)['current-context']}" is now the current one of ${file}.\n`,
   );

@@ -14,7 +14,7 @@ import {
   snapshotStoreFlag,
 } from '../snapshot-store.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
+import { getVirtualCluster, namespaceFlag, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends SnapshotFlags {
   namespace: string;
@@ -88,7 +88,9 @@ async function restore(cli: Cli, name: string, flags: Flags): Promise<void> {
       { type: 'merge', signal: cli.signal },
     );
     if (!flags.wait) {
-      cli.stdout.write(`${name} is put back to ${from}: see "vc-manager jobs ${name}"\n`);
+      cli.stdout.write(
+        `${name} is put back to ${from}: see "vc-manager jobs ${name}${namespaceFlag(ref.namespace)}"\n`,
+      );
       return;
     }
     await requestAndWait(

@@ -6,7 +6,7 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { requestAndWait, sendRequest } from '../manager-request.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
+import { getVirtualCluster, namespaceFlag, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -48,7 +48,9 @@ async function rotateEncryptionKey(cli: Cli, name: string, flags: Flags): Promis
     const request = { client, ref, annotation: annotationKeys.rotateEncryptionKey, value: asked };
     if (!flags.wait) {
       await sendRequest(request, cli.signal);
-      cli.stdout.write(`a new encryption key for ${name} is asked for: see "vc-manager jobs ${name}"\n`);
+      cli.stdout.write(
+        `a new encryption key for ${name} is asked for: see "vc-manager jobs ${name}${namespaceFlag(ref.namespace)}"\n`,
+      );
       return;
     }
     const until = isRotated(name, asked);

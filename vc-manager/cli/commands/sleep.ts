@@ -6,7 +6,7 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { requestAndWait, sendRequest } from '../manager-request.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
+import { getVirtualCluster, namespaceFlag, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -119,7 +119,10 @@ async function ask(cli: Cli, name: string, flags: Flags, request: Request): Prom
       until: (found) => {
         if (found === undefined) throw new CliError('NotFound', `${name} is gone`);
         if (found.status?.phase === 'Failed')
-          throw new CliError('Conflict', `${name} has failed: see "vc-manager describe ${name}"`);
+          throw new CliError(
+            'Conflict',
+            `${name} has failed: see "vc-manager describe ${name}${namespaceFlag(ref.namespace)}"`,
+          );
         return isThere(found);
       },
     });

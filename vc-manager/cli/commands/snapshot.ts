@@ -13,7 +13,7 @@ import { requestAndWait, sendRequest } from '../manager-request.ts';
 import { ageSince, json, table } from '../output.ts';
 import { type SnapshotFlags, snapshotStoreFlag, storeOf } from '../snapshot-store.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { getVirtualCluster, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
+import { getVirtualCluster, namespaceFlag, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends SnapshotFlags {
   namespace: string;
@@ -71,7 +71,9 @@ async function snapshot(cli: Cli, name: string, flags: Flags): Promise<void> {
     if (!flags.wait && flags.file === undefined) {
       refuseUnmade(await getVirtualCluster(client, ref, cli.signal));
       await sendRequest(requestOf(cli, client, ref, flags.withCertificates), cli.signal);
-      cli.stdout.write(`a snapshot of ${name} is asked for: see "vc-manager snapshot ${name} --list"\n`);
+      cli.stdout.write(
+        `a snapshot of ${name} is asked for: see "vc-manager snapshot ${name}${namespaceFlag(ref.namespace)} --list"\n`,
+      );
       return;
     }
     const kept = await takeAndWait(cli, client, ref, flags);

@@ -220,13 +220,17 @@ class Bundle {
 
 /**
  * A copy without annotations that hold whole objects, without managedFields, and without the values of environment
- * variables, which may be passwords whatever they are called.
+ * variables and arguments, which may be passwords whatever they are called.
  */
 export function withoutSecrets(value: unknown, key = ''): unknown {
   if (Array.isArray(value)) {
     if (key === 'env')
       return value.map((each) =>
         typeof each === 'object' && each !== null && 'value' in each ? { ...each, value: redacted } : each,
+      );
+    if (key === 'args' || key === 'command')
+      return value.map((each, index) =>
+        typeof each !== 'string' || (key === 'command' && index === 0) ? each : nameOfArgument(each),
       );
     return value.map((each) => withoutSecrets(each));
   }
@@ -237,10 +241,17 @@ export function withoutSecrets(value: unknown, key = ''): unknown {
   return Object.fromEntries(entries.map(([field, each]) => [field, withoutSecrets(each, field)]));
 }
 
+/** A flag without its value; nothing of what may be the value of the flag before it. */
+function nameOfArgument(argument: string): string {
+  if (!argument.startsWith('-')) return redacted;
+  const end = argument.indexOf('=');
+  return end === -1 ? argument : `${argument.slice(0, end + 1)}${redacted}`;
+}
+
 /** What stands in place of a secret. */
 export const redacted = '[redacted]';
 
-/** Each finds what has to be kept to itself; a group, if there is one, is what may stay before it. */
+/** Each finds what has to be kept to itself; groups, if there are any, are what may stay before it. */
 const patterns: readonly RegExp[] = [
   // Keys as files and kubeconfigs have them.
   /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]{0,20000}-----END [A-Z ]{0,40}PRIVATE KEY-----/g,
@@ -252,17 +263,26 @@ const patterns: readonly RegExp[] = [
   /(\b[Bb]earer )[A-Za-z0-9._~+/=-]{8,8000}/g,
   // Of a URL: what stands between ":" and "@".
   /(\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s:/@"']{0,200}:)[^\s/@"']{1,400}(?=@)/g,
-  // JSON, YAML and flags: the value of what is called like a secret.
-  /(["']?\b[A-Za-z0-9_.-]{0,60}(?:[Pp]assword|PASSWORD|[Ss]ecret[_-]?[Kk]ey|SECRET[A-Z_]{0,30}|[Tt]oken|TOKEN|[Cc]lient-key-data|[Aa]uthorization)["']?\s?[:=]\s?["']?)[^\s"',}]{4,8000}/g,
+  // Headers, with whatever scheme; and what a person has written: both may have spaces.
+  /((?:authorization|cookie)\\{0,7}["']?\s{0,3}[:=]\s{0,3}(?:\[|\\{0,7}["']){0,3})[^{["'\\\n][^"'\\\n]{2,8000}/gi,
+  /(pass(?:word|wd|phrase)\s{0,3}:\s{1,3})[^{["'\\\n][^"'\\\n]{2,8000}/gi,
+  // JSON, JSON in a string of JSON, YAML and variables: the value of what is called like a secret.
+  /((?:pass(?:word|wd|phrase)|[_.-](?:pass|pwd)|secret|token|(?:api|access|account|client|encryption|private|secret|session|shared|signing)[_.-]?key(?:-data)?)\\{0,7}["']?\s{0,3}[:=]\s{0,3}(?:\[(?!redacted))?)(?:(\\{1,7})(")(?:[^"\\\n]|\\+(?![\\"])|\2\\+")+|(")(?:[^"\\\n]|\\.)+|(')[^'\n]+|(?!(?:true|false|null)\b)[^\s"'{[\\][^\s"']{2,8000})/gi,
+  // Arguments: a flag that is called so, and the next one.
+  /(--[\w.-]{0,60}(?:pass(?:word|wd|phrase|)|secret|token|(?:api|access|account|client|encryption|private|secret|session|shared|signing)[_.-]?key)(?:[ \t]{1,3}|\\{0,7}["'],\s{0,20}))(?:(\\{1,7})(")(?:[^"\\\n]|\\+(?![\\"])|\2\\+")+|(")(?:[^"\\\n]|\\.)+|(')[^'\n]+|[^\s"'\\-][^\s"']{0,8000})/gi,
 ];
 
 /** Without what looks like a key, a token or a password. Line by line or whole. */
 export function redact(text: string): string {
   return patterns.reduce(
     (before, pattern) =>
-      before.replaceAll(pattern, (_match: string, kept: unknown) =>
-        typeof kept === 'string' ? `${kept}${redacted}` : redacted,
-      ),
+      before.replaceAll(pattern, (_match: string, ...rest: unknown[]) => {
+        const groups = rest.slice(
+          0,
+          rest.findIndex((each) => typeof each === 'number'),
+        );
+        return [...groups, redacted].join('');
+      }),
     text,
   );
 }

@@ -440,7 +440,7 @@ async function readTenantPod(
   { namespace, name }: { namespace: string; name: string },
 ): Promise<Pod> {
   const kubeconfig = await adminKubeconfig(client, vc, cli.signal);
-  const tenant = vc.metadata.name ?? '';
+  const { name: tenant = '', namespace: vcNamespace } = vc.metadata;
   try {
     return await withConnection(
       { requestTimeoutMs: tenantTimeoutMs, ...connectionFromSecret(kubeconfig) },
@@ -449,7 +449,7 @@ async function readTenantPod(
           return await tenantClient.get<Pod>(resources.pods, { namespace, name }, { signal: cli.signal });
         } catch (error) {
           if (!isNotFound(error)) throw error;
-          throw await noSuchPod(cli, tenantClient, tenant, { namespace, name });
+          throw await noSuchPod(cli, tenantClient, vc, { namespace, name });
         }
       },
     );
@@ -457,7 +457,7 @@ async function readTenantPod(
     if (!(error instanceof ConnectionError)) throw error;
     throw new CliError(
       'NotRunning',
-      `the API server of ${tenant} does not answer (${error.code}): "vc-manager describe ${tenant} -n ${vc.metadata.namespace}" says what is wrong with it`,
+      `the API server of ${tenant} does not answer (${error.code}): "vc-manager describe ${tenant} -n ${vcNamespace}" says what is wrong with it`,
       { cause: error },
     );
   }
@@ -466,9 +466,11 @@ async function readTenantPod(
 async function noSuchPod(
   cli: Pick<Cli, 'signal'>,
   client: KubeClient,
-  tenant: string,
+  { metadata }: VirtualCluster,
   { namespace, name }: { namespace: string; name: string },
 ): Promise<CliError> {
+  const tenant = metadata.name ?? '';
+  const whose = metadata.namespace === 'default' ? tenant : `${metadata.namespace}/${tenant}`;
   const { items } = await client.list(resources.pods, {
     fieldSelector: `metadata.name=${name}`,
     signal: cli.signal,
@@ -477,7 +479,7 @@ async function noSuchPod(
   const hint =
     elsewhere.length > 0
       ? `there is one in namespace ${elsewhere.join(' and ')}: add -n ${elsewhere[0]}`
-      : `"vc-manager trace -t ${tenant}" lists pods`;
+      : `"vc-manager trace -t ${whose}" lists pods`;
   return new CliError('NotFound', `no pod "${name}" in namespace ${namespace} of ${tenant}: ${hint}`);
 }
 

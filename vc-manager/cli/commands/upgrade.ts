@@ -170,7 +170,10 @@ async function waitUntilRunning(
           if (refused !== undefined && phase === 'Ready')
             throw new CliError('Conflict', refused.message ?? 'the change of version was refused');
           if (phase === 'Failed')
-            throw new CliError('Conflict', `${ref.name} has failed: see "vc-manager describe ${ref.name}"`);
+            throw new CliError(
+              'Conflict',
+              `${ref.name} has failed: see "vc-manager describe ${ref.name}${namespaceFlag(ref.namespace)}"`,
+            );
           return found.status?.version === version && phase === 'Ready';
         },
       }),
@@ -239,7 +242,7 @@ async function removedApis(
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new CliError(
       'Conflict',
-      `its API server cannot be asked which APIs are in use (${why}): see "vc-manager describe ${vc.metadata.name}"`,
+      `its API server cannot be asked which APIs are in use (${why}): see "vc-manager describe ${vc.metadata.name}${namespaceFlag(vc.metadata.namespace ?? '')}"`,
       { cause },
     );
   } finally {

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
+import { packageVersion } from '../../../program/package-root.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { ageSince, json, table } from '../output.ts';
-import { packageVersion } from '../package-root.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { readVersions, type Versions } from '../versions.ts';
 
@@ -18,7 +18,7 @@ Examples:
 
 export function configure(command: Command, cli: Cli): void {
   command
-    .option('--all', 'of everything that runs: asks the super cluster')
+    .option('--all', 'of managers, syncers, templates and tenants too: asks the super cluster')
     .option('--system-namespace <namespace>', "of Skerry's own objects", 'skerry-system')
     .addOption(new Option('-o, --output <format>', 'print an object').choices(['json']))
     .addHelpText('after', help)
@@ -42,9 +42,9 @@ function shown(versions: Versions, nowMs: number): string {
     ['Skerry:', versions.skerry],
     ['Node.js:', versions.node],
     ['Super cluster:', versions.superCluster || '-'],
-    ...versions.running.map(({ program, identity, renewed }) => [
+    ...versions.running.map(({ program, identity, version: running, renewed }) => [
       `${program}:`,
-      `${identity}${renewed === undefined ? '' : `, seen ${ageSince(renewed, nowMs)} ago`}`,
+      `${running === undefined ? '' : `${running}, `}${identity}${renewed === undefined ? '' : `, seen ${ageSince(renewed, nowMs)} ago`}`,
     ]),
     ...versions.templates.map(({ name, kubernetes }) => ['Template:', `${name} (Kubernetes ${kubernetes})`]),
   ]);

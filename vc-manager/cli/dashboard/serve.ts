@@ -5,10 +5,10 @@ import { loadAssets } from '../../../dashboard/assets.ts';
 import { Dashboard } from '../../../dashboard/dashboard.ts';
 import { isLoopback, type OidcSettings } from '../../../dashboard/oidc.ts';
 import type { ConnectionOptions } from '../../../kube/index.ts';
+import { packageRoot } from '../../../program/package-root.ts';
 import { addressRanges, repeatable } from '../arguments.ts';
 import type { Cli } from '../context.ts';
 import { invalidArgument } from '../errors.ts';
-import { packageRoot } from '../package-root.ts';
 import { dashboardBackend } from './backend.ts';
 
 /** Options that say who reaches the dashboard, and who is let in. */

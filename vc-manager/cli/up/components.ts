@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import { labelKeys } from '../../../api/labels.ts';
 import type { DnsChoice } from '../../../api/virtual-cluster.ts';
 import type { KubeClient } from '../../../kube/index.ts';
+import { chartDirectory, packageRoot, packageVersion } from '../../../program/package-root.ts';
 import type { ComponentPlan } from '../../control-plane/plan.ts';
 import { localAddress } from '../../control-plane/render-plan.ts';
 import type { LocalStackParts } from '../../local-stack/local-stack.ts';
 import { grantRights, programs, userOf } from '../../rights.ts';
 import type { Cli } from '../context.ts';
-import { chartDirectory, packageRoot, packageVersion } from '../package-root.ts';
 import type { StateSettings } from '../state-directory.ts';
 
 export const managerComponent = 'vc-manager';

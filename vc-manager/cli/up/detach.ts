@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { packageRoot } from '../../../program/package-root.ts';
 import type { Cli } from '../context.ts';
 import { BackgroundFailure, CliError } from '../errors.ts';
-import { packageRoot } from '../package-root.ts';
 import type { Progress, Step } from '../progress.ts';
 import { claimStateDirectory } from '../state-directory.ts';
 import type { UpSummary } from './summary.ts';

@@ -1,6 +1,7 @@
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
 import type { DnsChoice, VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { isNotFound, type KubeClient, loadKubeconfig, resources } from '../../../kube/index.ts';
+import { packageVersion } from '../../../program/package-root.ts';
 import { type Binaries, type BinaryName, defaultRequests, defaultVersions } from '../../binaries/index.ts';
 import { LocalStack, type LocalStackParts } from '../../local-stack/local-stack.ts';
 import { freePort } from '../../os/network.ts';
@@ -8,7 +9,6 @@ import { defaultAdvertiseAddress } from '../arguments.ts';
 import type { Cli } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { binariesWithProgress } from '../fetch-binaries.ts';
-import { packageVersion } from '../package-root.ts';
 import { type Progress, withStep } from '../progress.ts';
 import { readSettings, type StateSettings, writeSettings } from '../state-directory.ts';
 import { withConnection } from '../super-cluster.ts';

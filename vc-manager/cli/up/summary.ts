@@ -1,8 +1,8 @@
 import { accessSync, constants } from 'node:fs';
 import { basename, delimiter, join, relative } from 'node:path';
+import { packageRoot } from '../../../program/package-root.ts';
 import type { Cli } from '../context.ts';
 import { styler, table } from '../output.ts';
-import { packageRoot } from '../package-root.ts';
 import { namespaceFlag } from '../virtual-clusters.ts';
 
 /** What runs where; plain data, because a detached `up` sends it to the process that started it. */

@@ -1,0 +1,58 @@
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { type Clock, type KubeObject, resources } from '../../kube/index.ts';
+import { byTenantIndex, type Caches } from '../reconcile/caches.ts';
+import { type UsedResources, usedEveryMs } from './health.ts';
+import type { StatusWriter } from './status-writer.ts';
+
+interface SleepersUsageOptions {
+  /** Complete, as far as the tenants go that are served. */
+  superCaches: Caches;
+  /** The tenants that are asleep, and that this replica would serve. */
+  sleepers: () => Iterable<VirtualCluster>;
+  /** What these pods of the super cluster use, which are all that the tenant with this UID has; undefined where nothing says so. */
+  used: (uid: string, pods: readonly KubeObject[], signal: AbortSignal) => Promise<UsedResources | undefined>;
+  status: Pick<StatusWriter, 'usage'>;
+  clock: Clock;
+  onError: (vc: VirtualCluster, error: unknown) => void;
+}
+
+/**
+ * Writes down what pods of tenants that are asleep use: no session measures them, and they run on. What is counted rather
+ * than measured stays as it was: only the tenant changes it, and a pod that ends wakes it.
+ */
+export class SleepersUsage {
+  readonly #o: SleepersUsageOptions;
+
+  constructor(options: SleepersUsageOptions) {
+    this.#o = options;
+  }
+
+  /** Until aborted. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, sleepers, onError } = this.#o;
+    while (!signal.aborted) {
+      await clock.sleep(usedEveryMs, signal).catch(() => undefined);
+      for (const vc of [...sleepers()]) {
+        if (signal.aborted) return;
+        await this.#measure(vc, signal).catch((error: unknown) => {
+          if (!signal.aborted) onError(vc, error);
+        });
+      }
+    }
+  }
+
+  async #measure({ metadata, status }: VirtualCluster, signal: AbortSignal): Promise<void> {
+    const { superCaches, used, onError } = this.#o;
+    const { namespace, name = '', uid = '' } = metadata;
+    const { pods = 0, services = 0, nodes = 0, resources: counted } = status?.usage ?? {};
+    if (status?.usage === undefined) return;
+    const ofTenant = superCaches.byIndex(resources.pods, byTenantIndex, uid);
+    const now = await used(uid, ofTenant, signal).catch((error: unknown) => {
+      if (!signal.aborted) onError({ metadata, status }, error);
+      return undefined;
+    });
+    signal.throwIfAborted();
+    const usage = { pods, services, nodes, ...now, ...(counted === undefined ? {} : { resources: counted }) };
+    await this.#o.status.usage({ namespace, name }, uid, usage, signal);
+  }
+}
