@@ -1,7 +1,7 @@
 import { deepEqual } from 'fast-equals';
 import { type KubeObject, type MergePatch, mergePatch, resources } from '../../kube/index.ts';
 import type { KeyRef, SyncContext, TenantInfo } from '../context.ts';
-import { originalUid } from '../mapping/labels.ts';
+import { originalUid, tenantNamespaceOf } from '../mapping/labels.ts';
 import {
   allAnnotations,
   isListed,
@@ -228,6 +228,17 @@ function hindrance(tenantObject: KubeObject, context: SyncContext): Admission | 
   return undefined;
 }
 
+/** `namespace/name` of the Services that an Ingress leads to in the super cluster. */
+function servicesInSuper(superObject: KubeObject): readonly string[] {
+  return servicesOf(superObject).map((name) => `${superObject.metadata.namespace}/${name}`);
+}
+
+function ownServices(superObject: KubeObject): readonly KeyRef[] {
+  const namespace = tenantNamespaceOf(superObject);
+  if (namespace === undefined) return [];
+  return servicesOf(superObject).map((name) => ({ kind: 'services', namespace, name }));
+}
+
 /** The controller would fetch from any name that it can resolve, in the super cluster's name. */
 function leadsElsewhere(name: string, { metadata }: KubeObject, { tenantObjects }: SyncContext): boolean {
   const service = tenantObjects.get(resources.services, { namespace: metadata.namespace, name });
@@ -250,6 +261,9 @@ export const ingressKind: DownKind = {
     // Whether a class is offered, and what a Service leads to, decides whether an Ingress goes down.
     followed: ['ingressclasses', 'services'],
   },
+  // A Service becomes an ExternalName when no Ingress leads to it any more.
+  indexes: { super: { byService: servicesInSuper } },
+  touches: { super: ownServices },
   admit,
   requires,
   toSuper(tenantObject, context) {

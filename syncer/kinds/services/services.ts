@@ -10,6 +10,7 @@ import {
   transparentMetadataPatch,
   workloadLabelGoesDown,
 } from '../../mapping/metadata.ts';
+import { superNamespaceName } from '../../mapping/names.ts';
 import type { Action, Admission, DownKind, Notice, RefusedWrite } from '../contract.ts';
 import { malformedAdmission, wellFormed } from '../well-formed.ts';
 import { finishClusterIPChange, isChangingClusterIP, startClusterIPChange } from './cluster-ip-change.ts';
@@ -258,8 +259,27 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
     if (!allInside(addresses, serviceCidrs))
       return { wanted: false, notice: notAllowed(addresses, serviceCidrs) };
   }
+  if (isStillServed(tenantObject, context)) return { wanted: false, keep: true, notice: stillServed };
   const notice = droppedNotice(tenantObject, context);
   return notice === undefined ? { wanted: true } : { wanted: true, notice };
+}
+
+const stillServed: Notice = {
+  type: 'Warning',
+  reason: 'NotSupported',
+  message:
+    'an Ingress leads to this Service in the cluster: it becomes an ExternalName there when that is gone',
+};
+
+/**
+ * Whether a Service is to be an ExternalName to which an Ingress leads in the super cluster, whatever the tenant has: its
+ * deletion may be held back, and its controller would fetch from any name that it can resolve.
+ */
+function isStillServed(tenantObject: KubeObject, { tenant, superObjects }: SyncContext): boolean {
+  if (specOf(tenantObject).type !== 'ExternalName' || isChangingClusterIP(tenantObject)) return false;
+  const { namespace = '', name } = tenantObject.metadata;
+  const place = `${superNamespaceName(tenant, namespace)}/${name}`;
+  return superObjects.byIndex(resources.ingresses, 'byService', place).length > 0;
 }
 
 function notAllowed(addresses: readonly string[], cidrs: readonly string[]): Notice {

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import { cp, mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { poll } from '../../harness/poll.ts';
 import { type Cache, versionOf } from '../build/programs.ts';
@@ -23,7 +24,9 @@ export function provideImageStore(
   const path = cache.path('image-stores', `${versionOf('containerd')}-${key}`);
   return cache.ensure(path, async (work, tell) => {
     const root = join(work, 'root');
-    const socket = join(work, 'containerd.sock');
+    // The path of a socket has 104 bytes at most, which that of the cache may need for itself.
+    const sockets = await mkdtemp(join(tmpdir(), 'skerry-'));
+    const socket = join(sockets, 'containerd.sock');
     const configuration = join(work, 'containerd.toml');
     await mkdir(root);
     await writeFile(
@@ -54,6 +57,7 @@ export function provideImageStore(
       }
     } finally {
       await containerd.kill('SIGTERM');
+      await rm(sockets, { recursive: true, force: true });
     }
     await removeOldest(cache.path('image-stores'));
     return root;

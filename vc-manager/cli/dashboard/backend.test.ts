@@ -9,9 +9,9 @@ import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import type { Action, Backend } from '../../../dashboard/backend.ts';
 import { Connection, KubeClient, resources, systemClock } from '../../../kube/index.ts';
 import { FakeApiServer } from '../../../kube/testing/index.ts';
+import { packageRoot } from '../../../program/package-root.ts';
 import { componentLabel, idLabel, namespaceOf } from '../../drivers/kubernetes/types.ts';
 import { CliError } from '../errors.ts';
-import { packageRoot } from '../package-root.ts';
 import { dashboardBackend } from './backend.ts';
 
 const ref = { namespace: 'teams', name: 'blue' };

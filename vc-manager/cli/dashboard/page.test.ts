@@ -105,13 +105,18 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     const copy = row.getByRole('button', { name: `Copy: ${command}` });
     await copy.click();
     await copy.getByText('Copied').waitFor();
-    expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(command);
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(command);
   });
 
   it('shows a job that goes on, and renews, tries again and cancels', async () => {
     const startedAt = new Date(Date.now() - 60_000).toISOString();
     const current = {
-      ...{ kind: 'snapshot', id: 'job-7', step: 'snapshot', startedAt, attempts: 3, failing: true },
+      kind: 'snapshot',
+      id: 'job-7',
+      step: 'snapshot',
+      startedAt,
+      attempts: 3,
+      failing: true,
       message: 'The store is away.',
     } as const;
     await putRunning('busy', { jobs: { current } });
