@@ -2,6 +2,7 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { CurrentJob } from '../../../api/job-status.ts';
 import { annotationKeys } from '../../../api/labels.ts';
 import { kubeconfigKey, secretNames } from '../../../api/names.ts';
 import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
@@ -115,10 +116,10 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
 
   it('shows a job that goes on, and renews, tries again and cancels', async () => {
     const startedAt = new Date(Date.now() - 60_000).toISOString();
-    const current = {
-      ...{ kind: 'snapshot', id: 'job-7', step: 'snapshot', startedAt, attempts: 3, failing: true },
-      message: 'The store is away.',
-    } as const;
+    const current: CurrentJob = {
+      ...({ kind: 'snapshot', id: 'job-7', step: 'snapshot', attempts: 3, failing: true } as const),
+      ...{ startedAt, message: 'The store is away.' },
+    };
     await putRunning('busy', { jobs: { current } });
     await view('Jobs');
     await rowOf('busy').getByText('The store is away.').waitFor();
