@@ -7,7 +7,7 @@ import { LocalStack, type LocalStackParts } from '../../local-stack/local-stack.
 import { freePort } from '../../os/network.ts';
 import { defaultAdvertiseAddress } from '../arguments.ts';
 import type { Cli } from '../context.ts';
-import { CliError } from '../errors.ts';
+import { CliError, describeFailure } from '../errors.ts';
 import { binariesWithProgress } from '../fetch-binaries.ts';
 import { type Progress, withStep } from '../progress.ts';
 import { readSettings, type StateSettings, writeSettings } from '../state-directory.ts';
@@ -150,7 +150,7 @@ export async function startAll(
     await awaitSamples(await awaitTenants(samples), samples);
     return listTenants(client, signal);
   });
-  const kubectl = await fetching.kubectl;
+  const kubectl = await kubectlOrNone(fetching.kubectl, progress, signal);
   const summary = {
     superCluster: superCluster.server,
     isLocal,
@@ -164,6 +164,22 @@ export async function startAll(
     pid: process.pid,
   };
   return { summary, superCluster, dashboardPort: settings.ports.dashboard };
+}
+
+/** Nothing that was started needs it: where it cannot be had, that is told and the rest goes on. */
+export async function kubectlOrNone(
+  fetching: Promise<string>,
+  progress: Pick<Progress, 'note'>,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  try {
+    return await fetching;
+  } catch (error) {
+    signal.throwIfAborted();
+    const { message } = describeFailure(error);
+    progress.note(`kubectl is not there: ${message}. Everything else runs; install a kubectl of your own.`);
+    return undefined;
+  }
 }
 
 function summaryRow({ metadata, status }: VirtualCluster): UpSummary['tenants'][number] {

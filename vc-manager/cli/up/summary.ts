@@ -16,7 +16,8 @@ export interface UpSummary {
   /** A link that signs in whoever opens it first. */
   dashboard: string | undefined;
   stateDir: string;
-  kubectl: string;
+  /** Path; undefined: there is none. */
+  kubectl: string | undefined;
   sampleNamespace: string | undefined;
   pid: number;
 }
@@ -61,7 +62,7 @@ export function renderSummary(summary: UpSummary, { command, stopHint }: Invocat
 }
 
 function nextCommands(summary: UpSummary, command: string, env: Cli['env']): string[] {
-  const kubectl = isOnPath('kubectl', env) ? 'kubectl' : summary.kubectl;
+  const kubectl = isOnPath('kubectl', env) ? 'kubectl' : (summary.kubectl ?? 'kubectl');
   const [first] = summary.tenants;
   const lines = [`${command} list`];
   if (first !== undefined) {
