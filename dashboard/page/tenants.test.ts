@@ -10,7 +10,7 @@ it.each([
     const order = tenantColumns.find((column) => column.title === title)?.order;
     for (const field of fields) {
       const rows = figures.map((figure) => (figure === '' ? {} : { [field]: figure }));
-      const keys = rows.map((row) => Number(order?.(row as Parameters<typeof order>[0])));
+      const keys = rows.map((row) => Number(order?.(row as unknown as Parameters<typeof order>[0])));
       expect(keys).toEqual(keys.toSorted((a, b) => a - b));
       expect(new Set(keys).size).toBe(figures.length);
     }
