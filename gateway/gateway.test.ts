@@ -204,6 +204,25 @@ describe('the gateway', () => {
     expect(await closed(socket)).toBe('the answer');
   });
 
+  it('delivers all that an API server has said before it closed, though the slow client still tells it something', async () => {
+    // What the system takes at once: of what it holds back, the reset of the API server's own connection costs the rest.
+    const answer = 'x'.repeat(40_000);
+    const said = Promise.withResolvers<Socket>();
+    const server = createTcpServer((socket) => {
+      socket.on('error', () => undefined);
+      socket.once('data', () => socket.end(answer, () => said.resolve(socket.destroy())));
+    });
+    const { port } = await start({ tenants: { blueid: await listening(server) } });
+    const socket = await raw(port, await helloFor(nameOf('blueid')));
+    if (!(await said.promise).closed) await once(await said.promise, 'close');
+    // The first is answered with a reset, so that a later one fails.
+    for (let count = 0; count < 50; count++) {
+      socket.write('ping');
+      await new Promise(setImmediate);
+    }
+    expect((await closed(socket)).length).toBe(answer.length);
+  });
+
   it('lets clients wait until it knows all tenants', async () => {
     const known = Promise.withResolvers<void>();
     const { port, routes } = await start({ options: { routesKnown: known.promise } });

@@ -1,6 +1,7 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { type Clock, onAbort } from '../kube/index.ts';
 import { ListenError } from '../program/listen-error.ts';
+import { splice } from '../program/splice.ts';
 import { longestHello, readClientHello } from './client-hello.ts';
 import type { GatewayMetrics, Refusal } from './gateway-metrics.ts';
 import { readProxyHeader } from './proxy-header.ts';
@@ -167,6 +168,8 @@ export class Gateway {
     });
     await ended;
     forget();
+    // What clients have said last is delivered, and no answer waited for.
+    for (const socket of this.#sockets) socket.destroySoon();
   }
 
   /** False when there are too many already. */
@@ -344,15 +347,13 @@ export class Gateway {
       server.once('end', () => {
         if (!client.readableEnded && this.#leadsTo(route)) readiness.suspect(route);
       });
-      join(client, server);
+      // An end is passed on, as an API server may answer after it.
+      void splice(client, server, { halfOpenMs });
     });
     server.once('close', () => {
       clearTimeout(timer);
-      if (isConnected) {
-        // What is still to be read by the client may wait, but not for ever.
-        client.setTimeout(halfOpenMs, () => client.destroy());
-        client.destroySoon();
-      } else if (this.#o.routes.byId(route.id)?.isAsleep === true) {
+      if (isConnected) return;
+      if (this.#o.routes.byId(route.id)?.isAsleep === true) {
         // It was just being stopped.
         void this.#wakeAndDial(client, route, start);
       } else if (!isLast && !client.destroyed) {
@@ -360,7 +361,9 @@ export class Gateway {
         void this.#dialWhenReady(client, route, start);
       } else this.#refuse(client, 'unreachable', route.tenant);
     });
-    client.once('close', () => server.destroySoon());
+    client.once('close', () => {
+      if (!isConnected) server.destroy();
+    });
   }
 
   #track(socket: Socket): void {
@@ -401,20 +404,6 @@ function isSameBackend(a: Route, b: Route): boolean {
 /** No more connections; those that there are go on. Resolves when they have ended. */
 function closed(server: Server): Promise<void> {
   return new Promise((resolve) => server.close(() => resolve()));
-}
-
-/** Bytes in both directions until both have ended; an end is passed on, as an API server may answer after it. */
-function join(client: Socket, server: Socket): void {
-  for (const [from, to] of [
-    [client, server],
-    [server, client],
-  ] as const) {
-    from.pipe(to);
-    from.once('end', () => {
-      // The other direction may go on for some time, and not for ever.
-      to.setTimeout(halfOpenMs, () => to.destroy());
-    });
-  }
 }
 
 /** What a client has sent so far, in one piece that grows by doubling. */

@@ -1,14 +1,27 @@
-import { hash } from 'node:crypto';
+import { createHash, hash, randomFillSync } from 'node:crypto';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
-import { Duplex } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { connect } from 'node:tls';
 import { describe, expect, it } from 'vitest';
-import { CommandRuns, splice } from './pod-streams.ts';
+import { CommandRuns } from './pod-streams.ts';
 import { heard, KubeletWorld, over } from './testing/kubelet-world.ts';
 
 const exec = '/exec/shop/web-1/main?command=sh&input=1&output=1';
+
+/** Upgrades, and leaves the connection to the test. */
+async function openStream(there: KubeletWorld, upgrade = 'SPDY/3.1'): Promise<{ near: Socket; far: Socket }> {
+  const far = Promise.withResolvers<Socket>();
+  there.super.onUpgrade = (request, socket) => {
+    socket.write(
+      `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ${request.headers.upgrade}\r\n\r\n`,
+    );
+    far.resolve(socket);
+  };
+  const found = await there.upgrade(exec, there.blue.kubeletClient, { upgrade });
+  if (!('socket' in found)) throw new Error(`no upgrade: ${found.status}`);
+  return { near: found.socket, far: await far.promise };
+}
 
 describe('a stream into a container', () => {
   it('carries bytes both ways, those that come with the upgrade included', async () => {
@@ -86,19 +99,11 @@ describe('a stream into a container', () => {
 
   it('delivers the rest to one who has said all', async () => {
     await using world = await KubeletWorld.start();
-    const far = Promise.withResolvers<Socket>();
-    world.super.onUpgrade = (request, socket) => {
-      socket.write(
-        `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ${request.headers.upgrade}\r\n\r\n`,
-      );
-      far.resolve(socket);
-    };
-    const { socket } = await world.stream(exec, world.blue.kubeletClient);
-    const answer = heard(socket);
-    const there = await far.promise;
-    socket.end('all of it');
-    expect(await heard(there)).toBe('all of it');
-    there.end('the answer');
+    const { near, far } = await openStream(world);
+    const answer = heard(near);
+    near.end('all of it');
+    expect(await heard(far)).toBe('all of it');
+    far.end('the answer');
     expect(await answer).toBe('the answer');
     await world.untilIdle();
   });
@@ -117,28 +122,20 @@ describe('a stream into a container', () => {
 
   it('waits for the reader', async () => {
     await using world = await KubeletWorld.start();
-    world.super.onUpgrade = (request, socket) => {
-      socket.write(
-        `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ${request.headers.upgrade}\r\n\r\n`,
-      );
-      far.resolve(socket);
-    };
-    const far = Promise.withResolvers<Socket>();
-    const { socket } = await world.stream(exec, world.blue.kubeletClient);
-    const there = await far.promise;
+    const { near, far } = await openStream(world);
     const chunk = Buffer.alloc(1 << 20, 'x');
     let sent = 0;
     for (; sent < 512; sent++) {
-      if (there.write(chunk)) continue;
+      if (far.write(chunk)) continue;
       const drained = await Promise.race([
-        once(there, 'drain').then(() => true),
+        once(far, 'drain').then(() => true),
         new Promise<false>((resolve) => setTimeout(() => resolve(false), 300)),
       ]);
       if (!drained) break;
     }
     expect(sent).toBeLessThan(256);
-    there.once('end', () => there.destroy()).resume();
-    socket.destroy();
+    far.once('end', () => far.destroy()).resume();
+    near.destroy();
     await world.untilIdle();
   });
 
@@ -156,96 +153,46 @@ describe('a stream into a container', () => {
   });
 });
 
-/** A socket whose other end is the test: what it says is pushed, what it is told goes where the test lets it. */
-class TestSocket extends Duplex {
-  told = '';
-  /** Lets the next piece through; undefined: all goes through. */
-  gate: (() => void) | undefined;
-  isGated = false;
+const manyBytes = 50_000_000;
+const random = randomFillSync(Buffer.alloc(1 << 17));
 
-  constructor() {
-    super({ allowHalfOpen: true });
+/** Says very much in pieces from one byte to a hundred thousand; returns its hash. */
+async function sayMuch(socket: Socket): Promise<string> {
+  const said = createHash('sha256');
+  for (let left = manyBytes, turn = 0; left > 0; turn++) {
+    const size = Math.min(left, turn % 8 === 0 ? 100_000 : 1 + ((turn * 7_919) % 4_096));
+    const piece = random.subarray(turn % 1_024, (turn % 1_024) + size);
+    said.update(piece);
+    left -= size;
+    if (!socket.write(piece)) await once(socket, 'drain');
   }
-
-  override _read(): void {}
-
-  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
-    this.told += chunk;
-    if (this.isGated) this.gate = done;
-    else done();
-  }
-
-  setNoDelay(): void {}
-  setKeepAlive(): void {}
-  setTimeout(): void {}
+  return said.digest('hex');
 }
 
-function pair(): { left: TestSocket; right: TestSocket; closed: Promise<void> } {
-  const left = new TestSocket();
-  const right = new TestSocket();
-  return { left, right, closed: splice(left as unknown as Socket, right as unknown as Socket) };
+/** The hash of what a socket says until it ends its half, read by one who does other things in between. */
+async function heardSlowly(socket: Socket): Promise<string> {
+  const all = createHash('sha256');
+  socket.on('data', (chunk: Buffer) => {
+    all.update(chunk);
+    socket.pause();
+    void setImmediate().then(() => socket.resume());
+  });
+  await over(socket);
+  return all.digest('hex');
 }
 
-/** Lets one piece after the other through until the socket has none left. */
-async function letThrough(socket: TestSocket): Promise<void> {
-  socket.isGated = false;
-  for (;;) {
-    await setImmediate();
-    const { gate } = socket;
-    if (gate === undefined) return;
-    socket.gate = undefined;
-    gate();
-  }
-}
-
-describe('two sockets', () => {
-  it('carry to each other what they say, and end when both have ended', async () => {
-    const { left, right, closed } = pair();
-    left.push('question');
-    left.push(null);
-    await setImmediate();
-    expect([right.told, right.writableFinished]).toEqual(['question', true]);
-    right.push('answer');
-    right.push(null);
-    await closed;
-    expect(left.told).toBe('answer');
-  });
-
-  it('deliver what one has said before it broke off, be the reader ever so slow', async () => {
-    const { left, right, closed } = pair();
-    right.isGated = true;
-    for (const word of ['all ', 'of ', 'it']) {
-      left.push(word);
-      await setImmediate();
-    }
-    left.destroy(new Error('reset'));
-    await setImmediate();
-    expect(right.destroyed).toBe(false);
-    await letThrough(right);
-    expect([right.told, right.writableFinished]).toEqual(['all of it', true]);
-    right.push(null);
-    await closed;
-  });
-
-  it('are read to their end when the other is gone, as unread bytes would reset what is on its way', async () => {
-    const { left, right, closed } = pair();
-    left.destroy();
-    await setImmediate();
-    right.push('nobody hears this');
-    right.push(null);
-    await closed;
-    expect(right.readableEnded).toBe(true);
-  });
-
-  it('end at once when one was gone before', async () => {
-    const left = new TestSocket();
-    const right = new TestSocket();
-    left.destroy();
-    await setImmediate();
-    const closed = splice(left as unknown as Socket, right as unknown as Socket);
-    right.push(null);
-    await closed;
-    expect(right.destroyed).toBe(true);
+describe('much', () => {
+  it('goes both ways at once and arrives whole, be the readers ever so slow', async () => {
+    await using world = await KubeletWorld.start();
+    const { near, far } = await openStream(world, 'websocket');
+    const hearing = Promise.all([heardSlowly(far), heardSlowly(near)]);
+    const saying = [near, far].map(async (socket) => {
+      const said = await sayMuch(socket);
+      socket.end();
+      return said;
+    });
+    expect(await hearing).toEqual(await Promise.all(saying));
+    await world.untilIdle();
   });
 });
 

@@ -10,7 +10,10 @@ import { type Tenant, World } from '../harness/world.ts';
 import { hasSaid, idlePod, images, inPod, script, shellInPod, untilReady, webPod } from './suite/pods.ts';
 
 const ns = 'streams';
-/** More than any stream on the way holds back. */
+/**
+ * More than any stream on the way holds back, and less than takes until the first SPDY ping, after 5 s: one that comes when the
+ * runtime has closed and kubectl still reads cuts the copy off (kubernetes/kubernetes#60140).
+ */
 const megabytes = 10;
 /** The size comes after the terminal, in a message of its own. */
 const terminal = 'tty; while [ "$(stty size)" = "0 0" ]; do sleep 0.1; done; stty size';
