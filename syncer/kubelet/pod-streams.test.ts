@@ -260,6 +260,29 @@ describe('a command without a terminal', () => {
     expect(there.super.asked).toEqual([]);
   });
 
+  it('is one of two of a tenant and eight of all: what they print is held meanwhile', async () => {
+    await using there = await world();
+    const begun: Socket[] = [];
+    const waiters: (() => void)[] = [];
+    there.super.onUpgrade = (_request, socket) => {
+      begun.push(socket);
+      for (const waiter of waiters.splice(0)) waiter();
+    };
+    const hasBegun = async (count: number): Promise<void> => {
+      while (begun.length < count) await new Promise<void>((resolve) => waiters.push(resolve));
+    };
+    const running = [ask(there), ask(there)];
+    await hasBegun(2);
+    expect(await ask(there)).toMatchObject({ status: 429, body: expect.stringContaining('(2)') });
+    // Those of another tenant are not held up.
+    running.push(there.ask(path, there.green.kubeletClient, { method: 'POST' }));
+    await hasBegun(3);
+    for (const socket of begun) socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');
+    for (const answer of await Promise.all(running)) expect(answer.status).toBe(500);
+    there.super.onUpgrade = saying([1, 'one'], [3, '{"kind":"Status","status":"Success"}']);
+    expect(await ask(there)).toMatchObject({ status: 200, body: 'one' });
+  });
+
   it('says so when the super cluster does not let it', async () => {
     await using there = await world();
     there.super.onUpgrade = (_request, socket) => socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');

@@ -7,7 +7,7 @@ import { splice } from '../../program/splice.ts';
 import { scrub } from '../mapping/scrub.ts';
 import { findPod, type KubeletTenant } from './find-pod.ts';
 import type { Client } from './kubelet-tenants.ts';
-import { notAllowedThere, Refusal, readText, superRefusal, unreachable } from './refusal.ts';
+import { notAllowedThere, Refusal, readText, superRefusal, tooManyRuns, unreachable } from './refusal.ts';
 import { type PodRequest, subresourcePath } from './request-path.ts';
 import type { SuperAnswer, SuperCalls } from './super-calls.ts';
 
@@ -15,7 +15,13 @@ const protocol = 'v4.channel.k8s.io';
 const channels = { stdout: 1, stderr: 2, status: 3 };
 /** As much as a runtime keeps of what a command prints when no client reads it. */
 const mostBytes = 16 << 20;
+/** Of what one has printed that fails. */
+const mostOfFailed = 64 << 10;
 const timeoutMs = 120_000;
+/** How long a client may take to read the answer. */
+const readWithinMs = 30_000;
+/** What commands print is held until they have ended: as many at once hold eight times `mostBytes` at most. */
+const runsAtOnce = { ofTenant: 2, all: 8 };
 
 interface Outcome {
   readonly output: Buffer;
@@ -26,6 +32,8 @@ interface Outcome {
 export class CommandRuns {
   readonly #options: ConnectionOptions;
   readonly #agent: Agent;
+  /** UID of the tenant of each command that runs. */
+  readonly #running: string[] = [];
 
   constructor(options: ConnectionOptions) {
     this.#options = options;
@@ -43,7 +51,24 @@ export class CommandRuns {
   }
 
   /** Throws Refusal before the first byte. */
-  async run({ tenant }: Client, pod: PodRequest, response: ServerResponse): Promise<void> {
+  async run(client: Client, pod: PodRequest, response: ServerResponse): Promise<void> {
+    const { uid } = client;
+    const own = this.#running.filter((each) => each === uid).length;
+    if (own >= runsAtOnce.ofTenant) throw tooManyRuns('this cluster', runsAtOnce.ofTenant);
+    if (this.#running.length >= runsAtOnce.all) throw tooManyRuns('all clusters together', runsAtOnce.all);
+    this.#running.push(uid);
+    try {
+      await this.#run(client, pod, response);
+    } finally {
+      this.#running.splice(this.#running.indexOf(uid), 1);
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#agent.destroy();
+  }
+
+  async #run({ tenant }: Client, pod: PodRequest, response: ServerResponse): Promise<void> {
     const ref = findPod(tenant, pod);
     const ending = new AbortController();
     response.once('close', () => ending.abort(new Error('the client is gone')));
@@ -54,14 +79,12 @@ export class CommandRuns {
     );
     if (status?.status === 'Failure') {
       const words = scrub(status.message ?? 'the command failed', tenant.context());
-      throw new Refusal(500, output.length === 0 ? words : `${words}\n${output.toString('utf8')}`);
+      const printed = output.subarray(0, mostOfFailed).toString('utf8');
+      throw new Refusal(500, printed === '' ? words : `${words}\n${printed}`);
     }
     response.writeHead(200, { 'content-type': 'application/json' });
     response.end(output);
-  }
-
-  async close(): Promise<void> {
-    await this.#agent.destroy();
+    await taken(response);
   }
 
   async #outcome(path: string, signal: AbortSignal): Promise<Outcome> {
@@ -102,6 +125,17 @@ export class CommandRuns {
       signal.removeEventListener('abort', end);
     }
   }
+}
+
+/** Resolves when the client has taken the answer, is gone, or has taken too long. */
+function taken(response: ServerResponse): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(() => response.destroy(), readWithinMs);
+  response.once('close', () => {
+    clearTimeout(timer);
+    resolve();
+  });
+  return promise;
 }
 
 function parse(content: Buffer): Status | undefined {

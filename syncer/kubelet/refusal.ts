@@ -26,6 +26,13 @@ export function tooMany(limit: number): Refusal {
   );
 }
 
+export function tooManyRuns(whose: string, limit: number): Refusal {
+  return new Refusal(
+    429,
+    `as many commands of ${whose} run by "/run" as may at once (${limit}): wait, or use exec`,
+  );
+}
+
 export function notReady(): Refusal {
   return new Refusal(503, 'the pods of this cluster are not known yet; try again in a moment');
 }

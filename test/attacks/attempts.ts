@@ -563,6 +563,12 @@ export const attempts: readonly Attempt[] = [
       'commands and dashboard take server, CA and client certificate from it, under names of their own',
     test: 'vc-manager/cli/program.test.ts › takes no plugin from a Secret that the owner has changed, and no other names',
   },
+  {
+    attacker: 'tenant',
+    attack: "fill the syncer's memory by the output of many commands at once",
+    stoppedBy: 'two of a tenant and eight of all at once, each with a limit of bytes and of time',
+    test: 'syncer/kubelet/pod-streams.test.ts › is one of two of a tenant and eight of all',
+  },
 ];
 
 const names: Readonly<Record<Attacker, string>> = {
