@@ -3,7 +3,7 @@ import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { keyId } from '../reconcile/keys.ts';
 import { Bench } from '../reconcile/testing/bench.ts';
-import { NetworkIsolationController } from './network-isolation.ts';
+import { NetworkIsolationController, ownPolicyGate } from './network-isolation.ts';
 
 const isolation = { podCIDRs: ['10.244.0.0/16'], closedCIDRs: ['192.0.2.1/32'] };
 const key = { kind: 'networkisolation', name: 'shop' };
@@ -131,6 +131,51 @@ describe("a pod under a policy of the tenant's own", () => {
     expect(writes).toEqual(['patch pods', 'delete networkpolicies']);
     expect(labels(bench)).not.toHaveProperty([labelKeys.ownEgress]);
     expect(labels(bench)).not.toHaveProperty([labelKeys.ownIngress]);
+  });
+
+  it('is looked at among thousands in turns, and not at all where the policy does not hold', async () => {
+    const { bench, policy } = await withWall();
+    await using _bench = bench;
+    await bench.reconcile('networkpolicies', 'wall', 'shop');
+    show(bench);
+    await bench.reconcile('pods', 'web', 'shop');
+    show(bench);
+    const { superCaches } = bench;
+    const inSuper = (name: string) =>
+      superCaches.get(resources.networkPolicies, { namespace: bench.shop, name });
+    const stored = superCaches.get(resources.pods, { namespace: bench.shop, name: 'web' });
+    const copies = (resource: typeof resources.pods, of: KubeObject | undefined, count: number): void => {
+      for (let i = 0; i < count; i++) {
+        const metadata = { ...of?.metadata, name: `${resource.plural}-${i}`, uid: `${resource.plural}-${i}` };
+        superCaches.store(resource).apply('ADDED', structuredClone({ ...of, metadata }));
+      }
+    };
+    copies(resources.networkPolicies, inSuper('wall'), 1_000);
+    copies(resources.pods, stored, 20);
+    const patched: string[] = [];
+    const patch = async (_resource: unknown, { name }: { name: string }): Promise<void> =>
+      void patched.push(name);
+    const turnsOf = async (superObject: KubeObject | undefined): Promise<number> => {
+      let turns = 0;
+      let next = setImmediate(function again() {
+        turns++;
+        next = setImmediate(again);
+      });
+      const work = { tenant: bench.state, situation: { superObject }, signal };
+      await ownPolicyGate({ patch } as never, superCaches)(work as never, { do: 'deleteSuper' });
+      clearImmediate(next);
+      return turns;
+    };
+    expect(await turnsOf(inSuper('wall'))).toBeGreaterThanOrEqual(10);
+    expect(patched.length).toBe(20);
+    patched.length = 0;
+    const elsewhere = {
+      ...policy,
+      ...inSuper('wall'),
+      spec: { podSelector: { matchLabels: { app: 'db' } } },
+    };
+    expect(await turnsOf(elsewhere)).toBe(0);
+    expect(patched).toEqual([]);
   });
 
   it('is not left to one that the tenant says is there, or that is another by now', async () => {

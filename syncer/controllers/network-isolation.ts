@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import {
   apiVersionOf,
@@ -14,7 +15,7 @@ import {
 import type { KeyRef, TenantInfo } from '../context.ts';
 import { ownPolicyLabels } from '../kinds/pods/translate.ts';
 import { bucketOf, isOurs, tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
-import { isolationPolicies } from '../mapping/network-isolation.ts';
+import { isolationPolicies, matchesSelector, type NetworkPolicySpec } from '../mapping/network-isolation.ts';
 import { byTenantIndex, type Caches, type SuperWatch } from '../reconcile/caches.ts';
 import type { SpecialController } from '../reconcile/controller.ts';
 import type { Drift } from '../reconcile/decide.ts';
@@ -190,6 +191,9 @@ function pick(all: Record<string, string> = {}, like: Record<string, string> = {
   return Object.fromEntries(Object.entries(all).filter(([key]) => Object.hasOwn(like, key)));
 }
 
+/** Of policies at pods. A tenant may have thousands of either: then everybody else has a turn. */
+const looksInTurn = 2_000;
+
 /**
  * Before a policy of the tenant's own is taken away or changed in the super cluster, the pods that it held for are put
  * back under those of this controller: there is no moment in which neither holds.
@@ -200,8 +204,18 @@ export function ownPolicyGate(superClient: KubeClient, superCaches: Caches): Act
     const changes = action.do === 'deleteSuper' || action.do === 'patchSuper';
     if (!changes || tenant.info.isolation === undefined || namespace === undefined) return action;
     const context = tenant.context();
+    const { podSelector = {} } = (situation.superObject?.['spec'] ?? {}) as NetworkPolicySpec;
+    const policies = superCaches.byIndex(resources.networkPolicies, 'byNamespace', namespace).length;
+    let looks = 0;
     for (const superPod of superCaches.byIndex(resources.pods, 'byNamespace', namespace)) {
       const { name: podName = '', labels = {}, uid } = superPod.metadata;
+      // For the others it does not hold as it is.
+      if (!matchesSelector(podSelector, labels)) continue;
+      looks += policies;
+      if (looks >= looksInTurn) {
+        looks = 0;
+        await setImmediate(undefined, { signal });
+      }
       const carried = [labelKeys.ownIngress, labelKeys.ownEgress].filter((key) => labels[key] !== undefined);
       if (carried.length === 0 || !isOurs(superPod, tenant.info)) continue;
       const ref = { namespace: tenantNamespaceOf(superPod), name: podName };

@@ -569,6 +569,12 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'two of a tenant and eight of all at once, each with a limit of bytes and of time',
     test: 'syncer/kubelet/pod-streams.test.ts › is one of two of a tenant and eight of all',
   },
+  {
+    attacker: 'tenant',
+    attack: 'stop the syncer by a change of one policy among thousands of policies and pods',
+    stoppedBy: 'it looks at pods that the policy holds for only, in turns with everything else',
+    test: 'syncer/controllers/network-isolation.test.ts › is looked at among thousands in turns',
+  },
 ];
 
 const names: Readonly<Record<Attacker, string>> = {

@@ -107,6 +107,7 @@ export function ownPolicyLabels(
     const types = policyTypesOf(spec).filter((type) => policyTypesOf(there).includes(type));
     if (types.includes('Ingress')) own[labelKeys.ownIngress] = 'true';
     if (types.includes('Egress')) own[labelKeys.ownEgress] = 'true';
+    if (own[labelKeys.ownIngress] !== undefined && own[labelKeys.ownEgress] !== undefined) break;
   }
   return Object.keys(own).length === 0 ? undefined : own;
 }
