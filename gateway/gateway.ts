@@ -352,11 +352,12 @@ export class Gateway {
     });
     server.once('close', () => {
       clearTimeout(timer);
-      if (isConnected) return;
+      // Nobody is to be woken for a client that has gone.
+      if (isConnected || client.destroyed) return;
       if (this.#o.routes.byId(route.id)?.isAsleep === true) {
         // It was just being stopped.
         void this.#wakeAndDial(client, route, start);
-      } else if (!isLast && !client.destroyed) {
+      } else if (!isLast) {
         readiness.suspect(route);
         void this.#dialWhenReady(client, route, start);
       } else this.#refuse(client, 'unreachable', route.tenant);
