@@ -7,6 +7,7 @@ export interface Attributes {
   readonly resource: string;
   readonly subresource?: string;
   readonly namespace?: string;
+  readonly name?: string;
 }
 
 const rememberedMs = 20_000;

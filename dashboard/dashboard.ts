@@ -677,6 +677,7 @@ export class Dashboard {
         verb: 'patch',
         resource: 'virtualclusters',
         namespace: ref.namespace,
+        name: ref.name,
       });
     const superCluster = { person: client, program: this.#program };
     if (rest === 'preview')

@@ -10,7 +10,7 @@ import type { Route, Routes } from './routes.ts';
 import type { TenantLimits } from './tenant-limits.ts';
 
 interface GatewayOptions {
-  routes: Pick<Routes, 'find' | 'byId' | 'isOfDomain'>;
+  routes: Pick<Routes, 'find' | 'byId'>;
   /** Wakes the tenant; resolves when its API server is ready, false when that takes too long or the signal is aborted. */
   wake: (route: Route, signal: AbortSignal) => Promise<boolean>;
   readiness: Pick<Readiness, 'suspect' | 'isSuspect' | 'untilReady'>;
@@ -236,8 +236,8 @@ export class Gateway {
       if (id !== undefined) {
         const { routes } = this.#o;
         const named = name === undefined ? undefined : routes.find(name);
-        // It looks for another tenant, perhaps of another stack that had the port. Pods name what is no tenant's.
-        const isOther = name !== undefined && routes.isOfDomain(name) && named?.id !== id;
+        // It looks for another tenant. Pods, and kubeconfigs for this port, name what is no tenant's.
+        const isOther = named !== undefined && named.id !== id;
         this.#pass(client, isOther ? undefined : (named ?? routes.byId(id)), start.bytes);
         return;
       }

@@ -171,6 +171,7 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
       listen: () => gateway.listen(flags.listen.port, flags.listen.host),
       holder: async () => {
         await Promise.race([routesKnown, aborted(signal)]);
+        signal.throwIfAborted();
         const { domain } = flags;
         return portHolder({ ...flags.listen, domain, proxyProtocol, signal, id: routes.all()[0]?.id });
       },

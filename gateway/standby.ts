@@ -15,7 +15,7 @@ import { ListenError } from '../program/listen-error.ts';
  * name of a tenant and for one that no tenant has. A gateway refuses the latter in terms of TLS; of the former it says
  * more where it knows the tenant.
  */
-export type PortHolder = 'same-stack' | 'other-gateway' | 'other-program' | 'silent' | 'nobody';
+export type PortHolder = 'same-stack' | 'other-gateway' | 'other-program' | 'busy' | 'silent' | 'nobody';
 
 interface Question {
   host: string;
@@ -36,16 +36,17 @@ const nobodysId = 'no-tenant';
 export async function portHolder(question: Question): Promise<PortHolder> {
   const { id, domain } = question;
   const nobodys = await ask(question, `${nobodysId}.${domain}`);
-  if (nobodys === 'nobody' || nobodys === 'silent') return nobodys;
+  if (nobodys === 'nobody' || nobodys === 'silent' || nobodys === 'busy') return nobodys;
   if (nobodys !== 'unknown') return 'other-program';
   if (id === undefined) return 'other-gateway';
   // By this name it neither wakes the tenant nor counts as its use.
   const known = await ask(question, `${backgroundPrefix}${id}.${domain}`);
-  if (known === 'nobody' || known === 'silent') return known;
-  return known === 'known' ? 'same-stack' : 'other-gateway';
+  if (known === 'nobody') return known;
+  // It is a gateway of this domain: whatever its tenant's API server says or does not say, it knows it.
+  return known === 'unknown' ? 'other-gateway' : 'same-stack';
 }
 
-type Answer = 'known' | 'unknown' | 'unclear' | 'silent' | 'nobody';
+type Answer = 'known' | 'unknown' | 'busy' | 'unclear' | 'silent' | 'nobody';
 
 async function ask(
   { host, port, proxyProtocol, signal, timeoutMs = 5_000 }: Question,
@@ -55,6 +56,7 @@ async function ask(
   const ends = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
   const end = (): void => void socket.destroy();
   ends.addEventListener('abort', end, { once: true });
+  if (ends.aborted) end();
   try {
     if (!(await isConnected(socket))) return 'nobody';
     if (proxyProtocol) socket.write('PROXY UNKNOWN\r\n');
@@ -80,8 +82,8 @@ function tlsAnswer(socket: Socket, servername: string): Promise<Answer> {
     tls.once('secureConnect', () => resolve('known'));
     tls.on('error', ({ code = '' }: NodeJS.ErrnoException) => {
       if (code.includes('UNRECOGNIZED_NAME')) resolve('unknown');
-      // It knows the tenant, which is asleep or has enough connections.
-      else if (code.includes('ALERT_INTERNAL_ERROR')) resolve('known');
+      // It has enough connections, or knows the tenant, and that is asleep or has enough.
+      else if (code.includes('ALERT_INTERNAL_ERROR')) resolve('busy');
       else resolve(socket.bytesRead > 0 ? 'unclear' : 'silent');
     });
     tls.once('close', () => resolve(socket.bytesRead > 0 ? 'unclear' : 'silent'));
@@ -142,6 +144,7 @@ export async function listenOrStandBy(options: StandbyOptions): Promise<number> 
 const waiting: Partial<Record<PortHolder, string>> = {
   'same-stack': 'another gateway of this stack has the port: this one goes on when that one ends',
   silent: 'the port is taken by a program that ends connections without a word: trying again',
+  busy: 'the port is taken by a gateway that has as many connections as it may: trying again',
   nobody: 'the port is taken, and nobody answers there: trying again',
 };
 

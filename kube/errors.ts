@@ -144,7 +144,8 @@ export class KubeconfigError extends CodedError<
   override readonly name = 'KubeconfigError';
 
   constructor(code: KubeconfigError['code'], message: string, options?: ErrorOptions) {
-    super(code, message, false, options);
+    // It may repeat what stands in a kubeconfig of others.
+    super(code, printable(message, longestMessage), false, options);
   }
 }
 

@@ -52,13 +52,16 @@ it('who uses little keeps the full share; who uses much has less, until it has b
   expect(machine.shares.get('skerry-a-flooded')).toBe(0.5);
 });
 
-it('who begins to use much has less within a second', () => {
+it('who goes on to use much has less within two seconds; who does for a moment keeps most of it', () => {
   const machine = new Machine();
   machine.processes.set('skerry-a-flooded', [1]);
   machine.used.set(1, 0);
   machine.pass(60);
   expect(machine.shares.get('skerry-a-flooded')).toBe(0.5);
-  machine.pass(1, { 1: 1 });
+  machine.pass(1, { 1: 0.5 });
+  expect(machine.shares.get('skerry-a-flooded')).toBeGreaterThan(0.4);
+  machine.pass(60);
+  machine.pass(2, { 1: 1 });
   expect(machine.shares.get('skerry-a-flooded')).toBeLessThan(0.1);
   machine.pass(2);
   expect(machine.shares.get('skerry-a-flooded')).toBeLessThan(0.2);

@@ -5,8 +5,10 @@ import type { ControlGroups } from './control-groups.ts';
 const lightUse = 0.1;
 /** What is left to a group that uses 32 times as much, or more. */
 const leastOfShare = 1 / 32;
-/** After this time of idling, use counts half; and after this time use that begins. */
-const halfLifeMs = { falling: 3_000, rising: 500 };
+/** After this time of idling, use counts half; use that goes on at more than `muchUse` counts half after `risingMs`. */
+const halfLifeMs = 3_000;
+const risingMs = 500;
+const muchUse = 0.5;
 /** What a program uses when it starts, for which somebody waits, does not count. */
 const startMs = 30_000;
 const lookEveryMs = 500;
@@ -35,6 +37,8 @@ interface GroupUse {
   readonly byProcess: Map<number, ProcessUse>;
   /** Processors' worth of time, lately. */
   readonly lately: number;
+  /** The same, since the look before. */
+  readonly inUse: number;
   readonly share: number;
 }
 
@@ -82,11 +86,12 @@ export class ProcessorShares {
       const { byProcess, usedSeconds, isAnew } = this.#usedIn(name, before?.byProcess, nowMs);
       const inUse = usedSeconds / (passedMs / 1_000);
       const earlier = before?.lately ?? 0;
-      const kept = 0.5 ** (passedMs / (inUse > earlier ? halfLifeMs.rising : halfLifeMs.falling));
+      const goesOn = Math.min(inUse, before?.inUse ?? 0) > muchUse;
+      const kept = 0.5 ** (passedMs / (goesOn && inUse > earlier ? risingMs : halfLifeMs));
       const lately = isAnew ? 0 : earlier * kept + inUse * (1 - kept);
       const share = full * partByUse(lately);
       if (share !== before?.share) groups.setShare(name, share);
-      this.#uses.set(name, { byProcess, lately, share });
+      this.#uses.set(name, { byProcess, lately, inUse, share });
     }
   }
 

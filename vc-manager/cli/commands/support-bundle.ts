@@ -224,7 +224,8 @@ class Bundle {
  */
 export function withoutSecrets(value: unknown, key = ''): unknown {
   if (Array.isArray(value)) {
-    if (key === 'env')
+    // Of probes and hooks; a header may be a password as well.
+    if (key === 'env' || key === 'httpHeaders')
       return value.map((each) =>
         typeof each === 'object' && each !== null && 'value' in each ? { ...each, value: redacted } : each,
       );
@@ -244,6 +245,9 @@ export function withoutSecrets(value: unknown, key = ''): unknown {
 /** A flag without its value; nothing of what may be the value of the flag before it. */
 function nameOfArgument(argument: string): string {
   if (!argument.startsWith('-')) return redacted;
+  // `-pPASSWORD` is one argument.
+  if (!argument.startsWith('--'))
+    return argument.length > 2 ? `${argument.slice(0, 2)}${redacted}` : argument;
   const end = argument.indexOf('=');
   return end === -1 ? argument : `${argument.slice(0, end + 1)}${redacted}`;
 }
@@ -258,7 +262,7 @@ const patterns: readonly RegExp[] = [
   // "-----BEGIN " in Base64.
   /LS0tLS1CRUdJTi[A-Za-z0-9+/=]{20,40000}/g,
   // JSON Web Tokens.
-  /eyJ[A-Za-z0-9_-]{8,8000}\.[A-Za-z0-9_-]{8,8000}\.[A-Za-z0-9_-]{8,8000}/g,
+  /(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,8000}\.[A-Za-z0-9_-]{8,8000}\.[A-Za-z0-9_-]{8,8000}/g,
   /AGE-SECRET-KEY-[A-Z0-9-]{20,4000}/g,
   /(\b[Bb]earer )[A-Za-z0-9._~+/=-]{8,8000}/g,
   // Of a URL: what stands between ":" and "@".
@@ -267,7 +271,7 @@ const patterns: readonly RegExp[] = [
   /((?:authorization|cookie)\\{0,7}["']?\s{0,3}[:=]\s{0,3}(?:\[|\\{0,7}["']){0,3})[^{["'\\\n][^"'\\\n]{2,8000}/gi,
   /(pass(?:word|wd|phrase)\s{0,3}:\s{1,3})[^{["'\\\n][^"'\\\n]{2,8000}/gi,
   // JSON, JSON in a string of JSON, YAML and variables: the value of what is called like a secret.
-  /((?:pass(?:word|wd|phrase)|[_.-](?:pass|pwd)|secret|token|(?:api|access|account|client|encryption|private|secret|session|shared|signing)[_.-]?key(?:-data)?)\\{0,7}["']?\s{0,3}[:=]\s{0,3}(?:\[(?!redacted))?)(?:(\\{1,7})(")(?:[^"\\\n]|\\+(?![\\"])|\2\\+")+|(")(?:[^"\\\n]|\\.)+|(')[^'\n]+|(?!(?:true|false|null)\b)[^\s"'{[\\][^\s"']{2,8000})/gi,
+  /((?:pass(?:word|wd|phrase)|[_.-](?:pass|pwd)|secret(?:s|_[a-z_]{1,30})?|token|(?:api|access|account|client|encryption|private|secret|session|shared|signing)[_.-]?key(?:-data)?)\\{0,7}["']?\s{0,3}[:=]\s{0,3}(?:\[(?!redacted))?)(?:(\\{1,7})(")(?:[^"\\\n]|\\+(?![\\"])|\2\\+")+|(")(?:[^"\\\n]|\\.)+|(')[^'\n]+|(?!(?:true|false|null)(?=[\s,}\]"']|$))(?!\{\s{0,3}\\{0,7}["'}])[^\s"'[][^\s"']{2,8000})/gim,
   // Arguments: a flag that is called so, and the next one.
   /(--[\w.-]{0,60}(?:pass(?:word|wd|phrase|)|secret|token|(?:api|access|account|client|encryption|private|secret|session|shared|signing)[_.-]?key)(?:[ \t]{1,3}|\\{0,7}["'],\s{0,20}))(?:(\\{1,7})(")(?:[^"\\\n]|\\+(?![\\"])|\2\\+")+|(")(?:[^"\\\n]|\\.)+|(')[^'\n]+|[^\s"'\\-][^\s"']{0,8000})/gi,
 ];
