@@ -4,7 +4,7 @@ import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-
 import { tenantArgument, waitTimeoutOption, withCompletion } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
-import { requestAndWait, sendRequest } from '../manager-request.ts';
+import { followsRequest, requestAndWait, sendRequest } from '../manager-request.ts';
 import { json, table } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, namespaceFlag, validRef } from '../virtual-clusters.ts';
@@ -74,7 +74,8 @@ async function renewCertificates(cli: Cli, name: string, flags: Flags): Promise<
   const ref = validRef(name, flags.namespace);
   const overlap = overlapOf(flags);
   await withSuperCluster(cli, flags, async (client) => {
-    refuseIfNotRunning(await getVirtualCluster(client, ref, cli.signal));
+    const before = await getVirtualCluster(client, ref, cli.signal);
+    refuseIfNotRunning(before);
     const asked = new Date(cli.clock.now()).toISOString();
     const what = flags.ca ? 'authorities' : 'certificates';
     const annotation = flags.ca ? annotationKeys.renewAuthorities : annotationKeys.renewCertificates;
@@ -86,7 +87,7 @@ async function renewCertificates(cli: Cli, name: string, flags: Flags): Promise<
       );
       return;
     }
-    const until = flags.ca ? areRenewed(name, request.value) : isRenewed(name, asked);
+    const until = flags.ca ? areRenewed(name, request.value, before) : isRenewed(name, asked, before);
     await requestAndWait(cli, request, { timeoutMs: flags.timeout, what: `renew its ${what}`, until });
     cli.stdout.write(`${what} of ${name} renewed\n`);
   });
@@ -135,12 +136,21 @@ export function stageText({
     : `New authorities sign; the old ones are trusted until ${until}.`;
 }
 
-/** For `waitFor`: true when the request is followed and its job has ended. Throws `Conflict` when that was cancelled. */
-export function areRenewed(name: string, request: string): (found: VirtualCluster | undefined) => boolean {
+/**
+ * For `waitFor`: true when the request is followed and its job has ended. `before`: as it was when it was asked. Throws `Conflict`
+ * when that was cancelled.
+ */
+export function areRenewed(
+  name: string,
+  value: string,
+  before: VirtualCluster,
+): (found: VirtualCluster | undefined) => boolean {
+  const request = { annotation: annotationKeys.renewAuthorities, value };
+  const isFollowed = followsRequest(request, before, ({ jobs }) => jobs?.authorities);
   return (found) => {
     if (found === undefined) throw new CliError('NotFound', `${name} is gone`);
-    const { authorities = '', current, history: [last] = [] } = found.status?.jobs ?? {};
-    if (authorities < request || current !== undefined) return false;
+    const { current, history: [last] = [] } = found.status?.jobs ?? {};
+    if (!isFollowed(found) || current !== undefined) return false;
     if (last?.kind === 'authority-renewal' && last.result === 'Cancelled')
       throw new CliError('Conflict', `the renewal of the authorities of ${name} was cancelled`);
     return true;
@@ -160,15 +170,21 @@ export function refuseIfNotRunning({ metadata, status }: VirtualCluster): void {
 
 /**
  * For `waitFor`: true when the control plane uses certificates that were issued after the request, by the renewal, by
- * another job that was under way, or by a later request. Throws `Conflict` when the renewal was cancelled.
+ * another job that was under way, or by a later request. `before`: as it was when it was asked. Throws `Conflict` when the renewal was cancelled.
  */
-export function isRenewed(name: string, asked: string): (found: VirtualCluster | undefined) => boolean {
+export function isRenewed(
+  name: string,
+  value: string,
+  before: VirtualCluster,
+): (found: VirtualCluster | undefined) => boolean {
+  const request = { annotation: annotationKeys.renewCertificates, value };
+  const isFollowed = followsRequest(request, before, ({ jobs }) => jobs?.renewed);
   let renewal: string | undefined;
   return (found) => {
     if (found === undefined) throw new CliError('NotFound', `${name} is gone`);
-    const { renewed = '', current, history: [last] = [] } = found.status?.jobs ?? {};
+    const { current, history: [last] = [] } = found.status?.jobs ?? {};
     if (current?.kind === 'renewal') renewal = current.id;
-    if (renewed < asked || current !== undefined) return false;
+    if (!isFollowed(found) || current !== undefined) return false;
     // A renewal that was superseded by a change of version is Cancelled too, but is not the last job.
     if (last !== undefined && last.id === renewal && last.result === 'Cancelled')
       throw new CliError('Conflict', `the renewal of ${name} was cancelled`);

@@ -4,7 +4,7 @@ import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { requestAndWait, sendRequest } from '../manager-request.ts';
+import { followsRequest, requestAndWait, sendRequest } from '../manager-request.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, namespaceFlag, validRef } from '../virtual-clusters.ts';
 
@@ -38,8 +38,8 @@ export function configure(command: Command, cli: Cli): void {
 async function rotateEncryptionKey(cli: Cli, name: string, flags: Flags): Promise<void> {
   const ref = validRef(name, flags.namespace);
   await withSuperCluster(cli, flags, async (client) => {
-    const { status } = await getVirtualCluster(client, ref, cli.signal);
-    if (status?.identities?.tenant === undefined)
+    const before = await getVirtualCluster(client, ref, cli.signal);
+    if (before.status?.identities?.tenant === undefined)
       throw new CliError(
         'Conflict',
         `${name} has not been ready yet: it gets a key of its own when it is made`,
@@ -53,7 +53,8 @@ async function rotateEncryptionKey(cli: Cli, name: string, flags: Flags): Promis
       );
       return;
     }
-    const until = isRotated(name, asked);
+    const isFollowed = followsRequest(request, before, ({ jobs }) => jobs?.rotated);
+    const until = isRotated(name, isFollowed);
     await requestAndWait(cli, request, {
       timeoutMs: flags.timeout,
       what: 'rotate its encryption key',
@@ -64,11 +65,14 @@ async function rotateEncryptionKey(cli: Cli, name: string, flags: Flags): Promis
 }
 
 /** For `waitFor`: true when the request is followed and its job has ended. Throws `Conflict` when that was cancelled. */
-function isRotated(name: string, asked: string): (found: VirtualCluster | undefined) => boolean {
+function isRotated(
+  name: string,
+  isFollowed: (found: VirtualCluster) => boolean,
+): (found: VirtualCluster | undefined) => boolean {
   return (found) => {
     if (found === undefined) throw new CliError('NotFound', `${name} is gone`);
-    const { rotated = '', current, history: [last] = [] } = found.status?.jobs ?? {};
-    if (rotated < asked || current !== undefined) return false;
+    const { current, history: [last] = [] } = found.status?.jobs ?? {};
+    if (!isFollowed(found) || current !== undefined) return false;
     if (last?.kind === 'key-rotation' && last.result === 'Cancelled')
       throw new CliError('Conflict', `the rotation of the encryption key of ${name} was cancelled`);
     return true;
