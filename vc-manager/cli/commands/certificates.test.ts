@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { JobStatus } from '../../../api/job-status.ts';
 import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
+import { CommandWorld } from '../testing/captured.ts';
 import { areRenewed, isRenewed } from './certificates.ts';
 
 const asked = '2026-01-01T00:00:00.000Z';
@@ -25,6 +26,25 @@ function answersOf(...states: JobStatus[]): (boolean | string)[] {
     }
   });
 }
+
+describe('a dry run of a renewal', () => {
+  it.each([
+    [[], /^blue would get new certificates \(dry run\): .*stays valid until its own end/],
+    [
+      ['--ca'],
+      /new authorities .*in two stages of 10m each\. Then every kubeconfig, .*gets 401.*blue-kubeconfig/,
+    ],
+    [['--ca', '--overlap', '2h'], /in two stages of 2h each/],
+    [['--ca', '--now'], /\(dry run\): at once every kubeconfig, .*gets 401.*no way back/],
+  ] as const)('with %j says what ends, and asks nothing', async (flags, said) => {
+    await using world = await CommandWorld.start();
+    world.put('blue', { phase: 'Asleep' });
+    const { stdout } = await world.run('certificates', 'renew', 'blue', ...flags, '--dry-run');
+    expect(stdout).toMatch(said);
+    expect(stdout).toContain('is woken for that');
+    expect(world.get('blue')?.metadata.annotations).toBeUndefined();
+  });
+});
 
 describe('waiting for new certificates', () => {
   it('waits until they are taken up, not only issued', () => {

@@ -1,5 +1,6 @@
 import { Argument, type Command, Option } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
+import { secretNames } from '../../../api/names.ts';
 import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { tenantArgument, waitTimeoutOption, withCompletion } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -14,6 +15,7 @@ interface Flags extends GlobalFlags {
   ca?: boolean;
   overlap?: string;
   now?: boolean;
+  dryRun?: boolean;
   output?: 'json';
   wait?: boolean;
   timeout: number;
@@ -35,6 +37,7 @@ Examples:
   vc-manager certificates renew team-blue --wait
   vc-manager certificates renew team-blue -n teams
   vc-manager certificates renew team-blue --ca --overlap 2h
+  vc-manager certificates renew team-blue --ca --now --dry-run
   vc-manager certificates renew team-blue --ca --now --wait
   vc-manager certificates show team-blue`;
 
@@ -55,6 +58,7 @@ export function configure(command: Command, cli: Cli): void {
       'with --ca: how long each of the two stages lasts, such as 30m or 2d (default: 10m)',
     )
     .option('--now', 'with --ca: no overlap, what is there ends at once')
+    .option('--dry-run', 'change nothing; say what would be issued anew, and what ends by it')
     .addOption(new Option('-o, --output <format>', 'of "show"').choices(['json']))
     .option('--wait', 'return when the control plane has taken them up')
     .addOption(waitTimeoutOption())
@@ -70,12 +74,38 @@ export function configure(command: Command, cli: Cli): void {
     });
 }
 
+/** Ends with a newline. */
+function describeRenewal({ metadata, status }: VirtualCluster, { ca, overlap = '10m', now }: Flags): string {
+  const { name } = metadata;
+  const { phase, authorities } = status ?? {};
+  const notes =
+    (authorities === undefined ? '' : `A renewal is under way. ${stageText(authorities)}\n`) +
+    (phase === 'Asleep' ? 'It sleeps, and is woken for that.\n' : '');
+  if (!ca)
+    return (
+      `${name} would get new certificates (dry run): all of its control plane and its kubeconfigs are issued anew, and the API ` +
+      `server is replaced. What was handed out stays valid until its own end.\n${notes}`
+    );
+  const ends = 'every kubeconfig, client certificate and token from before gets 401';
+  const how = now
+    ? `at once ${ends}, also in pods until kubelets bring them new tokens`
+    : `in two stages of ${overlap} each. Then ${ends}`;
+  return (
+    `${name} would get new authorities and a new key for tokens (dry run): ${how}. What reads the Secret ` +
+    `${secretNames(name ?? '').kubeconfig} anew goes on. There is no way back.\n${notes}`
+  );
+}
+
 async function renewCertificates(cli: Cli, name: string, flags: Flags): Promise<void> {
   const ref = validRef(name, flags.namespace);
   const overlap = overlapOf(flags);
   await withSuperCluster(cli, flags, async (client) => {
     const before = await getVirtualCluster(client, ref, cli.signal);
     refuseIfNotRunning(before);
+    if (flags.dryRun) {
+      cli.stdout.write(describeRenewal(before, flags));
+      return;
+    }
     const asked = new Date(cli.clock.now()).toISOString();
     const what = flags.ca ? 'authorities' : 'certificates';
     const annotation = flags.ca ? annotationKeys.renewAuthorities : annotationKeys.renewCertificates;

@@ -46,6 +46,14 @@ describe('rotate-encryption-key --wait', () => {
     expect((await rotating).exitCode).toBe(exitCodes.conflict);
   });
 
+  it('asks nothing in a dry run, and says what it would do', async () => {
+    world.put('blue', { identities, phase: 'Asleep' });
+    const { stdout, exitCode } = await world.run('rotate-encryption-key', 'blue', '--dry-run');
+    expect(exitCode).toBe(0);
+    expect(stdout).toMatch(/^blue would get a new encryption key \(dry run\): .*is woken for that/);
+    expect(world.get('blue')?.metadata.annotations).toBeUndefined();
+  });
+
   it('asks nothing of one that has not been ready yet', async () => {
     world.put('blue');
     expect((await world.run('rotate-encryption-key', 'blue')).exitCode).toBe(exitCodes.conflict);

@@ -10,6 +10,7 @@ import { getVirtualCluster, namespaceFlag, validRef } from '../virtual-clusters.
 
 interface Flags extends GlobalFlags {
   namespace: string;
+  dryRun?: boolean;
   wait?: boolean;
   timeout: number;
 }
@@ -20,6 +21,7 @@ servers learn the new key, write with it, every Secret is written anew, and the 
 started anew three times. "vc-manager jobs cancel" takes it back as long as nothing is written with the new key.
 
 Examples:
+  vc-manager rotate-encryption-key team-blue --dry-run
   vc-manager rotate-encryption-key team-blue --wait
   vc-manager rotate-encryption-key team-blue -n teams`;
 
@@ -27,6 +29,7 @@ export function configure(command: Command, cli: Cli): void {
   command
     .addArgument(tenantArgument('<name>'))
     .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
+    .option('--dry-run', 'change nothing; say what would be done')
     .option('--wait', 'return when the old key is gone')
     .addOption(waitTimeoutOption())
     .addHelpText('after', help)
@@ -44,6 +47,14 @@ async function rotateEncryptionKey(cli: Cli, name: string, flags: Flags): Promis
         'Conflict',
         `${name} has not been ready yet: it gets a key of its own when it is made`,
       );
+    if (flags.dryRun) {
+      const isAsleep = before.status.phase === 'Asleep';
+      cli.stdout.write(
+        `${name} would get a new encryption key (dry run): its API server is replaced three times, every Secret is written ` +
+          `anew, and the old key is forgotten.${isAsleep ? ' It sleeps, and is woken for that.' : ''}\n`,
+      );
+      return;
+    }
     const asked = new Date(cli.clock.now()).toISOString();
     const request = { client, ref, annotation: annotationKeys.rotateEncryptionKey, value: asked };
     if (!flags.wait) {
