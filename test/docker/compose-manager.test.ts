@@ -253,10 +253,11 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
       const containers = async () => (await containersOf('{{.Names}}')).split('\n').sort();
       const before = await containers();
       const isServer = (name: string): boolean => name.includes('kube-apiserver');
-      await whileAsked(tenant.kubeconfig, 'all certificates renewed', async (client) => {
+      const client = await whileAsked(tenant.kubeconfig, 'all certificates renewed', async (client) => {
         await renewAll(world, tenant);
         await client.served(20);
       });
+      expectAllServed(client, 1);
       const after = await containers();
       expect(after.filter((name) => !isServer(name))).toEqual(before.filter((name) => !isServer(name)));
       expect(after.filter(isServer)).toHaveLength(1);

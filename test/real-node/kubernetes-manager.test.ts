@@ -291,13 +291,14 @@ describe('a manager with --driver kubernetes', () => {
     const move = async (driver: string): Promise<void> => {
       const writer = new SteadyWriter(mover, `to-${driver}`);
       let pausedMs = 0;
-      await whileAsked(mover.kubeconfig, `moved to ${driver}`, async (client) => {
+      const client = await whileAsked(mover.kubeconfig, `moved to ${driver}`, async (client) => {
         const args = ['move', 'mover', '--driver', driver, '--wait', '-o', 'json'];
         const { exitCode, stdout, stderr } = await world.cli(args);
         expect(exitCode, stderr).toBe(0);
         ({ pausedMs } = JSON.parse(stdout) as { pausedMs: number });
         await client.served(20);
       });
+      expectAllServed(client, 1);
       const written = await writer.stop();
       console.log(`to ${driver}: paused for ${pausedMs} ms; ${JSON.stringify(written)}`);
       expect(pausedMs).toBeGreaterThan(0);

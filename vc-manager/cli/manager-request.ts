@@ -1,4 +1,6 @@
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeClient, resources } from '../../kube/index.ts';
+import { storedRequest } from '../operator/requests.ts';
 import type { Cli } from './context.ts';
 import { progressFor, withStep } from './progress.ts';
 import type { VirtualClusterRef } from './virtual-clusters.ts';
@@ -18,6 +20,27 @@ export async function sendRequest(
 ): Promise<void> {
   const patch = { metadata: { annotations: { [annotation]: value } } };
   await client.patch(resources.virtualClusters, ref, patch, { type: 'merge', signal });
+}
+
+/**
+ * Whether the manager has followed this request or a later one, by what `followedOf` reads from the status. Requests have
+ * no order: anybody writes them, as any text, and clocks differ. `before`: the VirtualCluster before the request is sent.
+ */
+export function followsRequest(
+  { annotation, value }: Pick<ManagerRequest, 'annotation' | 'value'>,
+  before: VirtualCluster,
+  followedOf: (status: NonNullable<VirtualCluster['status']>) => string | undefined,
+): (found: VirtualCluster) => boolean {
+  const pending = before.metadata.annotations?.[annotation];
+  const earlier = [
+    followedOf(before.status ?? {}),
+    pending === undefined ? undefined : storedRequest(pending),
+  ];
+  const own = storedRequest(value);
+  return ({ status = {} }) => {
+    const followed = followedOf(status);
+    return followed === own || (followed !== undefined && !earlier.includes(followed));
+  };
 }
 
 /**

@@ -3,9 +3,11 @@ import { readFile, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { identityToRecipient } from 'age-encryption';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { refuseNewer, refuseOther } from '../operator/snapshot-files.ts';
 import type { SnapshotServices } from '../operator/snapshots.ts';
 import { readArchive, type SnapshotHeader } from '../snapshot/archive.ts';
-import { SnapshotError } from '../snapshot/errors.ts';
+import { SnapshotError, snapshotNotFound } from '../snapshot/errors.ts';
 import { openStore } from '../snapshot/open-store.ts';
 import { isSnapshotName, type SnapshotStore, snapshotSuffix } from '../snapshot/store.ts';
 import type { Cli, GlobalFlags } from './context.ts';
@@ -54,10 +56,19 @@ export async function snapshotFileName(
   return copied;
 }
 
-/** Undefined for one that is encrypted: the manager may have what opens it. Throws SnapshotError for what is none. */
-async function headerOf(content: Readable, name: string): Promise<SnapshotHeader | undefined> {
+/**
+ * Undefined for one that is encrypted: the manager may have what opens it. `isWhole`: read to the end. Throws SnapshotError
+ * for what is none, or not whole.
+ */
+async function headerOf(
+  content: Readable,
+  name: string,
+  { isWhole = false } = {},
+): Promise<SnapshotHeader | undefined> {
   try {
-    return (await readArchive(content, { name })).header;
+    const { header, entries } = await readArchive(content, { name });
+    if (isWhole) for await (const _ of entries);
+    return header;
   } catch (error) {
     if (error instanceof SnapshotError && error.code === 'SnapshotEncrypted') return undefined;
     throw error;
@@ -66,16 +77,30 @@ async function headerOf(content: Readable, name: string): Promise<SnapshotHeader
   }
 }
 
-/** What a snapshot is of, in words, as far as it can be read from here. */
-export async function describeSnapshot(cli: Cli, flags: SnapshotFlags & { from: string }): Promise<string> {
+/**
+ * What a snapshot is of, in words, as far as it can be read from here. Throws SnapshotError for one that the manager would
+ * not put this tenant back to.
+ */
+export async function describeSnapshot(
+  cli: Cli,
+  flags: SnapshotFlags & { from: string },
+  { metadata, status }: VirtualCluster,
+): Promise<string> {
   const { from } = flags;
   const { signal } = cli;
-  const content = (await isFile(from))
-    ? createReadStream(from)
-    : await (await storeOf(cli, flags)).read(from, { signal });
-  const header = await headerOf(content, from);
-  if (header === undefined) return `${from}, which is encrypted`;
+  const header = await headerOf(await contentOf(), from, { isWhole: true });
+  if (header === undefined) return `${from}, which is encrypted, so that only the manager can judge it`;
   const { namespace, name, takenAt, kubernetes } = header;
+  refuseNewer(from, header, status?.version ?? kubernetes);
+  refuseOther(from, header, status?.identities?.tenant);
+
+  async function contentOf(): Promise<Readable> {
+    if (await isFile(from)) return createReadStream(from);
+    const store = await storeOf(cli, flags);
+    // The manager looks for no others.
+    if (!from.startsWith(`${metadata.namespace}/`)) throw snapshotNotFound(from, store.place);
+    return store.read(from, { signal });
+  }
   return `${from}, taken of ${namespace}/${name} at ${takenAt} with Kubernetes ${kubernetes}`;
 }
 

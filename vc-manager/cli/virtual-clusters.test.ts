@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { isReady, validRef } from './virtual-clusters.ts';
+import { type KubeClient, renderKubeconfig } from '../../kube/index.ts';
+import { backgroundConnection, isReady, validRef } from './virtual-clusters.ts';
 
 describe('checkedRef', () => {
   it('takes what Kubernetes takes', () => {
@@ -16,6 +17,24 @@ describe('checkedRef', () => {
 
   it('refuses a namespace with the reason', () => {
     expect(() => validRef('a', 'My Team')).toThrow(/^the namespace "My Team" is not valid: ./);
+  });
+});
+
+describe('the connection for what a command asks by itself', () => {
+  const of = async (server: string, gateway?: NonNullable<VirtualCluster['status']>['gateway']) => {
+    const text = renderKubeconfig({ clusterName: 'a', server, ca: 'ca', user: 'u', cert: 'c', key: 'k' });
+    const data = { kubeconfig: Buffer.from(text).toString('base64') };
+    const client = { get: async () => ({ data }) } as unknown as KubeClient;
+    const vc = { metadata: { namespace: 'x', name: 'a' }, status: gateway && { gateway } } as VirtualCluster;
+    const connection = await backgroundConnection(client, vc, new AbortController().signal);
+    return [connection.server, connection.tlsServerName];
+  };
+
+  it('has the name by which the gateway does not count it, where it goes through the gateway', async () => {
+    const gateway = { server: 'https://a.example.com:7443', serverName: 'a.example.com' };
+    expect(await of(gateway.server, gateway)).toEqual([gateway.server, 'background-a.example.com']);
+    expect(await of('https://192.0.2.1:6443', gateway)).toEqual(['https://192.0.2.1:6443', undefined]);
+    expect(await of('https://192.0.2.1:6443')).toEqual(['https://192.0.2.1:6443', undefined]);
   });
 });
 

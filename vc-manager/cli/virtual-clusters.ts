@@ -1,7 +1,8 @@
 import { fetchingReason } from '../../api/conditions.ts';
-import { kubeconfigKey, nameProblem, secretNames } from '../../api/names.ts';
+import { backgroundPrefix, kubeconfigKey, nameProblem, secretNames } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
+  type ConnectionOptions,
   connectionFromSecret,
   isNotFound,
   type KubeClient,
@@ -128,6 +129,21 @@ export async function adminKubeconfig(
     const message = `Secret ${namespace}/${secret.name} is not as the manager has written it (${error.message}): the manager puts it right within a minute, if it runs`;
     throw new KubeconfigError(error.code, message, { cause: error });
   }
+}
+
+/**
+ * To the tenant's API server for what a command or the dashboard asks by itself: where it goes through the gateway, it
+ * neither wakes the tenant nor counts as use. Throws as `adminKubeconfig` does.
+ */
+export async function backgroundConnection(
+  client: KubeClient,
+  vc: VirtualCluster,
+  signal: AbortSignal,
+): Promise<ConnectionOptions> {
+  const connection = connectionFromSecret(await adminKubeconfig(client, vc, signal));
+  const { gateway } = vc.status ?? {};
+  if (gateway === undefined || connection.server !== gateway.server) return connection;
+  return { ...connection, tlsServerName: `${backgroundPrefix}${gateway.serverName}` };
 }
 
 export function readyCondition(

@@ -1,4 +1,4 @@
-import { type Archive, readArchive } from '../snapshot/archive.ts';
+import { type Archive, readArchive, type SnapshotHeader } from '../snapshot/archive.ts';
 import { snapshotForeign, snapshotNotFound } from '../snapshot/errors.ts';
 import { noSnapshotStore } from './errors.ts';
 import type { Services } from './services.ts';
@@ -30,14 +30,33 @@ export async function openSnapshot(
   from: string,
 ): Promise<Archive> {
   const archive = await readSnapshot(tenant, snapshots, from);
-  const { version } = tenant.required(tenant.choice, 'template');
-  const { kubernetes } = archive.header;
-  if (compareVersions(kubernetes, version) > 0) {
+  try {
+    refuseNewer(from, archive.header, tenant.required(tenant.choice, 'template').version);
+  } catch (error) {
     archive.close();
-    throw snapshotForeign(
-      from,
-      `Kubernetes ${kubernetes} has written it, which is newer than the ${version} of the tenant: change spec.version first`,
-    );
+    throw error;
   }
   return archive;
+}
+
+/** Throws `SnapshotForeign` for one that a newer Kubernetes has written. */
+export function refuseNewer(from: string, { kubernetes }: SnapshotHeader, version: string): void {
+  if (compareVersions(kubernetes, version) <= 0) return;
+  throw snapshotForeign(
+    from,
+    `Kubernetes ${kubernetes} has written it, which is newer than the ${version} of the tenant: change spec.version first`,
+  );
+}
+
+/** For one that is put back in place. Throws `SnapshotForeign` for one of another tenant. `own`: of `status.identities`. */
+export function refuseOther(
+  from: string,
+  { identity, namespace, name }: SnapshotHeader,
+  own: string | undefined,
+): void {
+  if (identity === own) return;
+  throw snapshotForeign(
+    from,
+    `it is of another tenant, ${namespace}/${name}: "vc-manager create NAME --from ${from}" makes a new one of it`,
+  );
 }

@@ -1,6 +1,6 @@
 import { mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -57,6 +57,25 @@ describe('a directory of snapshots', () => {
     await store.remove(name, { signal });
     await store.remove(name, { signal });
     await expect(store.read(name, { signal })).rejects.toMatchObject({ code: 'SnapshotNotFound' });
+  });
+
+  it('has the name on the disk when it is written, and those of the folders that it makes', async () => {
+    const synced: [string, boolean][] = [];
+    const recording = new DirectoryStore(join(root, 'below'), async (directory) => {
+      const there = (await readdir(directory, { recursive: true })).some((each) =>
+        each.endsWith('1a2b.snapshot'),
+      );
+      synced.push([relative(root, directory), there]);
+    });
+    await recording.write(name, Readable.from(['a']), { signal });
+    expect(synced).toEqual([
+      ['below/default/team-blue', true],
+      ['below/default', true],
+      ['below', true],
+      ['', true],
+    ]);
+    await recording.write(name, Readable.from(['b']), { signal });
+    expect(synced.slice(4)).toEqual([['below/default/team-blue', true]]);
   });
 
   it('has nothing of one whose content failed or was interrupted, and still has the one from before', async () => {

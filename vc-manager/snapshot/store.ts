@@ -49,12 +49,28 @@ async function removeLeftovers(folder: string): Promise<void> {
   }
 }
 
-/** A directory. A snapshot is written under another name first, and is on the disk when it gets its own. */
+/** What was made or renamed in it is on the disk then. */
+async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, 'r');
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}
+
+/**
+ * A directory. A snapshot is written under another name first, and is on the disk when it gets its own; the name is when
+ * `write` returns.
+ */
 export class DirectoryStore implements SnapshotStore {
   readonly place: string;
 
-  constructor(root: string) {
+  readonly #sync: (directory: string) => Promise<void>;
+
+  constructor(root: string, sync = syncDirectory) {
     this.place = root;
+    this.#sync = sync;
   }
 
   async write(name: string, content: Readable, { signal }: { signal: AbortSignal }): Promise<number> {
@@ -66,8 +82,9 @@ export class DirectoryStore implements SnapshotStore {
       broken = error;
     });
     try {
-      await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-      await removeLeftovers(dirname(path));
+      const folder = dirname(path);
+      const made = await mkdir(folder, { recursive: true, mode: 0o700 });
+      await removeLeftovers(folder);
       await pipeline(content, createWriteStream(partial, { mode: 0o600 }), { signal });
       const written = await open(partial, 'r+');
       try {
@@ -76,6 +93,12 @@ export class DirectoryStore implements SnapshotStore {
         await written.close();
       }
       await rename(partial, path);
+      // Those that were made, too, in those above them.
+      const last = made === undefined ? folder : dirname(made);
+      for (let each = folder; ; each = dirname(each)) {
+        await this.#sync(each);
+        if (each === last || each === dirname(each)) break;
+      }
       return (await stat(path)).size;
     } catch (error) {
       content.destroy();

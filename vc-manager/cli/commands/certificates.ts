@@ -1,10 +1,11 @@
 import { Argument, type Command, Option } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
+import { secretNames } from '../../../api/names.ts';
 import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { tenantArgument, waitTimeoutOption, withCompletion } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
-import { requestAndWait, sendRequest } from '../manager-request.ts';
+import { followsRequest, requestAndWait, sendRequest } from '../manager-request.ts';
 import { json, table } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, namespaceFlag, validRef } from '../virtual-clusters.ts';
@@ -14,6 +15,7 @@ interface Flags extends GlobalFlags {
   ca?: boolean;
   overlap?: string;
   now?: boolean;
+  dryRun?: boolean;
   output?: 'json';
   wait?: boolean;
   timeout: number;
@@ -35,6 +37,7 @@ Examples:
   vc-manager certificates renew team-blue --wait
   vc-manager certificates renew team-blue -n teams
   vc-manager certificates renew team-blue --ca --overlap 2h
+  vc-manager certificates renew team-blue --ca --now --dry-run
   vc-manager certificates renew team-blue --ca --now --wait
   vc-manager certificates show team-blue`;
 
@@ -55,6 +58,7 @@ export function configure(command: Command, cli: Cli): void {
       'with --ca: how long each of the two stages lasts, such as 30m or 2d (default: 10m)',
     )
     .option('--now', 'with --ca: no overlap, what is there ends at once')
+    .option('--dry-run', 'change nothing; say what would be issued anew, and what ends by it')
     .addOption(new Option('-o, --output <format>', 'of "show"').choices(['json']))
     .option('--wait', 'return when the control plane has taken them up')
     .addOption(waitTimeoutOption())
@@ -70,11 +74,38 @@ export function configure(command: Command, cli: Cli): void {
     });
 }
 
+/** Ends with a newline. */
+function describeRenewal({ metadata, status }: VirtualCluster, { ca, overlap = '10m', now }: Flags): string {
+  const { name } = metadata;
+  const { phase, authorities } = status ?? {};
+  const notes =
+    (authorities === undefined ? '' : `A renewal is under way. ${stageText(authorities)}\n`) +
+    (phase === 'Asleep' ? 'It sleeps, and is woken for that.\n' : '');
+  if (!ca)
+    return (
+      `${name} would get new certificates (dry run): all of its control plane and its kubeconfigs are issued anew, and the API ` +
+      `server is replaced. What was handed out stays valid until its own end.\n${notes}`
+    );
+  const ends = 'every kubeconfig, client certificate and token from before gets 401';
+  const how = now
+    ? `at once ${ends}, also in pods until kubelets bring them new tokens`
+    : `in two stages of ${overlap} each. Then ${ends}`;
+  return (
+    `${name} would get new authorities and a new key for tokens (dry run): ${how}. What reads the Secret ` +
+    `${secretNames(name ?? '').kubeconfig} anew goes on. There is no way back.\n${notes}`
+  );
+}
+
 async function renewCertificates(cli: Cli, name: string, flags: Flags): Promise<void> {
   const ref = validRef(name, flags.namespace);
   const overlap = overlapOf(flags);
   await withSuperCluster(cli, flags, async (client) => {
-    refuseIfNotRunning(await getVirtualCluster(client, ref, cli.signal));
+    const before = await getVirtualCluster(client, ref, cli.signal);
+    refuseIfNotRunning(before);
+    if (flags.dryRun) {
+      cli.stdout.write(describeRenewal(before, flags));
+      return;
+    }
     const asked = new Date(cli.clock.now()).toISOString();
     const what = flags.ca ? 'authorities' : 'certificates';
     const annotation = flags.ca ? annotationKeys.renewAuthorities : annotationKeys.renewCertificates;
@@ -86,7 +117,7 @@ async function renewCertificates(cli: Cli, name: string, flags: Flags): Promise<
       );
       return;
     }
-    const until = flags.ca ? areRenewed(name, request.value) : isRenewed(name, asked);
+    const until = flags.ca ? areRenewed(name, request.value, before) : isRenewed(name, asked, before);
     await requestAndWait(cli, request, { timeoutMs: flags.timeout, what: `renew its ${what}`, until });
     cli.stdout.write(`${what} of ${name} renewed\n`);
   });
@@ -135,12 +166,21 @@ export function stageText({
     : `New authorities sign; the old ones are trusted until ${until}.`;
 }
 
-/** For `waitFor`: true when the request is followed and its job has ended. Throws `Conflict` when that was cancelled. */
-export function areRenewed(name: string, request: string): (found: VirtualCluster | undefined) => boolean {
+/**
+ * For `waitFor`: true when the request is followed and its job has ended. `before`: as it was when it was asked. Throws `Conflict`
+ * when that was cancelled.
+ */
+export function areRenewed(
+  name: string,
+  value: string,
+  before: VirtualCluster,
+): (found: VirtualCluster | undefined) => boolean {
+  const request = { annotation: annotationKeys.renewAuthorities, value };
+  const isFollowed = followsRequest(request, before, ({ jobs }) => jobs?.authorities);
   return (found) => {
     if (found === undefined) throw new CliError('NotFound', `${name} is gone`);
-    const { authorities = '', current, history: [last] = [] } = found.status?.jobs ?? {};
-    if (authorities < request || current !== undefined) return false;
+    const { current, history: [last] = [] } = found.status?.jobs ?? {};
+    if (!isFollowed(found) || current !== undefined) return false;
     if (last?.kind === 'authority-renewal' && last.result === 'Cancelled')
       throw new CliError('Conflict', `the renewal of the authorities of ${name} was cancelled`);
     return true;
@@ -160,15 +200,21 @@ export function refuseIfNotRunning({ metadata, status }: VirtualCluster): void {
 
 /**
  * For `waitFor`: true when the control plane uses certificates that were issued after the request, by the renewal, by
- * another job that was under way, or by a later request. Throws `Conflict` when the renewal was cancelled.
+ * another job that was under way, or by a later request. `before`: as it was when it was asked. Throws `Conflict` when the renewal was cancelled.
  */
-export function isRenewed(name: string, asked: string): (found: VirtualCluster | undefined) => boolean {
+export function isRenewed(
+  name: string,
+  value: string,
+  before: VirtualCluster,
+): (found: VirtualCluster | undefined) => boolean {
+  const request = { annotation: annotationKeys.renewCertificates, value };
+  const isFollowed = followsRequest(request, before, ({ jobs }) => jobs?.renewed);
   let renewal: string | undefined;
   return (found) => {
     if (found === undefined) throw new CliError('NotFound', `${name} is gone`);
-    const { renewed = '', current, history: [last] = [] } = found.status?.jobs ?? {};
+    const { current, history: [last] = [] } = found.status?.jobs ?? {};
     if (current?.kind === 'renewal') renewal = current.id;
-    if (renewed < asked || current !== undefined) return false;
+    if (!isFollowed(found) || current !== undefined) return false;
     // A renewal that was superseded by a change of version is Cancelled too, but is not the last job.
     if (last !== undefined && last.id === renewal && last.result === 'Cancelled')
       throw new CliError('Conflict', `the renewal of ${name} was cancelled`);

@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Connection, KubeClient, resources } from '../../../kube/index.ts';
 import { FakeApiServer } from '../../../kube/testing/index.ts';
+import { CommandWorld } from '../testing/captured.ts';
+import { ServerNames } from '../testing/server-names.ts';
 import { latestTenantEvents } from './events.ts';
 
 const { signal } = new AbortController();
@@ -34,6 +36,15 @@ describe('the events of a tenant', () => {
     expect(events[0]?.metadata.name).toBe('event-00001');
     expect(events.at(-1)?.metadata.name).toBe('event-00600');
     expect(isCut).toBe(true);
+  });
+
+  it('are asked for by the name that neither wakes it nor counts as use', async () => {
+    await using world = await CommandWorld.start();
+    await using names = await ServerNames.start();
+    world.put('blue', { phase: 'Ready', gateway: names.gateway });
+    world.server.put(resources.secrets, await names.secret());
+    expect((await world.run('events', 'blue')).stderr).toContain('cannot be read');
+    expect(new Set(names.heard)).toEqual(new Set([`background-${names.gateway.serverName}`]));
   });
 
   it('are all there are where those are few', async () => {

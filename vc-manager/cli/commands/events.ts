@@ -1,17 +1,16 @@
 import { type Command, Option } from 'commander';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import {
-  connectionFromSecret,
-  type KubeClient,
-  type KubeObject,
-  printable,
-  resources,
-} from '../../../kube/index.ts';
+import { type KubeClient, type KubeObject, printable, resources } from '../../../kube/index.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { ageSince, json, table } from '../output.ts';
 import { withConnection, withSuperCluster } from '../super-cluster.ts';
-import { adminKubeconfig, getVirtualCluster, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
+import {
+  backgroundConnection,
+  getVirtualCluster,
+  type VirtualClusterRef,
+  validRef,
+} from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -107,9 +106,8 @@ const tenantTimeoutMs = 15_000;
 async function fromTenant(cli: Cli, client: KubeClient, vc: VirtualCluster): Promise<Event[]> {
   if (vc.status?.phase === 'Asleep') return [];
   try {
-    const kubeconfig = await adminKubeconfig(client, vc, cli.signal);
-    const connection = { requestTimeoutMs: tenantTimeoutMs, ...connectionFromSecret(kubeconfig) };
-    return await withConnection(connection, async (tenant) => {
+    const connection = await backgroundConnection(client, vc, cli.signal);
+    return await withConnection({ requestTimeoutMs: tenantTimeoutMs, ...connection }, async (tenant) => {
       const { events: latest, isCut } = await latestTenantEvents(tenant, mostEvents, cli.signal);
       if (isCut) cli.stderr.write(`note: the tenant has more events than the latest ${mostEvents} shown\n`);
       return latest;

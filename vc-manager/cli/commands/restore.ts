@@ -48,7 +48,10 @@ export function configure(command: Command, cli: Cli): void {
       'put back the authorities and the token key as well, if the snapshot holds them: what they have signed since then is void',
     )
     .option(snapshotStoreFlag, "the manager's store, for a file (default: that of the local stack)")
-    .option('--dry-run', 'change nothing, and say what would be changed')
+    .option(
+      '--dry-run',
+      'change nothing; read the snapshot to its end, and say what would be changed or speaks against it',
+    )
     .option('--wait', 'return when the tenant can be used again')
     .option('-y, --yes', 'do not ask; scripts, which have no terminal, are never asked')
     .addOption(waitTimeoutOption())
@@ -59,14 +62,15 @@ export function configure(command: Command, cli: Cli): void {
 async function restore(cli: Cli, name: string, flags: Flags): Promise<void> {
   const ref = validRef(name, flags.namespace);
   await withSuperCluster(cli, flags, async (client) => {
-    const { status } = await getVirtualCluster(client, ref, cli.signal);
+    const vc = await getVirtualCluster(client, ref, cli.signal);
+    const { status } = vc;
     if (status?.identities?.tenant === undefined)
       throw new CliError(
         'Conflict',
         `${name} has not been ready yet: "vc-manager create NAME --from SNAPSHOT" makes a tenant from a snapshot`,
       );
     if (flags.dryRun) {
-      const what = await describeSnapshot(cli, flags);
+      const what = await describeSnapshot(cli, flags, vc);
       cli.stdout.write(
         `${name} would be put back to ${what} (dry run): what it has now would be kept as a snapshot, its control ` +
           `plane stopped, ${status.datastoreUsage?.keys ?? 'all'} keys replaced, and the control plane started again\n`,

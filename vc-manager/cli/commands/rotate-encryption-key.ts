@@ -4,12 +4,13 @@ import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { requestAndWait, sendRequest } from '../manager-request.ts';
+import { followsRequest, requestAndWait, sendRequest } from '../manager-request.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, namespaceFlag, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
+  dryRun?: boolean;
   wait?: boolean;
   timeout: number;
 }
@@ -20,6 +21,7 @@ servers learn the new key, write with it, every Secret is written anew, and the 
 started anew three times. "vc-manager jobs cancel" takes it back as long as nothing is written with the new key.
 
 Examples:
+  vc-manager rotate-encryption-key team-blue --dry-run
   vc-manager rotate-encryption-key team-blue --wait
   vc-manager rotate-encryption-key team-blue -n teams`;
 
@@ -27,6 +29,7 @@ export function configure(command: Command, cli: Cli): void {
   command
     .addArgument(tenantArgument('<name>'))
     .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
+    .option('--dry-run', 'change nothing; say what would be done')
     .option('--wait', 'return when the old key is gone')
     .addOption(waitTimeoutOption())
     .addHelpText('after', help)
@@ -38,12 +41,20 @@ export function configure(command: Command, cli: Cli): void {
 async function rotateEncryptionKey(cli: Cli, name: string, flags: Flags): Promise<void> {
   const ref = validRef(name, flags.namespace);
   await withSuperCluster(cli, flags, async (client) => {
-    const { status } = await getVirtualCluster(client, ref, cli.signal);
-    if (status?.identities?.tenant === undefined)
+    const before = await getVirtualCluster(client, ref, cli.signal);
+    if (before.status?.identities?.tenant === undefined)
       throw new CliError(
         'Conflict',
         `${name} has not been ready yet: it gets a key of its own when it is made`,
       );
+    if (flags.dryRun) {
+      const isAsleep = before.status.phase === 'Asleep';
+      cli.stdout.write(
+        `${name} would get a new encryption key (dry run): its API server is replaced three times, every Secret is written ` +
+          `anew, and the old key is forgotten.${isAsleep ? ' It sleeps, and is woken for that.' : ''}\n`,
+      );
+      return;
+    }
     const asked = new Date(cli.clock.now()).toISOString();
     const request = { client, ref, annotation: annotationKeys.rotateEncryptionKey, value: asked };
     if (!flags.wait) {
@@ -53,7 +64,8 @@ async function rotateEncryptionKey(cli: Cli, name: string, flags: Flags): Promis
       );
       return;
     }
-    const until = isRotated(name, asked);
+    const isFollowed = followsRequest(request, before, ({ jobs }) => jobs?.rotated);
+    const until = isRotated(name, isFollowed);
     await requestAndWait(cli, request, {
       timeoutMs: flags.timeout,
       what: 'rotate its encryption key',
@@ -64,11 +76,14 @@ async function rotateEncryptionKey(cli: Cli, name: string, flags: Flags): Promis
 }
 
 /** For `waitFor`: true when the request is followed and its job has ended. Throws `Conflict` when that was cancelled. */
-function isRotated(name: string, asked: string): (found: VirtualCluster | undefined) => boolean {
+function isRotated(
+  name: string,
+  isFollowed: (found: VirtualCluster) => boolean,
+): (found: VirtualCluster | undefined) => boolean {
   return (found) => {
     if (found === undefined) throw new CliError('NotFound', `${name} is gone`);
-    const { rotated = '', current, history: [last] = [] } = found.status?.jobs ?? {};
-    if (rotated < asked || current !== undefined) return false;
+    const { current, history: [last] = [] } = found.status?.jobs ?? {};
+    if (!isFollowed(found) || current !== undefined) return false;
     if (last?.kind === 'key-rotation' && last.result === 'Cancelled')
       throw new CliError('Conflict', `the rotation of the encryption key of ${name} was cancelled`);
     return true;

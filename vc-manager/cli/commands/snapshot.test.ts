@@ -31,6 +31,14 @@ describe('snapshot --wait', () => {
     expect(await taking).toMatchObject({ exitCode: 0, stdout: 'default/blue/new.snapshot\n' });
   });
 
+  it('waits although the last request, by a person or a clock that is ahead, sorts after its own', async () => {
+    world.put('blue', { identities, snapshots: { taken: 'nightly' } });
+    const taking = world.run('snapshot', 'blue', '--wait');
+    const taken = await world.asked('blue', annotationKeys.snapshot);
+    world.put('blue', { identities, snapshots: { taken, kept: [kept('new', 'Requested')] } });
+    expect(await taking).toMatchObject({ exitCode: 0, stdout: 'default/blue/new.snapshot\n' });
+  });
+
   it('fails with what the job says when none was taken', async () => {
     world.put('blue', { identities });
     const taking = world.run('snapshot', 'blue', '--wait', '--with-certificates');

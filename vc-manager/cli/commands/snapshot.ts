@@ -9,7 +9,7 @@ import { SnapshotError } from '../../snapshot/errors.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import type { Cli } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { requestAndWait, sendRequest } from '../manager-request.ts';
+import { followsRequest, requestAndWait, sendRequest } from '../manager-request.ts';
 import { ageSince, json, table } from '../output.ts';
 import { type SnapshotFlags, snapshotStoreFlag, storeOf } from '../snapshot-store.ts';
 import { withSuperCluster } from '../super-cluster.ts';
@@ -108,14 +108,15 @@ export async function takeAndWait(
   refuseUnmade(before);
   const known = new Set(before.status?.snapshots?.kept?.map(({ name }) => name));
   const request = requestOf(cli, client, ref, withCertificates);
+  const isFollowed = followsRequest(request, before, ({ snapshots }) => snapshots?.taken);
   let kept: KeptSnapshot | undefined;
   await requestAndWait(cli, request, {
     timeoutMs,
     what: 'take a snapshot',
     until: (found: VirtualCluster | undefined) => {
       if (found === undefined) throw new CliError('NotFound', `${ref.name} is gone`);
+      if (!isFollowed(found)) return false;
       const { snapshots, jobs } = found.status ?? {};
-      if ((snapshots?.taken ?? '') < request.value) return false;
       kept = snapshots?.kept?.find(({ name, reason }) => reason === 'Requested' && !known.has(name));
       if (kept !== undefined) return true;
       // Both are written together; the job says why there is none.

@@ -117,6 +117,15 @@ describe('trace', () => {
   const unknownTenant: [number, object] = [404, { reason: 'UnknownTenant', message: 'not mine' }];
   const unknownPod: [number, object] = [404, { reason: 'UnknownPod', message: 'too long ago' }];
 
+  it('does not wake a tenant to ask for a pod', async () => {
+    const of = { metadata: { name: 'blue', namespace: 'default', uid: 'u' }, spec: {} };
+    server.put(resources.virtualClusters, { ...of, status: { phase: 'Asleep' } } as KubeObject);
+    await putSyncer('one', () => unknownPod);
+    const { exitCode, stderr } = await run('trace', 'web', '-n', 'shop', '-t', 'blue');
+    expect(exitCode).not.toBe(0);
+    expect(stderr).toContain('blue is asleep: "vc-manager wake blue -n default"');
+  });
+
   /** A tenant with an API server that can be asked, and its pod `web`, scheduled after 2 s and ready after 4. */
   async function putLivingTenant(): Promise<FakeApiServer> {
     const certificates = await createTestCertificates();

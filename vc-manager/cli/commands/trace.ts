@@ -11,7 +11,6 @@ import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import {
   type Condition,
   ConnectionError,
-  connectionFromSecret,
   findCondition,
   isNotFound,
   type KubeClient,
@@ -25,7 +24,7 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { elapsed, json, table } from '../output.ts';
 import { withConnection, withSuperCluster } from '../super-cluster.ts';
-import { adminKubeconfig, checkNamespace, getVirtualCluster, validRef } from '../virtual-clusters.ts';
+import { backgroundConnection, checkNamespace, getVirtualCluster, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   tenant?: string;
@@ -439,11 +438,16 @@ async function readTenantPod(
   vc: VirtualCluster,
   { namespace, name }: { namespace: string; name: string },
 ): Promise<Pod> {
-  const kubeconfig = await adminKubeconfig(client, vc, cli.signal);
   const { name: tenant = '', namespace: vcNamespace } = vc.metadata;
+  if (vc.status?.phase === 'Asleep')
+    throw new CliError(
+      'NotRunning',
+      `${tenant} is asleep: "vc-manager wake ${tenant} -n ${vcNamespace}" starts its API server`,
+    );
+  const connection = await backgroundConnection(client, vc, cli.signal);
   try {
     return await withConnection(
-      { requestTimeoutMs: tenantTimeoutMs, ...connectionFromSecret(kubeconfig) },
+      { requestTimeoutMs: tenantTimeoutMs, ...connection },
       async (tenantClient) => {
         try {
           return await tenantClient.get<Pod>(resources.pods, { namespace, name }, { signal: cli.signal });

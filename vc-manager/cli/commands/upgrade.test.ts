@@ -1,5 +1,97 @@
 import { describe, expect, it } from 'vitest';
-import { describeUpgrade, parseDeprecatedApis } from './upgrade.ts';
+import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
+import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import { type KubeClient, type KubeObject, type Resource, resources } from '../../../kube/index.ts';
+import { loadTemplates } from '../../control-plane/template.ts';
+import { ServerNames } from '../testing/server-names.ts';
+import { describeUpgrade, parseDeprecatedApis, planUpgrade } from './upgrade.ts';
+
+const { signal } = new AbortController();
+const [packaged] = await loadTemplates();
+
+interface Place {
+  running: string;
+  superCluster?: string;
+  templates: readonly string[];
+  /** By the policy. */
+  allowed?: readonly string[];
+  status?: VirtualClusterStatus;
+}
+
+/** What would be done with a tenant, without asking its API server. */
+async function planned(
+  { running, superCluster = running, templates, allowed, status = { phase: 'Asleep' } }: Place,
+  version?: string,
+  kubeconfigSecret: Promise<KubeObject> = Promise.reject(new Error('the tenant is asked')),
+) {
+  kubeconfigSecret.catch(() => {});
+  const spec = packaged?.spec as ControlPlaneTemplate['spec'];
+  const known = templates.map((kubernetesVersion) => ({
+    ...{ apiVersion: 'skerry.dev/v1alpha1', kind: 'ControlPlaneTemplate' },
+    metadata: { name: `v${kubernetesVersion.split('.').slice(0, 2).join('-')}` },
+    spec: { ...structuredClone(spec), kubernetesVersion },
+  }));
+  const policy = { metadata: { name: 'p' }, spec: { namespaces: ['teams'], templates: allowed } };
+  const client = {
+    list: async ({ plural }: Resource) => {
+      if (plural === resources.controlPlaneTemplates.plural) return { items: known };
+      return { items: allowed === undefined ? [] : [policy] };
+    },
+    raw: async () => ({ gitVersion: `v${superCluster}` }),
+    get: () => kubeconfigSecret,
+  } as unknown as KubeClient;
+  const metadata = { namespace: 'teams', name: 'blue', uid: 'u', generation: 1 };
+  const vc: VirtualCluster = { metadata, spec: {}, status: { ...status, version: running } };
+  return planUpgrade(client, vc, version, signal);
+}
+
+describe('the version of an upgrade that names none', () => {
+  it.each([
+    ['the newest', { running: '1.35.1', superCluster: '1.36.0', templates: ['1.35.4', '1.36.3'] }, '1.36.3'],
+    [
+      'one minor version on',
+      { running: '1.35.1', superCluster: '1.37.0', templates: ['1.36.3', '1.37.0'] },
+      '1.36.3',
+    ],
+    [
+      'not too new for the super cluster',
+      { running: '1.35.1', superCluster: '1.34.2', templates: ['1.35.4', '1.36.3'] },
+      '1.35.4',
+    ],
+    [
+      'allowed by the policy',
+      { running: '1.35.1', templates: ['1.35.4', '1.36.3'], allowed: ['v1-35'] },
+      '1.35.4',
+    ],
+  ] as const)('is %s', async (_, place, target) => {
+    const plan = await planned(place);
+    expect(plan.change).toEqual({ from: place.running, to: target });
+  });
+
+  it('is the one that runs when all others are earlier, or none of them is possible, which is said', async () => {
+    const vc = { metadata: { name: 'blue' }, status: { version: '1.36.5' } };
+    const newest = await planned({ running: '1.36.5', templates: ['1.36.3', '1.35.4'] });
+    expect(describeUpgrade(vc, newest)).toBe('blue runs 1.36.5 already\n');
+    const kept = await planned({ running: '1.36.5', superCluster: '1.35.0', templates: ['1.37.1'] });
+    expect(kept.change).toBeUndefined();
+    expect(describeUpgrade(vc, kept)).toMatch(
+      /^blue runs 1\.36\.5 already\nblue cannot go to 1\.37\.1\. .+\n$/,
+    );
+  });
+
+  it('is no other one when the newest went back, nor is a version that is named', async () => {
+    const held = { kind: 'version-change', generation: 1, why: 'It has no room.' } as const;
+    const status = { phase: 'Ready', jobs: { held } } as VirtualClusterStatus;
+    const place = { running: '1.35.1', superCluster: '1.36.0', templates: ['1.35.4', '1.36.3'] };
+    await expect(planned({ ...place, status })).rejects.toMatchObject({
+      code: 'Conflict',
+      message: expect.stringContaining('went back to 1.35.1'),
+    });
+    await expect(planned({ ...place, superCluster: '1.34.0' }, '1.36')).rejects.toMatchObject({
+      code: 'Conflict',
+    });
+  });
+});
 
 const series = (labels: string, value = 1): string =>
   `apiserver_requested_deprecated_apis{${labels}} ${value}`;
@@ -35,6 +127,33 @@ describe('what speaks against an upgrade', () => {
     expect(dry).toContain('APIs that 1.36.3 does not have: flowschemas.v1beta3');
     expect(describeUpgrade(vc, plan)).not.toContain('dry run');
     expect(describeUpgrade(vc, { target: '1.35', removed: [] })).toBe('blue runs 1.35.4 already\n');
+  });
+
+  it('is unknown of a tenant that is asleep, which is not woken to be asked', async () => {
+    const plan = await planned({ running: '1.35.1', superCluster: '1.36.0', templates: ['1.36.3'] });
+    expect(plan.removed).toBeUndefined();
+    const vc = { metadata: { name: 'blue' }, status: { version: '1.35.1', phase: 'Asleep' } } as const;
+    const told = describeUpgrade(vc, plan, ' (dry run)');
+    expect(told).toContain('(dry run): it is woken for that; its pods run on');
+    expect(told).toContain('is unknown: it sleeps');
+  });
+
+  it('is asked of a tenant that is awake by the name that does not count as use', async () => {
+    await using names = await ServerNames.start();
+    const status = { phase: 'Ready', gateway: names.gateway } as const;
+    const place = { running: '1.35.1', superCluster: '1.36.0', templates: ['1.36.3'], status };
+    await expect(planned(place, undefined, names.secret())).rejects.toThrow('cannot be asked');
+    expect(new Set(names.heard)).toEqual(new Set([`background-${names.gateway.serverName}`]));
+  });
+
+  it('is told with how the API server is replaced', () => {
+    const plan = { target: '1.36', change: { from: '1.35.4', to: '1.36.3' }, removed: [] };
+    const told = (status: VirtualClusterStatus) =>
+      describeUpgrade({ metadata: { name: 'blue' }, status }, plan);
+    const gateway = { server: 'https://a:443', serverName: 'a' };
+    for (const status of [{ gateway }, { driver: 'kubernetes' }] as const)
+      expect(told(status)).toContain('started beside it');
+    expect(told({ driver: 'process' })).toContain('away for some seconds');
   });
 
   it('is looked for no longer than it takes, whatever a tenant answers', () => {

@@ -3,16 +3,23 @@ import { isFetching } from '../../../api/conditions.ts';
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
 import type { VirtualClusterPolicy } from '../../../api/policy.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { Connection, connectionFromSecret, KubeClient, resources } from '../../../kube/index.ts';
-import { type VersionSources, versionChoice } from '../../operator/version-choice.ts';
+import { Connection, KubeClient, resources } from '../../../kube/index.ts';
+import { ControlPlaneError } from '../../control-plane/template.ts';
+import { OperatorError } from '../../operator/errors.ts';
+import {
+  compareVersions,
+  type VersionChoice,
+  type VersionSources,
+  versionChoice,
+} from '../../operator/version-choice.ts';
 import { kubernetesVersion } from '../arguments.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { CliError, invalidArgument } from '../errors.ts';
+import { CliError } from '../errors.ts';
 import { progressFor, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import {
-  adminKubeconfig,
+  backgroundConnection,
   getVirtualCluster,
   namespaceFlag,
   type VirtualClusterRef,
@@ -32,12 +39,13 @@ interface Flags extends GlobalFlags {
 }
 
 const help = `
-Takes the control plane of a tenant to another version: the newest that it can go to, or the one that is named. Clients
-that come through the gateway wait some seconds while the API server is replaced. There is no way back to an earlier version
-once the new one has been ready.
+Takes the control plane of a tenant to another version: the newest that it can go to, or the one that is named. The new API
+server is started beside the earlier one where there is a gateway or with the kubernetes driver; else it is away for some
+seconds. There is no way back to an earlier version once the new one has been ready.
 
-Before, it is asked which APIs the tenant has used since its API server was started that the new version does not have any
-more. If there are any, nothing is changed without --force.
+Before, its API server is asked which APIs the tenant has used since it was started that the new version does not have any
+more. If there are any, nothing is changed without --force. Of several replicas one is asked. A tenant that is asleep is not
+woken for that, and nothing is known of it; the change itself wakes it.
 
 Examples:
   vc-manager upgrade team-blue --dry-run
@@ -66,12 +74,13 @@ async function upgrade(cli: Cli, name: string, flags: Flags): Promise<void> {
   await withSuperCluster(cli, flags, async (client) => {
     const vc = await getVirtualCluster(client, ref, cli.signal);
     const plan = await planUpgrade(client, vc, flags.version, cli.signal);
-    const { change } = plan;
+    const { change, removed } = plan;
     if (change === undefined || flags.dryRun) {
       cli.stdout.write(describeUpgrade(vc, plan, ' (dry run)'));
       return;
     }
     await beginUpgrade(client, ref, plan, flags.force === true, cli.signal);
+    if (removed === undefined) cli.stderr.write(`note: ${describeObjections(removed, change.to)}`);
     if (!flags.wait) {
       const jobs = `vc-manager jobs ${name}${namespaceFlag(ref.namespace)}`;
       cli.stdout.write(`${name} goes from ${change.from} to ${change.to}: see "${jobs}"\n`);
@@ -87,8 +96,10 @@ export interface UpgradePlan {
   target: string;
   /** Absent: it runs that version already. */
   change?: { from: string; to: string };
-  /** APIs in use that the target does not have. */
-  removed: readonly string[];
+  /** Without a change: why it goes to none of those that are newer. */
+  kept?: string;
+  /** APIs in use that the target does not have; undefined for a tenant that is asleep, which nobody can ask. */
+  removed: readonly string[] | undefined;
 }
 
 /**
@@ -107,26 +118,57 @@ export async function planUpgrade(
   if (running === undefined)
     throw new CliError('Conflict', `${name} has no version yet: it is still being made`);
   const sources = await readSources(program, running, signal);
-  const target = version ?? newestFor(running, sources);
-  const wanted: VirtualCluster = { ...vc, spec: { ...vc.spec, version: target } };
-  const { change, refusal } = versionChoice(wanted, sources);
-  if (refusal !== undefined)
-    throw new CliError('Conflict', `${name} cannot go to ${target}. ${refusal.message}`);
-  if (change === undefined) return { target, removed: [] };
-  return { target, change, removed: await removedApis(client, vc, change.to, signal) };
+  let kept: string | undefined;
+  for (const target of version === undefined ? newerVersions(running, sources) : [version]) {
+    const wanted: VirtualCluster = { ...vc, spec: { ...vc.spec, version: target } };
+    const { change, refusal } = choiceOrRefusal(wanted, sources);
+    if (change !== undefined)
+      return { target, change, removed: await removedApis(client, vc, change.to, signal) };
+    if (refusal === undefined) return { target, removed: [] };
+    const why = `${name} cannot go to ${target}. ${refusal.message}`;
+    if (version !== undefined || isOnHold(refusal)) throw new CliError('Conflict', why);
+    kept ??= why;
+  }
+  return { target: running, removed: [], ...(kept === undefined ? {} : { kept }) };
+}
+
+/** What cannot even be said of the version that runs, as no template is for it, is a refusal too. */
+function choiceOrRefusal(
+  wanted: VirtualCluster,
+  sources: VersionSources,
+): Pick<VersionChoice, 'change' | 'refusal'> {
+  try {
+    return versionChoice(wanted, sources);
+  } catch (error) {
+    if (!(error instanceof OperatorError || error instanceof ControlPlaneError)) throw error;
+    return { refusal: { reason: error.code, message: error.message } };
+  }
+}
+
+/** A change that has failed or was cancelled is not a reason to go elsewhere. */
+function isOnHold({ reason }: { reason: string }): boolean {
+  return reason === 'RolledBack' || reason === 'Cancelled';
 }
 
 /** What would be done, and what speaks against it; ends with a newline. `note`: after what would be done. */
 export function describeUpgrade(
   { metadata, status }: VirtualCluster,
-  { change, removed }: UpgradePlan,
+  { change, kept, removed }: UpgradePlan,
   note = '',
 ): string {
-  if (change === undefined) return `${metadata.name} runs ${status?.version} already\n`;
+  if (change === undefined)
+    return `${metadata.name} runs ${status?.version} already\n${kept === undefined ? '' : `${kept}\n`}`;
   const { from, to } = change;
+  const isBeside = status?.gateway !== undefined || status?.driver === 'kubernetes';
+  const how =
+    status?.phase === 'Asleep'
+      ? 'it is woken for that'
+      : isBeside
+        ? 'its API server is replaced by one that is started beside it, and watches begin anew'
+        : 'its API server is replaced and away for some seconds';
   return (
-    `${metadata.name} would go from ${from} to ${to}${note}: its API server is replaced and away for some seconds, ` +
-    `in which clients of the gateway wait; its pods run on. There is no way back.\n${describeObjections(removed, to)}`
+    `${metadata.name} would go from ${from} to ${to}${note}: ${how}; its pods run on. ` +
+    `There is no way back.\n${describeObjections(removed, to)}`
   );
 }
 
@@ -138,7 +180,7 @@ export async function beginUpgrade(
   isForced: boolean,
   signal: AbortSignal,
 ): Promise<void> {
-  if (change !== undefined && removed.length > 0 && !isForced) {
+  if (change !== undefined && removed !== undefined && removed.length > 0 && !isForced) {
     const objections = describeObjections(removed, change.to);
     throw new CliError('Conflict', `nothing was changed. ${objections}Change them first, or use --force.`);
   }
@@ -201,18 +243,12 @@ async function readSources(
   };
 }
 
-/** Of the versions that templates have: the newest that is at most one minor version on. */
-function newestFor(running: string, { templates }: VersionSources): string {
-  const minor = (version: string): number => Number(version.split('.')[1]);
-  const patch = (version: string): number => Number(version.split('.')[2] ?? 0);
-  const known = [...templates.list()]
-    .map(({ spec }) => spec.kubernetesVersion)
-    .filter((version) => minor(version) - minor(running) <= 1)
-    .sort((a, b) => minor(a) - minor(b) || patch(a) - patch(b));
-  const newest = known.at(-1);
-  if (newest === undefined)
-    throw invalidArgument('no ControlPlaneTemplate is for a version to go to: name one');
-  return minor(newest) < minor(running) ? running : newest;
+/** Of the versions that templates have, those after the one that runs, the newest first. */
+function newerVersions(running: string, { templates }: VersionSources): string[] {
+  const known = new Set(Array.from(templates.list(), ({ spec }) => spec.kubernetesVersion));
+  return [...known]
+    .filter((version) => compareVersions(version, running) > 0)
+    .sort((a, b) => compareVersions(b, a));
 }
 
 /** More is not read of what a tenant's API server answers. */
@@ -222,17 +258,18 @@ const metric = 'apiserver_requested_deprecated_apis{';
 
 /**
  * APIs that the tenant has used since its API server was started, and that the version does not serve any more: as the
- * API server itself counts them. Throws `Conflict` when it does not answer.
+ * API server itself counts them; one that was just woken would have counted nothing. Throws `Conflict` when it does not
+ * answer.
  */
 async function removedApis(
   client: KubeClient,
   vc: VirtualCluster,
   version: string,
   signal: AbortSignal,
-): Promise<string[]> {
-  const kubeconfig = await adminKubeconfig(client, vc, signal);
+): Promise<string[] | undefined> {
+  if (vc.status?.phase === 'Asleep') return undefined;
   const connection = new Connection({
-    ...connectionFromSecret(kubeconfig),
+    ...(await backgroundConnection(client, vc, signal)),
     readLimits: { pageBytes: 32 * 1024 * 1024, listBytes: 32 * 1024 * 1024 },
   });
   try {
@@ -272,7 +309,9 @@ export function parseDeprecatedApis(metrics: string, version: string): string[] 
   return [...found].sort();
 }
 
-function describeObjections(removed: readonly string[], version: string): string {
+function describeObjections(removed: UpgradePlan['removed'], version: string): string {
+  if (removed === undefined)
+    return `Which APIs it uses that ${version} does not have is unknown: it sleeps, and its API server cannot be asked.\n`;
   if (removed.length === 0) return 'No API is in use that it does not have.\n';
   return `The tenant uses APIs that ${version} does not have: ${removed.slice(0, 20).join(', ')}.\n`;
 }

@@ -158,7 +158,7 @@ async function preview(
   const vc = await getVirtualCluster(person, ref, signal);
   if (action.do === 'upgrade') {
     const plan = await planUpgrade(person, vc, action.version, signal, program);
-    return { text: describeUpgrade(vc, plan), needsForce: plan.removed.length > 0 };
+    return { text: describeUpgrade(vc, plan), needsForce: (plan.removed?.length ?? 0) > 0 };
   }
   if (action.do === 'delete') {
     refuseProtected(vc);

@@ -2,13 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { annotationKeys } from '../../../api/labels.ts';
 import { writingKey } from '../../pki/index.ts';
 import type { SnapshotHeader } from '../../snapshot/archive.ts';
-import { snapshotForeign } from '../../snapshot/errors.ts';
 import { encrypted } from '../../snapshot/secretbox.ts';
 import { certificatesAbsent, explain } from '../errors.ts';
 import { recordProgress } from '../jobs.ts';
 import type { Services } from '../services.ts';
 import { asksForCertificates, certificatesIn } from '../snapshot-certificates.ts';
-import { openSnapshot, snapshotServices } from '../snapshot-files.ts';
+import { openSnapshot, refuseOther, snapshotServices } from '../snapshot-files.ts';
 import { restoreRequest } from '../snapshots.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
@@ -126,12 +125,11 @@ async function check(
 ): Promise<void> {
   const { header, entries, close } = await openSnapshot(tenant, snapshotServices(services), from);
   const { identities, authorities } = tenant.vc.status ?? {};
-  if (header.identity !== identities?.tenant) {
+  try {
+    refuseOther(from, header, identities?.tenant);
+  } catch (error) {
     close();
-    throw snapshotForeign(
-      from,
-      `it is of another tenant, ${header.namespace}/${header.name}: "vc-manager create NAME --from ${from}" makes a new one of it`,
-    );
+    throw error;
   }
   for await (const _ of entries);
   if (!asksForCertificates(request)) return;
