@@ -98,8 +98,7 @@ export class OwnPolicyWrites implements ChangingPolicies {
       const written = await send();
       if (written === undefined) this.#labels.delete(write);
       else {
-        const { uid, resourceVersion } = written.metadata;
-        write.pod = { ...pod, metadata: { ...pod.metadata, uid, resourceVersion } };
+        write.pod = { metadata: written.metadata };
         write.state = 'written';
       }
       return written;
