@@ -9,7 +9,7 @@ import {
   type KubeObject,
   type MergePatch,
   mergePatch,
-  type ObjectMeta,
+  type ObjectRef,
   resources,
   type StoreEvent,
 } from '../../kube/index.ts';
@@ -218,7 +218,8 @@ export function ownPolicyGate(superClient: KubeClient, superCaches: Caches): Act
         const over = [labelKeys.ownIngress, labelKeys.ownEgress].filter(
           (key) => write.pod.metadata.labels?.[key] !== undefined && held[key] === undefined,
         );
-        if (over.length > 0) await takeOff(superClient, write.pod.metadata, over, signal);
+        if (over.length > 0)
+          await takeOff(superClient, { ...refOf(write.pod), uid: write.pod.metadata.uid }, over, signal);
       }
       return await shownPods(work, action);
     } finally {
@@ -249,7 +250,7 @@ function backUnderDefaults(superClient: KubeClient, superCaches: Caches): Action
 /** Takes labels off a pod of the super cluster, if it is there. */
 async function takeOff(
   superClient: KubeClient,
-  { namespace, name: podName = '', uid }: ObjectMeta,
+  { namespace, name: podName = '', uid }: ObjectRef & { uid?: string | undefined },
   keys: readonly string[],
   signal: AbortSignal,
 ): Promise<void> {
