@@ -87,6 +87,14 @@ export interface NamedResource {
   tenantName?(superName: string, superObject?: KubeObject): string;
 }
 
+/** NetworkPolicies of a tenant that are being changed in the super cluster (sync rule `tenant-isolation`). */
+export interface ChangingPolicies {
+  /** How many are; 0: none. */
+  readonly size: number;
+  /** What the super cluster's policy is being changed to, given what the cache shows; undefined: it stays as it is. */
+  becomes(policy: KubeObject): KubeObject | 'gone' | undefined;
+}
+
 export interface SyncContext {
   readonly tenant: TenantInfo;
   readonly tenantObjects: Lookup;
@@ -97,6 +105,7 @@ export interface SyncContext {
   isReferenced(to: KeyRef): boolean;
   /** Keys in `data` of a ConfigMap or Secret of the tenant that is in the super cluster; empty for any other. */
   dataKeysOf(resource: Resource, ref: ObjectRef): readonly string[];
+  readonly changingPolicies?: ChangingPolicies;
   /** Milliseconds since the epoch. */
   readonly nowMs: number;
 }

@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import {
   apiVersionOf,
+  applyMergePatch,
   isAlreadyExists,
   isConflict,
   isNotFound,
@@ -9,17 +10,19 @@ import {
   type KubeObject,
   type MergePatch,
   mergePatch,
+  type ObjectRef,
   resources,
   type StoreEvent,
 } from '../../kube/index.ts';
 import type { KeyRef, TenantInfo } from '../context.ts';
-import { ownPolicyLabels } from '../kinds/pods/translate.ts';
+import { heldPolicyLabels } from '../kinds/pods/translate.ts';
 import { bucketOf, isOurs, tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
 import { isolationPolicies, matchesSelector, type NetworkPolicySpec } from '../mapping/network-isolation.ts';
 import { byTenantIndex, type Caches, type SuperWatch } from '../reconcile/caches.ts';
 import type { SpecialController } from '../reconcile/controller.ts';
 import type { Drift } from '../reconcile/decide.ts';
 import type { ActionGate } from '../reconcile/execute.ts';
+import { refOf } from '../reconcile/guarded-writes.ts';
 import { done, type Outcome, outcomeOf } from '../reconcile/outcome.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
 
@@ -196,9 +199,41 @@ const looksInTurn = 2_000;
 
 /**
  * Before a policy of the tenant's own is taken away or changed in the super cluster, the pods that it held for are put
- * back under those of this controller: there is no moment in which neither holds.
+ * back under those of this controller: there is no moment in which neither holds. From then on it counts for none that
+ * it will not hold for, and pods whose labels are being written without knowing of that are waited for.
  */
 export function ownPolicyGate(superClient: KubeClient, superCaches: Caches): ActionGate {
+  const shownPods = backUnderDefaults(superClient, superCaches);
+  return async (work, action) => {
+    const { tenant, situation, signal } = work;
+    const { superObject } = situation;
+    const changes = action.do === 'deleteSuper' || action.do === 'patchSuper';
+    if (!changes || tenant.info.isolation === undefined || superObject === undefined) return action;
+    const becomes =
+      action.do === 'deleteSuper' ? 'gone' : (applyMergePatch(superObject, action.patch) as KubeObject);
+    const { labels, end } = tenant.ownPolicyWrites.change(superObject, becomes);
+    try {
+      await Promise.all(labels.map(({ ended }) => ended));
+      for (const write of labels) {
+        const shown = superCaches.get(resources.pods, refOf(write.pod));
+        if (!tenant.ownPolicyWrites.isUnseen(write, shown)) continue;
+        if (write.state === 'unknown') return { is: 'retry', code: 'isolation' };
+        const held = heldPolicyLabels(write.pod, tenant.context()) ?? {};
+        const over = [labelKeys.ownIngress, labelKeys.ownEgress].filter(
+          (key) => write.pod.metadata.labels?.[key] !== undefined && held[key] === undefined,
+        );
+        if (over.length > 0)
+          await takeOff(superClient, { ...refOf(write.pod), uid: write.pod.metadata.uid }, over, signal);
+      }
+      return await shownPods(work, action);
+    } finally {
+      end();
+    }
+  };
+}
+
+/** The pods that the cache shows. */
+function backUnderDefaults(superClient: KubeClient, superCaches: Caches): ActionGate {
   return async ({ tenant, situation, signal }, action) => {
     const namespace = situation.superObject?.metadata.namespace;
     const changes = action.do === 'deleteSuper' || action.do === 'patchSuper';
@@ -218,22 +253,29 @@ export function ownPolicyGate(superClient: KubeClient, superCaches: Caches): Act
       }
       const carried = [labelKeys.ownIngress, labelKeys.ownEgress].filter((key) => labels[key] !== undefined);
       if (carried.length === 0 || !isOurs(superPod, tenant.info)) continue;
-      const ref = { namespace: tenantNamespaceOf(superPod), name: podName };
-      const pod = tenant.caches.get(resources.pods, ref);
-      const wanted = (pod && ownPolicyLabels(pod, context, superPod)) ?? {};
-      const over = carried.filter((key) => wanted[key] === undefined);
-      if (over.length === 0) continue;
-      try {
-        await superClient.patch(
-          resources.pods,
-          { namespace, name: podName },
-          { metadata: { uid, labels: Object.fromEntries(over.map((key) => [key, null])) } },
-          { type: 'merge', signal },
-        );
-      } catch (error) {
-        if (!isNotFound(error)) throw error;
-      }
+      const held = heldPolicyLabels(superPod, context) ?? {};
+      const over = carried.filter((key) => held[key] === undefined);
+      if (over.length > 0) await takeOff(superClient, { namespace, name: podName, uid }, over, signal);
     }
     return action;
   };
+}
+
+/** Takes labels off a pod of the super cluster, if it is there. */
+async function takeOff(
+  superClient: KubeClient,
+  { namespace, name: podName = '', uid }: ObjectRef & { uid?: string | undefined },
+  keys: readonly string[],
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    await superClient.patch(
+      resources.pods,
+      { namespace, name: podName },
+      { metadata: { uid, labels: Object.fromEntries(keys.map((key) => [key, null])) } },
+      { type: 'merge', signal },
+    );
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
 }

@@ -56,6 +56,13 @@ interface Options {
   superObjects?: KubeObject[];
 }
 
+const cert: KubeObject = {
+  apiVersion: 'v1',
+  kind: 'Secret',
+  metadata: { name: 'cert', namespace: 'shop', uid: 'uid-of-cert' },
+  type: 'kubernetes.io/tls',
+};
+
 const context = ({ tenant, tenantObjects = [], superObjects }: Options = {}) =>
   testContext({
     tenant: { syncIngresses: true, policy: { ...defaultPolicy, ingressHosts: hosts }, ...tenant },
@@ -94,7 +101,7 @@ describe('whether an Ingress goes down', () => {
     const one = ingress({ rules: [rule('shop.example.com'), rule(host)] });
     const certified = ingress({ tls: [{ hosts: [host], secretName: 'cert' }] });
     for (const object of [one, certified]) {
-      if (isAllowed) expect(admitted(object)).toEqual({ wanted: true });
+      if (isAllowed) expect(admitted(object, { tenantObjects: [cert] })).toEqual({ wanted: true });
       else expect(admitted(object)).toEqual(refusal('HostNotAllowed', host));
     }
   });
@@ -229,12 +236,7 @@ describe('annotations', () => {
 });
 
 describe('certificates', () => {
-  const secret: KubeObject = {
-    apiVersion: 'v1',
-    kind: 'Secret',
-    metadata: { name: 'cert', namespace: 'shop', uid: 'uid-of-cert' },
-    type: 'kubernetes.io/tls',
-  };
+  const secret = cert;
   const certified = ingress({ tls: [{ hosts: ['shop.example.com'], secretName: 'cert' }] });
 
   it('go down with the Ingress that needs them, before it', () => {
@@ -258,9 +260,41 @@ describe('certificates', () => {
       tls: [{ secretName: 'cert' }],
       rules: [rule('shop.example.com'), rule('x.apps.example.com')],
     });
-    expect(kind.toSuper(object, context())['spec']).toMatchObject({
+    expect(kind.toSuper(object, context({ tenantObjects: [cert] }))['spec']).toMatchObject({
       tls: [{ secretName: 'cert', hosts: ['shop.example.com', 'x.apps.example.com'] }],
     });
+  });
+
+  it('that the tenant does not have are not named below, and named after the Secret when it has them', () => {
+    const without = context();
+    expect(admitted(certified)).toEqual({
+      wanted: true,
+      notice: {
+        type: 'Warning',
+        reason: 'CertificateMissing',
+        message: expect.stringContaining('cert'),
+      },
+    });
+    const there = kind.toSuper(certified, without);
+    expect(there['spec']).toMatchObject({ tls: [{ hosts: ['shop.example.com'] }] });
+    expect(JSON.stringify(there['spec'])).not.toContain('secretName');
+    expect(kind.down(certified, there, without)).toEqual([]);
+
+    const having = context({ tenantObjects: [cert, certified] });
+    expect(followers(secretKind, cert, having)).toEqual([
+      { kind: 'ingresses', namespace: 'shop', name: 'web' },
+    ]);
+    const tls = [{ hosts: ['shop.example.com'], secretName: 'cert' }];
+    expect(kind.down(certified, there, having)).toEqual([
+      { do: 'require', keys: [{ kind: 'secrets', namespace: 'shop', name: 'cert' }] },
+      { do: 'patchSuper', patch: { spec: { tls } } },
+    ]);
+    const named = kind.toSuper(certified, having);
+    expect(kind.down(certified, named, having)).toEqual([]);
+    expect(kind.down(certified, named, without)).toMatchObject([
+      { do: 'patchSuper', patch: { spec: { tls: [{ hosts: ['shop.example.com'] }] } } },
+      { do: 'notice' },
+    ]);
   });
 
   it('cannot be those that Skerry keeps', () => {
@@ -273,10 +307,11 @@ describe('certificates', () => {
 describe('an Ingress in the super cluster', () => {
   it('is what the tenant object says, and follows it', () => {
     const object = ingress({ tls: [{ hosts: ['shop.example.com'], secretName: 'cert' }] });
-    const there = kind.toSuper(object, context());
+    const withCert = context({ tenantObjects: [cert] });
+    const there = kind.toSuper(object, withCert);
     expect(there.metadata.namespace).toBe(superNamespaceName(context().tenant, 'shop'));
     expect(there['spec']).toEqual(object['spec']);
-    expect(kind.down(object, there, context())).toEqual([]);
+    expect(kind.down(object, there, withCert)).toEqual([]);
     const touched = {
       ...there,
       spec: { ...(there['spec'] as object), defaultBackend: { service: { name: 'x' } }, ofTheFuture: 1 },

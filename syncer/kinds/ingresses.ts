@@ -85,7 +85,11 @@ function servicesOf(ingress: KubeObject): string[] {
 
 /** Names of the Secrets that hold its certificates, each once. */
 function secretsOf(ingress: KubeObject): string[] {
-  return unique((specOf(ingress).tls ?? []).map(({ secretName }) => secretName));
+  return secretNames(specOf(ingress));
+}
+
+function secretNames({ tls = [] }: IngressSpec): string[] {
+  return unique(tls.map(({ secretName }) => secretName));
 }
 
 function unique(names: readonly (string | undefined)[]): string[] {
@@ -163,7 +167,7 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
     !isOnItsWay(resources.ingressClasses, name, context)
   )
     return refused('IngressClassNotPublished', `ingress class "${name}" is not one that this cluster offers`);
-  return hindrance(tenantObject, context) ?? { wanted: true, ...refusedFields(tenantObject, context) };
+  return hindrance(tenantObject, context) ?? { wanted: true, ...leftOut(tenantObject, context) };
 }
 
 /** The copy of the class, which right after joining is on its way, and the certificates that the tenant has. */
@@ -173,19 +177,26 @@ function requires(tenantObject: KubeObject, context: SyncContext): readonly KeyR
   if (name !== undefined && isOnItsWay(resources.ingressClasses, name, context))
     keys.push({ kind: 'ingressclasses', name });
   const { namespace } = tenantObject.metadata;
-  for (const secret of secretsOf(tenantObject)) {
-    if (context.tenantObjects.get(resources.secrets, { namespace, name: secret }) !== undefined)
-      keys.push({ kind: 'secrets', namespace, name: secret });
-  }
+  for (const secret of secretsOf(tenantObject))
+    if (hasSecret(secret, tenantObject, context)) keys.push({ kind: 'secrets', namespace, name: secret });
   return keys;
 }
 
-/** That some annotations stay behind; the rest works. */
-function refusedFields(tenantObject: KubeObject, { tenant }: SyncContext): { notice?: Notice } {
-  const keys = refusedAnnotations(tenantObject, tenant);
-  if (keys.length === 0) return {};
-  const message = `the cluster does not allow the annotations ${keys.join(', ')}; the Ingress works without`;
-  return { notice: { type: 'Warning', reason: 'NotSupported', message } };
+/** That some annotations or certificates stay behind; the rest works. */
+function leftOut(tenantObject: KubeObject, context: SyncContext): { notice?: Notice } {
+  const keys = refusedAnnotations(tenantObject, context.tenant);
+  if (keys.length > 0) {
+    const message = `the cluster does not allow the annotations ${keys.join(', ')}; the Ingress works without`;
+    return { notice: { type: 'Warning', reason: 'NotSupported', message } };
+  }
+  const missing = secretsOf(tenantObject).filter((name) => !hasSecret(name, tenantObject, context));
+  if (missing.length === 0) return {};
+  const message = `the Secrets ${missing.join(', ')} do not exist; until they do, the Ingress works without these certificates`;
+  return { notice: { type: 'Warning', reason: 'CertificateMissing', message } };
+}
+
+function hasSecret(name: string, { metadata }: KubeObject, { tenantObjects }: SyncContext): boolean {
+  return tenantObjects.get(resources.secrets, { namespace: metadata.namespace, name }) !== undefined;
 }
 
 /** A class of the tenant's own is for a controller of its own. */
@@ -258,8 +269,9 @@ export const ingressKind: DownKind = {
     of: referencesOf,
     needed: ['secrets'],
     needs: (ingress, context) => admit(ingress, context).wanted,
-    // Whether a class is offered, and what a Service leads to, decides whether an Ingress goes down.
-    followed: ['ingressclasses', 'services'],
+    // Whether a class is offered, and what a Service leads to, decides whether an Ingress goes down; whether there is
+    // a Secret, whether its name does.
+    followed: ['ingressclasses', 'services', 'secrets'],
   },
   // A Service becomes an ExternalName when no Ingress leads to it any more.
   indexes: { super: { byService: servicesInSuper } },
@@ -275,7 +287,7 @@ export const ingressKind: DownKind = {
         context,
         allAnnotations(context),
       ),
-      spec: wantedSpec(tenantObject),
+      spec: wantedSpec(tenantObject, context),
     };
   },
   down,
@@ -295,14 +307,20 @@ function referencesOf(ingress: KubeObject): KeyRef[] {
 
 /**
  * Hosts of a certificate are said where the tenant object leaves them out: to a controller that could mean every host.
+ * A Secret that the tenant does not have is not named: what has its name in the super namespace is somebody else's.
  */
-function wantedSpec(tenantObject: KubeObject): IngressSpec {
+function wantedSpec(tenantObject: KubeObject, context: SyncContext): IngressSpec {
   const { rules = [], tls } = knownPart(specOf(tenantObject), specShape) as IngressSpec;
   const className = classOf(tenantObject);
   const hosts = [...new Set(rules.flatMap(({ host }) => (host === undefined ? [] : [host])))];
+  const certificate = ({ secretName = '', ...rest }: IngressTls): IngressTls => ({
+    ...rest,
+    hosts: rest.hosts ?? hosts,
+    ...(secretName !== '' && hasSecret(secretName, tenantObject, context) ? { secretName } : {}),
+  });
   return {
     ...(className === undefined ? {} : { ingressClassName: className }),
-    ...(tls === undefined ? {} : { tls: tls.map((each) => ({ ...each, hosts: each.hosts ?? hosts })) }),
+    ...(tls === undefined ? {} : { tls: tls.map(certificate) }),
     rules,
   };
 }
@@ -310,14 +328,21 @@ function wantedSpec(tenantObject: KubeObject): IngressSpec {
 function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
   const allowed = withAllowedAnnotations(tenantObject, context.tenant);
   const metadata = superMetadataPatch(allowed, superObject, context, allAnnotations(context));
-  const spec = specPatch(wantedSpec(tenantObject), superObject);
+  const wanted = wantedSpec(tenantObject, context);
+  const spec = specPatch(wanted, superObject);
   if (metadata === undefined && spec === undefined) return [];
-  const { notice } = refusedFields(tenantObject, context);
-  const written: Action = {
-    do: 'patchSuper',
-    patch: { ...metadata, ...(spec === undefined ? {} : { spec }) },
-  };
-  return notice === undefined ? [written] : [written, { do: 'notice', notice }];
+  const actions: Action[] = [];
+  // A Secret goes down before its name, as where an Ingress is made.
+  const named = secretsOf(superObject);
+  const { namespace } = tenantObject.metadata;
+  const keys = secretNames(wanted)
+    .filter((name) => !named.includes(name))
+    .map((name): KeyRef => ({ kind: 'secrets', namespace, name }));
+  if (keys.length > 0) actions.push({ do: 'require', keys });
+  actions.push({ do: 'patchSuper', patch: { ...metadata, ...(spec === undefined ? {} : { spec }) } });
+  const { notice } = leftOut(tenantObject, context);
+  if (notice !== undefined) actions.push({ do: 'notice', notice });
+  return actions;
 }
 
 function specPatch(wanted: IngressSpec, superObject: KubeObject): MergePatch | undefined {

@@ -9,7 +9,7 @@ import {
   resources,
 } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
-import type { Action, DownKind, Notice, SyncedKind } from '../kinds/contract.ts';
+import type { Action, DownKind, Notice, SuperWrite, SyncedKind } from '../kinds/contract.ts';
 import { payloadSource, payloadSummary } from '../kinds/payload.ts';
 import { hasLostItsLabel, isOurs, originalUid } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
@@ -261,7 +261,10 @@ export class Executor {
     const { kind, signal } = work;
     try {
       const metadataOnly = payloadOf(kind) !== undefined;
-      const created = await this.#superClient.create(kind.resource, object, { signal, metadataOnly });
+      const created = await sendRelying(work, { creates: object }, () =>
+        this.#superClient.create(kind.resource, object, { signal, metadataOnly }),
+      );
+      if (created === 'overtaken') return overtaken;
       this.#expectSuper(work, created);
       this.#wrotePayload(work, created, true);
       return undefined;
@@ -302,7 +305,12 @@ export class Executor {
     const { situation } = work;
     const { superObject } = situation;
     try {
-      const written = await patchObject(this.#superSide(work), superObject, { ...action, uidOnly });
+      const send = () => patchObject(this.#superSide(work), superObject, { ...action, uidOnly });
+      const { patch, subresource } = action;
+      const written = await (superObject === undefined
+        ? send()
+        : sendRelying(work, { patches: superObject, patch, subresource }, send));
+      if (written === 'overtaken') return overtaken;
       if (written !== undefined && !uidOnly) this.#wrotePayload(work, written, action.isWhole === true);
       return undefined;
     } catch (error) {
@@ -424,6 +432,24 @@ function refusalOf({ kind, situation }: Work, action: Action): Notice | undefine
   if (action.do !== 'patchSuper' || superObject === undefined) return undefined;
   const { patch, subresource } = action;
   return kind.judge({ patches: superObject, patch, subresource }, context);
+}
+
+/** What was decided holds no longer: decided again. */
+const overtaken: Outcome = { is: 'retry', code: 'isolation' };
+
+/** Sends a write of the super object, unless what it relies on has changed (`DownKind.reliance`). Throws what `send` throws. */
+function sendRelying<T extends KubeObject | undefined>(
+  { kind, tenant }: Work,
+  write: SuperWrite,
+  send: () => Promise<T>,
+): Promise<T> | 'overtaken' {
+  // Nothing may be awaited between this look and the registration.
+  const reliance = kind.direction === 'down' ? kind.reliance?.(write, tenant.context()) : undefined;
+  if (reliance === 'overtaken') return 'overtaken';
+  if (reliance !== 'relies') return send();
+  if ('creates' in write) return tenant.ownPolicyWrites.during(write.creates, undefined, send);
+  const pod = applyMergePatch(write.patches, { metadata: write.patch['metadata'] }) as KubeObject;
+  return tenant.ownPolicyWrites.during(pod, write.patches.metadata.resourceVersion, send);
 }
 
 function payloadOf(kind: SyncedKind): readonly string[] | undefined {

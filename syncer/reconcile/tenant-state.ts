@@ -21,6 +21,7 @@ import { EventRecorder } from './event-recorder.ts';
 import { Expectations } from './expectations.ts';
 import { type DefinitionGuard, IdentityGuard, MassDeletionGuard, type Unmatched } from './guards.ts';
 import { downKeyOf, keyId, tenantKeyOf } from './keys.ts';
+import { OwnPolicyWrites } from './own-policy-writes.ts';
 import { WrittenPayloads } from './written-payloads.ts';
 
 /** Keys that wait until another one is in agreement. */
@@ -108,6 +109,7 @@ export class TenantState {
   /** Why the last try of a key failed that has not succeeded since, by key id. */
   readonly failures = new BoundedMap<{ readonly isRefused: boolean; readonly message: string }>(2_000);
   readonly dependents = new Dependents();
+  readonly ownPolicyWrites: OwnPolicyWrites;
   readonly contested: ContestedWrites;
   readonly recorder: EventRecorder;
   readonly expectations: Readonly<Record<'tenant' | 'super', Expectations>>;
@@ -139,6 +141,7 @@ export class TenantState {
     this.#nowMs = nowMs;
     this.expectations = { tenant: new Expectations(nowMs), super: new Expectations(nowMs) };
     this.contested = new ContestedWrites(nowMs);
+    this.ownPolicyWrites = new OwnPolicyWrites(nowMs);
     this.recorder = new EventRecorder(options.client, nowMs);
     this.identity = new IdentityGuard(options.client, options.identity);
     this.superDeletions = new MassDeletionGuard(
@@ -197,6 +200,7 @@ export class TenantState {
       customKind: this.#customKind,
       isReferenced: (to) => isReferenced(allKinds, to, context),
       dataKeysOf: (resource, ref) => this.#dataKeysOf(resource, ref),
+      changingPolicies: this.ownPolicyWrites,
       nowMs: this.#nowMs(),
     };
     return context;
@@ -278,6 +282,7 @@ export class TenantState {
     this.dependents.clear();
     this.expectations.tenant.prune();
     this.expectations.super.prune();
+    this.ownPolicyWrites.prune((ref) => this.superCaches.get(resources.pods, ref));
   }
 }
 

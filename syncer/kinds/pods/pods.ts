@@ -21,7 +21,7 @@ import {
   statusPatch,
   superGateConditions,
 } from './status.ts';
-import { placedLabels, podMetadataOptions, toSuperPod } from './translate.ts';
+import { ownPolicyLabels, placedLabels, podMetadataOptions, reliance, toSuperPod } from './translate.ts';
 import { isDeleting, isFinished, type Pod } from './types.ts';
 import { ephemeralActions, specPatch } from './updates.ts';
 
@@ -70,6 +70,8 @@ function podDown(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly 
     ...(isDeleting(tenantPod) ? undefined : specPatch(tenantPod, superPod, context.tenant.policy)),
   };
   const actions: Action[] = [];
+  if (isWithheld(tenantPod, superPod, options.labels, context))
+    actions.push({ do: 'later', afterMs: withheldForMs });
   const refused = refusedImageChange(tenantPod, superPod, context.tenant.policy);
   if (refused !== undefined)
     actions.push({ do: 'notice', notice: { type: 'Warning', reason: 'NotSupported', message: refused } });
@@ -78,6 +80,22 @@ function podDown(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly 
   if (conditions !== undefined)
     actions.push({ do: 'patchSuper', patch: { status: { conditions } }, subresource: 'status' });
   return actions;
+}
+
+/** A policy whose change failed shows nothing when it counts again. */
+const withheldForMs = 90_000;
+
+/** Whether the pod has no label of a policy only because that is being changed. */
+function isWithheld(
+  tenantPod: Pod,
+  superPod: Pod,
+  labels: Readonly<Record<string, string>> = {},
+  context: SyncContext,
+): boolean {
+  if ((context.changingPolicies?.size ?? 0) === 0) return false;
+  const { changingPolicies: _changing, ...unchanged } = context;
+  const before = ownPolicyLabels(tenantPod, unchanged, superPod) ?? {};
+  return Object.keys(before).some((key) => labels[key] === undefined);
 }
 
 /** Takes off the labels of policies that hold for the pod no longer. */
@@ -176,6 +194,7 @@ export const podKind: DownKind = {
   requires: requiredObjects,
   toSuper: toSuperPod,
   judge: judgePod,
+  reliance,
   refusedStatus: refusedPodStatus,
   down: podDown,
   up: podUp,

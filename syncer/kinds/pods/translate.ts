@@ -1,7 +1,14 @@
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
-import { apiVersionOf, type KubeObject, type ObjectMeta, resources } from '../../../kube/index.ts';
+import {
+  apiVersionOf,
+  applyMergePatch,
+  type KubeObject,
+  type MergePatch,
+  type ObjectMeta,
+  resources,
+} from '../../../kube/index.ts';
 import type { SyncContext, TenantInfo } from '../../context.ts';
-import { originalUid } from '../../mapping/labels.ts';
+import { originalUid, tenantNamespaceOf } from '../../mapping/labels.ts';
 import {
   annotationGoesDown,
   isTransparent,
@@ -18,6 +25,7 @@ import {
 } from '../../mapping/network-isolation.ts';
 import { realNodeName } from '../../mapping/node-names.ts';
 import { scrub } from '../../mapping/scrub.ts';
+import type { SuperWrite } from '../contract.ts';
 import type { Service } from '../services/types.ts';
 import { pullPolicy } from './images.ts';
 import { mirroredKeys, superFieldPath } from './mirrored-keys.ts';
@@ -83,33 +91,84 @@ export function podMetadataOptions(pod: Pod, context: SyncContext, superPod?: Po
  */
 export function ownPolicyLabels(
   { metadata }: Pod,
-  { tenant, tenantObjects, superObjects }: SyncContext,
+  context: SyncContext,
   superPod?: Pod,
 ): Record<string, string> | undefined {
-  if (tenant.isolation === undefined) return undefined;
-  const namespace = superNamespaceName(tenant, metadata.namespace ?? '');
-  const policies = superObjects.byIndex(resources.networkPolicies, 'byNamespace', namespace);
-  if (policies.length === 0) return undefined;
+  const { tenant } = context;
+  const present = superPod?.metadata.labels ?? {};
   const labels: Record<string, string> = { [labelKeys.tenant]: tenant.uid };
-  for (const [key, value] of Object.entries(superPod?.metadata.labels ?? {}))
-    if (isTransparent(key, tenant)) labels[key] = value;
+  for (const [key, value] of Object.entries(present))
+    if (isTransparent(key, tenant) || placedKeys.has(key)) labels[key] = value;
   for (const [key, value] of Object.entries(metadata.labels ?? {}))
-    if (workloadLabelGoesDown(key, tenant)) labels[key] = value;
+    if (workloadLabelGoesDown(key, tenant) && !placedKeys.has(key)) labels[key] = value;
+  // What else the super object has is somebody else's and stays, or is on its way out.
+  return labelsOf([labels, { ...present, ...labels }], metadata.namespace, context);
+}
+
+/** The same of a pod as it is in the super cluster. */
+export function heldPolicyLabels(
+  superPod: KubeObject,
+  context: SyncContext,
+): Record<string, string> | undefined {
+  return labelsOf([superPod.metadata.labels ?? {}], tenantNamespaceOf(superPod), context);
+}
+
+/** Of the policies that select a pod by each of these sets of labels, which it has one after the other. */
+function labelsOf(
+  sets: readonly Readonly<Record<string, string>>[],
+  namespace: string | undefined,
+  { tenant, tenantObjects, superObjects, changingPolicies }: SyncContext,
+): Record<string, string> | undefined {
+  if (tenant.isolation === undefined) return undefined;
+  const selects = ({ podSelector = {} }: NetworkPolicySpec): boolean =>
+    sets.every((labels) => matchesSelector(podSelector, labels));
   const own: Record<string, string> = {};
-  for (const policy of policies) {
-    const ref = { namespace: metadata.namespace, name: policy.metadata.name ?? '' };
-    const wanted = tenantObjects.get(resources.networkPolicies, ref);
+  const superNamespace = superNamespaceName(tenant, namespace ?? '');
+  for (const policy of superObjects.byIndex(resources.networkPolicies, 'byNamespace', superNamespace)) {
+    const wanted = tenantObjects.get(resources.networkPolicies, {
+      namespace,
+      name: policy.metadata.name ?? '',
+    });
     if (wanted === undefined || wanted.metadata.uid !== originalUid(policy)) continue;
-    const there = (policy['spec'] ?? {}) as NetworkPolicySpec;
-    const spec = (wanted['spec'] ?? {}) as NetworkPolicySpec;
-    if (!matchesSelector(there.podSelector ?? {}, labels)) continue;
-    if (!matchesSelector(superPodSelector(spec.podSelector ?? {}, tenant), labels)) continue;
-    const types = policyTypesOf(spec).filter((type) => policyTypesOf(there).includes(type));
+    const becomes = changingPolicies?.becomes(policy);
+    if (becomes === 'gone') continue;
+    const there = [policy, ...(becomes === undefined ? [] : [becomes])].map(specOf);
+    const spec = specOf(wanted);
+    if (!there.every(selects)) continue;
+    if (!selects({ podSelector: superPodSelector(spec.podSelector ?? {}, tenant) })) continue;
+    const types = policyTypesOf(spec).filter((type) =>
+      there.every((each) => policyTypesOf(each).includes(type)),
+    );
     if (types.includes('Ingress')) own[labelKeys.ownIngress] = 'true';
     if (types.includes('Egress')) own[labelKeys.ownEgress] = 'true';
     if (own[labelKeys.ownIngress] !== undefined && own[labelKeys.ownEgress] !== undefined) break;
   }
   return Object.keys(own).length === 0 ? undefined : own;
+}
+
+function specOf(policy: KubeObject): NetworkPolicySpec {
+  return (policy['spec'] ?? {}) as NetworkPolicySpec;
+}
+
+/**
+ * A write that leaves a pod with labels which take it out of the default policies relies on the policies that hold for
+ * it instead.
+ */
+export function reliance(write: SuperWrite, context: SyncContext): 'none' | 'relies' | 'overtaken' {
+  if (context.tenant.isolation === undefined) return 'none';
+  let pod: KubeObject;
+  if ('creates' in write) pod = write.creates;
+  else {
+    const metadata = write.patch['metadata'] as MergePatch | undefined;
+    if (write.subresource !== undefined || metadata?.['labels'] === undefined) return 'none';
+    pod = applyMergePatch(write.patches, { metadata: { labels: metadata['labels'] } }) as KubeObject;
+  }
+  const carried = [labelKeys.ownIngress, labelKeys.ownEgress].filter(
+    (key) => pod.metadata.labels?.[key] !== undefined,
+  );
+  if (carried.length === 0) return 'none';
+  const held = heldPolicyLabels(pod, context) ?? {};
+  return carried.every((key) => held[key] !== undefined) ? 'relies' : 'overtaken';
 }
 
 /**

@@ -153,11 +153,11 @@ const ingressRules: DownRules = {
   kind: 'ingresses',
   what: 'Ingress',
   expected: (own, view) => (isAllowed(own, view) ? 'yes' : 'no'),
-  compare(own, superObject) {
+  compare(own, superObject, view) {
     const found = [
       ...unequal(classOf(own), at(superObject, 'spec', 'ingressClassName'), 'class'),
       ...unequal(at(own, 'spec', 'rules'), at(superObject, 'spec', 'rules'), 'rules'),
-      ...unequal(certificates(own), certificates(superObject), 'tls'),
+      ...unequal(certificatesThere(own, view), certificates(superObject), 'tls'),
       ...unequal(
         at(own, 'status', 'loadBalancer'),
         at(superObject, 'status', 'loadBalancer'),
@@ -181,9 +181,16 @@ function classOf(ingress: KubeObject): string | undefined {
 }
 
 /** Without hosts, a certificate is for those of the rules. */
-function certificates(ingress: KubeObject): unknown {
+function certificates(ingress: KubeObject): unknown[][] {
   const hosts = hostsOfRules(ingress);
   return listAt(ingress, 'spec', 'tls').map((each) => [at(each, 'hosts') ?? hosts, at(each, 'secretName')]);
+}
+
+/** A Secret that the tenant does not have is not named in the super cluster. */
+function certificatesThere(own: KubeObject, view: View): unknown {
+  const { namespace } = own.metadata;
+  const isThere = (name: unknown) => view.ownObject('secrets', namespace, String(name)) !== undefined;
+  return certificates(own).map(([hosts, name]) => [hosts, isThere(name) ? name : undefined]);
 }
 
 function hostsOfRules(ingress: KubeObject): string[] {
