@@ -21,11 +21,9 @@ describe('what is asked for at each look and made of all objects of a kind', () 
           metadata: { uid: metadata.name ?? '', ...metadata, resourceVersion: String(++version) },
         }),
       gone: (resource: Resource, metadata: KubeObject['metadata']) =>
-        caches
-          .store(resource)
-          .apply('DELETED', {
-            metadata: { ...metadata, uid: metadata.name ?? '', resourceVersion: String(++version) },
-          }),
+        caches.store(resource).apply('DELETED', {
+          metadata: { ...metadata, uid: metadata.name ?? '', resourceVersion: String(++version) },
+        }),
     };
   }
 

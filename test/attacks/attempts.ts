@@ -577,7 +577,8 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
-    attack: 'have each pod compared with thousands of policies of its namespace, or with one of endless selectors',
+    attack:
+      'have each pod compared with thousands of policies of its namespace, or with one of endless selectors',
     stoppedBy: 'where tenants are isolated, 500 policies of a namespace go down, of selectors of 200 terms',
     test: 'syncer/kinds/network-policies.test.ts › leaves behind more than 500 of a namespace',
   },
