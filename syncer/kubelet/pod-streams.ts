@@ -34,7 +34,7 @@ export class Output {
     let from = 0;
     while (from < content.length && this.#bytes < mostBytes && !this.#isDropped) {
       const at = this.#bytes % pieceBytes;
-      if (at === 0) this.#pieces.push(Buffer.allocUnsafeSlow(pieceBytes));
+      if (at === 0) this.#pieces.push(Buffer.alloc(pieceBytes));
       const copied = content.copy(this.#pieces.at(-1) as Buffer, at, from);
       from += copied;
       this.#bytes += copied;
