@@ -78,6 +78,7 @@ export class Store<T extends KubeObject = KubeObject> {
   /** By key; empty where bytes are not counted. */
   readonly #sizes = new Map<string, number>();
   #bytes = 0;
+  #version = 0;
 
   constructor(options: StoreOptions<T> = {}) {
     this.#transform = options.transform;
@@ -86,6 +87,11 @@ export class Store<T extends KubeObject = KubeObject> {
     for (const [name, valuesOf] of Object.entries(options.indexes ?? {})) {
       this.#indexes.set(name, new StoreIndex(this.#guarded(valuesOf)));
     }
+  }
+
+  /** Grows with each change. */
+  get version(): number {
+    return this.#version;
   }
 
   get size(): number {
@@ -161,6 +167,7 @@ export class Store<T extends KubeObject = KubeObject> {
       this.#remove(key, previous, previous, watched);
       previous = undefined;
     }
+    this.#version++;
     this.#objects.set(key, object);
     this.#measure(key, object);
     for (const index of this.#indexes.values()) index.update(key, previous, object);
@@ -169,6 +176,7 @@ export class Store<T extends KubeObject = KubeObject> {
   }
 
   #remove(key: string, previous: T, object: T, watched: boolean): void {
+    this.#version++;
     this.#objects.delete(key);
     this.#measure(key, undefined);
     for (const index of this.#indexes.values()) index.update(key, previous, undefined);

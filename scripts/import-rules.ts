@@ -44,6 +44,7 @@ const sharedByKinds: ReadonlySet<string> = new Set([
   'payload.ts',
   'published-kind.ts',
   'references.ts',
+  'remembered.ts',
   'reserved-names.ts',
   'well-formed.ts',
 ]);

@@ -76,6 +76,8 @@ export interface Lookup {
   get<T extends KubeObject = KubeObject>(resource: Resource, ref: ObjectRef): T | undefined;
   /** `index` is one that a kind declares in `indexes` for that side. */
   byIndex<T extends KubeObject = KubeObject>(resource: Resource, index: string, value: string): readonly T[];
+  /** Another number after each change of an object of this resource. */
+  version(resource: Resource): number;
 }
 
 /** A resource, and what its objects are called on the other side; the same unless given. */

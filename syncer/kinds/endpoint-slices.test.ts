@@ -163,7 +163,11 @@ describe('index', () => {
       const there = usual();
       const asked = {
         ...there,
-        tenantObjects: { get: there.tenantObjects.get.bind(there.tenantObjects), byIndex: claimed },
+        tenantObjects: {
+          get: there.tenantObjects.get.bind(there.tenantObjects),
+          byIndex: claimed,
+          version: () => 0,
+        },
       };
       expect(endpointSliceKind.admit?.(slice(), asked)).toEqual({ wanted: true });
       expect(claimed).not.toHaveBeenCalled();

@@ -220,7 +220,7 @@ describe('index', () => {
 
     it('leaves behind those with more egress blocks than exceptions can be written into, where tenants are isolated', () => {
       const closedCIDRs = Array.from({ length: 300 }, (_, at) => `192.0.${at >> 8}.${at & 255}/32`);
-      const isolated = context({ isolation: { podCIDRs: [], closedCIDRs } });
+      const isolated = testContext({ tenant: { isolation: { podCIDRs: [], closedCIDRs } }, kinds: [kind] });
       const egress = (blocks: number, open: number) =>
         policy({
           policyTypes: ['Egress'],
@@ -236,6 +236,47 @@ describe('index', () => {
       });
       expect(kind.admit?.(egress(500, 500), isolated).wanted).toBe(true);
       expect(kind.admit?.(egress(500, 501), context()).wanted).toBe(true);
+    });
+
+    it('leaves behind more than 500 of a namespace, where tenants are isolated, and keeps those that are there', () => {
+      const isolation = { podCIDRs: [], closedCIDRs: [] };
+      const there = (count: number, namespace = 'shop'): KubeObject[] =>
+        Array.from({ length: count }, (_, at) => {
+          const { metadata, ...rest } = policy({}, namespace);
+          return kind.toSuper({ ...rest, metadata: { ...metadata, name: `other-${at}` } }, context());
+        });
+      const admitted = (superObjects: KubeObject[], over: object = { isolation }) =>
+        kind.admit?.(policy({}), testContext({ tenant: over, superObjects, kinds: [kind] }));
+      expect(admitted(there(499))?.wanted).toBe(true);
+      expect(admitted(there(500, 'office'))?.wanted).toBe(true);
+      expect(admitted(there(500))).toMatchObject({
+        wanted: false,
+        keep: true,
+        notice: { reason: 'NotSupported', message: expect.stringContaining('500 NetworkPolicies') },
+      });
+      expect(admitted([...there(500), kind.toSuper(policy({}), context())])?.wanted).toBe(true);
+      expect(admitted(there(500), {})?.wanted).toBe(true);
+    });
+
+    it('leaves behind those that select pods by more than can be compared with each, where tenants are isolated', () => {
+      const isolation = { podCIDRs: [], closedCIDRs: [] };
+      const isolated = testContext({ tenant: { isolation }, kinds: [kind] });
+      const selecting = (count: number) => {
+        const values = Array.from({ length: count - 2 }, (_, at) => `v${at}`);
+        return policy({
+          podSelector: {
+            matchLabels: { app: 'web' },
+            matchExpressions: [{ key: 'tier', operator: 'NotIn', values }],
+          },
+        });
+      };
+      expect(kind.admit?.(selecting(200), isolated).wanted).toBe(true);
+      expect(kind.admit?.(selecting(201), isolated)).toMatchObject({
+        wanted: false,
+        keep: true,
+        notice: { reason: 'NotSupported', message: expect.stringContaining('201 labels') },
+      });
+      expect(kind.admit?.(selecting(201), context()).wanted).toBe(true);
     });
 
     it('where nothing enforces them: they do, and each says so, once', () => {

@@ -3,6 +3,7 @@ import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, type MergePatch, mergePatch, resources } from '../../kube/index.ts';
 import type { KeyRef, SyncContext, TenantInfo } from '../context.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
+import { superNamespaceName } from '../mapping/names.ts';
 import { superNamespaceSelector } from '../mapping/namespace-labels.ts';
 import {
   type EgressRule,
@@ -144,7 +145,8 @@ function selectedPods(superPolicy: KubeObject, { tenant, superObjects }: SyncCon
     }));
 }
 
-function admit(tenantObject: KubeObject, { tenant }: SyncContext): Admission {
+function admit(tenantObject: KubeObject, context: SyncContext): Admission {
+  const { tenant } = context;
   if (!tenant.syncNetworkPolicies) return { wanted: false };
   const { name = '' } = tenantObject.metadata;
   if (isReserved(name)) return { wanted: false, notice: reservedNotice(name) };
@@ -159,12 +161,39 @@ function admit(tenantObject: KubeObject, { tenant }: SyncContext): Admission {
     const message = `the egress rules have ${blocks} blocks of addresses and rules without peers; a NetworkPolicy can have ${mostEgressBlocks} of them here: use wider blocks, or several policies`;
     return { wanted: false, keep: true, notice: { type: 'Warning', reason: 'NotSupported', message } };
   }
+  const excess = tenant.isolation === undefined ? undefined : excessOf(tenantObject, context);
+  if (excess !== undefined)
+    return {
+      wanted: false,
+      keep: true,
+      notice: { type: 'Warning', reason: 'NotSupported', message: excess },
+    };
   const notice = tenant.networkPoliciesEnforced ? unseenNotice(tenantObject, tenant) : unenforced;
   return notice === undefined ? { wanted: true } : { wanted: true, notice };
 }
 
 /** Each gets an exception for each node and API server: a few bytes of the tenant's would become kilobytes. */
 const mostEgressBlocks = 1_000;
+
+/** Where tenants are isolated, labels of pods are compared with all selectors at each change. */
+const mostPolicies = 500;
+const mostSelectorTerms = 200;
+
+/** Why a policy would be one too many of its namespace, or its selector too long; undefined: neither. */
+function excessOf(policy: KubeObject, { tenant, superObjects }: SyncContext): string | undefined {
+  const { matchLabels = {}, matchExpressions = [] } = specOf(policy).podSelector ?? {};
+  let terms = Object.keys(matchLabels).length;
+  for (const { values = [] } of matchExpressions) terms += 1 + values.length;
+  if (terms > mostSelectorTerms)
+    return `the podSelector has ${terms} labels, expressions and values; a NetworkPolicy can have ${mostSelectorTerms} of them here: use several policies`;
+  const namespace = superNamespaceName(tenant, policy.metadata.namespace ?? '');
+  const ref = { namespace, name: policy.metadata.name ?? '' };
+  if (superObjects.get(resources.networkPolicies, ref) !== undefined) return undefined;
+  const present = superObjects.byIndex(resources.networkPolicies, 'byNamespace', namespace).length;
+  return present < mostPolicies
+    ? undefined
+    : `a namespace can have ${mostPolicies} NetworkPolicies here: remove others, and it goes down within minutes`;
+}
 
 /** Blocks of addresses that egress rules name or, without peers, stand for. */
 function egressBlocks({ egress }: NetworkPolicySpec): number {

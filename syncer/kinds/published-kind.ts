@@ -13,6 +13,7 @@ import type { SyncContext } from '../context.ts';
 import { originalUid } from '../mapping/labels.ts';
 import { copyMetadata, exactMetadataPatch } from '../mapping/metadata.ts';
 import type { Action, UpKind } from './contract.ts';
+import { remembered } from './remembered.ts';
 
 /** Whether the operator offers this object of the super cluster to all tenants. */
 export function isPublished(superObject: KubeObject | undefined): boolean {
@@ -63,11 +64,15 @@ export function isOnItsWay(resource: Resource, name: string, context: SyncContex
 }
 
 /** The tenant's default StorageClass; of several, the youngest, as the API server chooses. */
-export function defaultStorageClass(context: SyncContext): string | undefined {
-  const classes = context.tenantObjects.byIndex(resources.storageClasses, 'byDefault', 'true');
+export function defaultStorageClass({ tenantObjects }: SyncContext): string | undefined {
+  return youngestDefault(tenantObjects, 'true');
+}
+
+const youngestDefault = remembered(resources.storageClasses, (objects, isDefault) => {
+  const classes = objects.byIndex(resources.storageClasses, 'byDefault', isDefault);
   const [youngest] = classes.toSorted((a, b) => compareAge(b, a) || compareNames(a, b));
   return youngest?.metadata.name;
-}
+});
 
 export function isDefaultStorageClass(object: KubeObject): boolean {
   const { annotations } = object.metadata;

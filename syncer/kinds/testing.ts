@@ -98,6 +98,10 @@ class ArrayLookup implements Lookup {
     return this.#of(resource).filter((object) => valuesOf(object).includes(value)) as T[];
   }
 
+  version(): number {
+    return 0;
+  }
+
   #of(resource: Resource): KubeObject[] {
     return this.#objects.filter((object) => object.kind === resource.kind);
   }

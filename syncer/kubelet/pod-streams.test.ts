@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import { connect } from 'node:tls';
 import { describe, expect, it } from 'vitest';
-import { CommandRuns } from './pod-streams.ts';
+import { CommandRuns, Output } from './pod-streams.ts';
 import { heard, KubeletWorld, over } from './testing/kubelet-world.ts';
 
 const exec = '/exec/shop/web-1/main?command=sh&input=1&output=1';
@@ -245,6 +245,13 @@ describe('a command without a terminal', () => {
     expect(asked?.headers['sec-websocket-protocol']).toBe('v4.channel.k8s.io');
   });
 
+  it('is answered with all of it where that is much', async () => {
+    await using there = await world();
+    const parts = ['a', 'b', 'c'].map((letter) => letter.repeat(50_000));
+    there.super.onUpgrade = saying(...parts.map((part): [number, string] => [1, part]));
+    expect(await ask(there)).toMatchObject({ status: 200, body: parts.join('') });
+  });
+
   it('that fails is answered with the reason and what it printed', async () => {
     await using there = await world();
     const message = `exit code 1 in ${there.blue.superNamespaceName}`;
@@ -287,5 +294,32 @@ describe('a command without a terminal', () => {
     await using there = await world();
     there.super.onUpgrade = (_request, socket) => socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');
     expect(await ask(there)).toMatchObject({ status: 500, body: expect.stringContaining('does not answer') });
+  });
+
+  describe('has what it prints held', () => {
+    const piece = 64 << 10;
+
+    it('in no more memory when it comes byte by byte, and only once', () => {
+      const output = new Output();
+      for (let at = 0; at < 2_000; at++) output.add(Buffer.from('x'));
+      expect(output.heldBytes).toBe(piece);
+      output.add(Buffer.alloc(piece, 'y'));
+      expect(output.heldBytes).toBe(2 * piece);
+      const pieces = output.pieces();
+      expect(new Set(pieces.map(({ buffer }) => buffer.byteLength))).toEqual(new Set([piece]));
+      expect(Buffer.concat(pieces).toString()).toBe('x'.repeat(2_000) + 'y'.repeat(piece));
+    });
+
+    it('up to a limit, and not after it has ended', () => {
+      const output = new Output();
+      for (let at = 0; at < 20; at++) output.add(Buffer.alloc(1 << 20));
+      expect(output.heldBytes).toBe(16 << 20);
+      expect(output.pieces().reduce((sum, { length }) => sum + length, 0)).toBe(16 << 20);
+      const ended = new Output();
+      ended.add(Buffer.from('early'));
+      ended.drop();
+      ended.add(Buffer.from('late'));
+      expect(ended.heldBytes).toBe(0);
+    });
   });
 });

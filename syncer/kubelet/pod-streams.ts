@@ -15,17 +15,45 @@ const protocol = 'v4.channel.k8s.io';
 const channels = { stdout: 1, stderr: 2, status: 3 };
 /** As much as a runtime keeps of what a command prints when no client reads it. */
 const mostBytes = 16 << 20;
-/** Of what one has printed that fails. */
-const mostOfFailed = 64 << 10;
+/** Output is held in pieces of so many bytes; of what one has printed that fails the first is shown. */
+const pieceBytes = 64 << 10;
 const timeoutMs = 120_000;
 /** How long a client may take to read the answer. */
 const readWithinMs = 30_000;
 /** What commands print is held until they have ended: as many at once hold eight times `mostBytes` at most. */
 const runsAtOnce = { ofTenant: 2, all: 8 };
 
-interface Outcome {
-  readonly output: Buffer;
-  readonly status: Status | undefined;
+/** The beginning of what a command prints. Bytes that come one by one take no more memory than others. */
+export class Output {
+  #pieces: Buffer[] = [];
+  #bytes = 0;
+  #isDropped = false;
+
+  /** What is beyond `mostBytes`, or comes after `drop`, is left out. */
+  add(content: Buffer): void {
+    let from = 0;
+    while (from < content.length && this.#bytes < mostBytes && !this.#isDropped) {
+      const at = this.#bytes % pieceBytes;
+      if (at === 0) this.#pieces.push(Buffer.alloc(pieceBytes));
+      const copied = content.copy(this.#pieces.at(-1) as Buffer, at, from);
+      from += copied;
+      this.#bytes += copied;
+    }
+  }
+
+  /** Parts of memory that `heldBytes` counts already. */
+  pieces(): Buffer[] {
+    return this.#pieces.map((piece, index) => piece.subarray(0, this.#bytes - index * pieceBytes));
+  }
+
+  get heldBytes(): number {
+    return this.#pieces.length * pieceBytes;
+  }
+
+  drop(): void {
+    this.#isDropped = true;
+    this.#pieces = [];
+  }
 }
 
 /** A kubelet's `/run`: a command of few words in a container of the tenant, answered with what it printed. */
@@ -73,21 +101,27 @@ export class CommandRuns {
     const ending = new AbortController();
     response.once('close', () => ending.abort(new Error('the client is gone')));
     const expired = AbortSignal.timeout(timeoutMs);
-    const { output, status } = await this.#outcome(
-      subresourcePath(pod, ref),
-      AbortSignal.any([ending.signal, expired]),
-    );
-    if (status?.status === 'Failure') {
-      const words = scrub(status.message ?? 'the command failed', tenant.context());
-      const printed = output.subarray(0, mostOfFailed).toString('utf8');
-      throw new Refusal(500, printed === '' ? words : `${words}\n${printed}`);
+    const output = new Output();
+    try {
+      const signal = AbortSignal.any([ending.signal, expired]);
+      const status = await this.#status(subresourcePath(pod, ref), output, signal);
+      if (status?.status === 'Failure') {
+        const words = scrub(status.message ?? 'the command failed', tenant.context());
+        const [printed] = output.pieces();
+        throw new Refusal(500, printed === undefined ? words : `${words}\n${printed.toString('utf8')}`);
+      }
+      response.writeHead(200, { 'content-type': 'application/json' });
+      for (const piece of output.pieces()) response.write(piece);
+      response.end();
+      await taken(response);
+    } finally {
+      // The connection may be slow to close, and say more meanwhile.
+      output.drop();
     }
-    response.writeHead(200, { 'content-type': 'application/json' });
-    response.end(output);
-    await taken(response);
   }
 
-  async #outcome(path: string, signal: AbortSignal): Promise<Outcome> {
+  /** How the command ended; undefined where nothing says so. */
+  async #status(path: string, output: Output, signal: AbortSignal): Promise<Status | undefined> {
     const { token, authorization, server } = this.#options;
     const given = (await authorization?.()) ?? (token === undefined ? undefined : `Bearer ${token}`);
     signal.throwIfAborted();
@@ -98,9 +132,7 @@ export class CommandRuns {
       headers: given === undefined ? {} : { authorization: given },
     });
     socket.binaryType = 'arraybuffer';
-    const { promise, resolve, reject } = Promise.withResolvers<Outcome>();
-    const printed: Buffer[] = [];
-    let length = 0;
+    const { promise, resolve, reject } = Promise.withResolvers<Status | undefined>();
     let status: Status | undefined;
     const end = (): void => {
       reject(signal.reason);
@@ -112,13 +144,10 @@ export class CommandRuns {
       const [channel] = message;
       const content = message.subarray(1);
       if (channel === channels.status) status = parse(content);
-      else if (channel === channels.stdout || channel === channels.stderr) {
-        if (length < mostBytes) printed.push(content.subarray(0, mostBytes - length));
-        length += content.length;
-      }
+      else if (channel === channels.stdout || channel === channels.stderr) output.add(content);
     });
     socket.addEventListener('error', ({ error }: { error?: unknown }) => reject(unreachable(error)));
-    socket.addEventListener('close', () => resolve({ output: Buffer.concat(printed), status }));
+    socket.addEventListener('close', () => resolve(status));
     try {
       return await promise;
     } finally {

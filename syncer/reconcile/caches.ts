@@ -122,6 +122,10 @@ export class Caches implements Lookup {
     return this.store(resource).byIndex(index, value) as T[];
   }
 
+  version(resource: Resource): number {
+    return this.store(resource).version;
+  }
+
   #indexesOf(kind: SyncedKind): Record<string, (object: KubeObject) => readonly string[]> {
     const indexes: Record<string, (object: KubeObject) => readonly string[]> = {
       ...kind.indexes?.[this.#side],

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { annotationKeys } from '../../api/labels.ts';
 import { type Reflector, resources } from '../../kube/index.ts';
@@ -156,7 +157,7 @@ describe('resync (sync rule `resync`)', () => {
     let nowMs = 0;
     let looked = 0;
     const { resync } = resyncOf(bench, {
-      clock: { monotonic: () => nowMs },
+      clock: { monotonic: () => nowMs, sleep: () => nextTurn() },
       keysOf: () => Array.from({ length: 10_000 }, () => nothing),
       driftOf: () => {
         looked += 1;
@@ -180,12 +181,29 @@ describe('resync (sync rule `resync`)', () => {
     expect(Math.max(...stretches)).toBeLessThanOrEqual(52);
   });
 
+  it('rests as long as it has worked, be one look ever so long', async () => {
+    await using bench = await Bench.start();
+    let nowMs = 0;
+    const rests: number[] = [];
+    const looks = [1, 4, 300, 2, 3, 1];
+    const { resync } = resyncOf(bench, {
+      clock: { monotonic: () => nowMs, sleep: async (ms) => void rests.push(ms) },
+      keysOf: () => looks.map((ms) => ({ ...nothing, name: String(ms) })),
+      driftOf: (_tenant, { name }) => {
+        nowMs += Number(name);
+        return undefined;
+      },
+    });
+    await resync.run(bench.state);
+    expect(rests).toEqual([5, 300, 5]);
+  });
+
   it('tells how long it has looked, without what others did in between', async () => {
     await using bench = await Bench.start();
     let nowMs = 0;
     const took: number[] = [];
     const { resync } = resyncOf(bench, {
-      clock: { monotonic: () => nowMs },
+      clock: { monotonic: () => nowMs, sleep: () => nextTurn() },
       keysOf: () => Array.from({ length: 30 }, () => nothing),
       driftOf: () => {
         nowMs += 1;
@@ -210,7 +228,7 @@ describe('resync (sync rule `resync`)', () => {
     let nowMs = 0;
     let looked = 0;
     const { resync } = resyncOf(bench, {
-      clock: { monotonic: () => nowMs++ },
+      clock: { monotonic: () => nowMs++, sleep: () => nextTurn() },
       keysOf: () => Array.from({ length: 100 }, () => nothing),
       driftOf: () => {
         looked += 1;

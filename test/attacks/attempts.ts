@@ -575,6 +575,31 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'it looks at pods that the policy holds for only, in turns with everything else',
     test: 'syncer/controllers/network-isolation.test.ts › is looked at among thousands in turns',
   },
+  {
+    attacker: 'tenant',
+    attack:
+      'have each pod compared with thousands of policies of its namespace, or with one of endless selectors',
+    stoppedBy: 'where tenants are isolated, 500 policies of a namespace go down, of selectors of 200 terms',
+    test: 'syncer/kinds/network-policies.test.ts › leaves behind more than 500 of a namespace',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'have each look at one of thousands of objects judge many large pods that refer to it',
+    stoppedBy: 'a pod is judged once for each version of it',
+    test: 'syncer/kinds/pods/admission.test.ts › is found once for each object of it',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'have each look sort thousands of default classes or Services',
+    stoppedBy: 'they are sorted once for each change of one',
+    test: 'syncer/kinds/remembered.test.ts › is the default class: made once until a class changes',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'keep the syncer comparing its two sides',
+    stoppedBy: 'a comparison rests as long as it has worked, after five milliseconds or one look',
+    test: 'syncer/reconcile/resync.test.ts › rests as long as it has worked',
+  },
 ];
 
 const names: Readonly<Record<Attacker, string>> = {

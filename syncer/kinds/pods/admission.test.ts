@@ -272,6 +272,46 @@ describe('admission', () => {
       expect(made(context)).toMatchObject({ containers: [{ imagePullPolicy: 'IfNotPresent' }] });
     });
 
+    describe('of a pod that many objects ask for', () => {
+      /** Each has thousands of volumes, and the last of them is what it is refused for. */
+      function counted(spec: PodSpec): { pod: Pod; reads: () => number } {
+        let reads = 0;
+        const pod = tenantPod({ spec });
+        const { volumes } = pod.spec ?? {};
+        Object.defineProperty(pod.spec, 'volumes', {
+          enumerable: true,
+          get() {
+            reads++;
+            return volumes;
+          },
+        });
+        return { pod, reads: () => reads };
+      }
+
+      const volumes = [{ name: 'v', secret: { secretName: 'skerry-tokens' } }];
+
+      it.each([{}, { ephemeralContainers: [] }])('is found once for each object of it: %o', (more) => {
+        const { pod, reads } = counted({ volumes, ...more });
+        expect(podKind.admit?.(pod, context)?.notice?.reason).toBe('ReservedName');
+        const once = reads();
+        expect(once).toBeGreaterThan(0);
+        for (let look = 0; look < 10; look++)
+          expect(podKind.admit?.(pod, context)?.notice?.reason).toBe('ReservedName');
+        expect(reads()).toBe(once);
+      });
+
+      it('is found anew under other settings, and when what it waits for comes', () => {
+        const name = 'n'.repeat(250);
+        const pod = tenantPod({ spec: { volumes: [{ name: 'v', configMap: { name } }] } });
+        expect(podKind.admit?.(pod, context)?.notice?.reason).toBe('ReservedName');
+        const there = { kind: 'ConfigMap', metadata: { name, namespace: 'shop', uid: 'u' } };
+        expect(podKind.admit?.(pod, podContext({ tenantObjects: [there] }))).toEqual({ wanted: true });
+        const strict = { ...defaultPolicy, podSecurity: 'restricted' } as const;
+        const over = podContext({ tenantObjects: [there], tenant: { policy: strict } });
+        expect(podKind.admit?.(pod, over)?.notice?.reason).toBe('PodSecurity');
+      });
+    });
+
     it('refuses references to names that are reserved in super namespaces (rule `reserved-names`)', () => {
       expect(reason({ spec: { volumes: [{ name: 'v', secret: { secretName: 'skerry-tokens' } }] } })).toBe(
         'ReservedName',

@@ -1,7 +1,7 @@
 import { annotationKeys } from '../../../api/labels.ts';
 import type { TenantPolicy } from '../../../api/policy.ts';
 import { resources } from '../../../kube/index.ts';
-import type { KeyRef, SyncContext } from '../../context.ts';
+import type { KeyRef, SyncContext, TenantInfo } from '../../context.ts';
 import { originalUid } from '../../mapping/labels.ts';
 import { refusedAnnotations } from '../../mapping/metadata.ts';
 import { superNamespaceName, superRootCaName } from '../../mapping/names.ts';
@@ -41,15 +41,12 @@ const foreignProjections = ['clusterTrustBundle', 'podCertificate'] as const;
 const fieldsOfNode = new Set(['spec.nodeName', 'status.hostIP', 'status.hostIPs']);
 
 /** What of a pod cannot be had in this tenant, in words; Pod Security has its own. Undefined: everything can. */
-function unsupported(pod: Pod, context: SyncContext): string | undefined {
+function unsupported(pod: Pod, tenant: TenantInfo): string | undefined {
   const { spec = {}, metadata } = pod;
-  const { tenant } = context;
   if (metadata.namespace === nodeLeaseNamespace) return `no pods run in the namespace ${nodeLeaseNamespace}`;
   const scheduler = spec.schedulerName ?? 'default-scheduler';
   if (scheduler !== 'default-scheduler' && !tenant.policy.schedulerNames.includes(scheduler))
     return `there is no scheduler named ${scheduler} for this cluster (policy: schedulerNames)`;
-  const runtimeClass = refusedRuntimeClass(spec, context);
-  if (runtimeClass !== undefined) return runtimeClass;
   if ((spec.resourceClaims ?? []).length > 0) return 'spec.resourceClaims is not supported';
   const gate = spec.readinessGates?.find(({ conditionType }) => ownedConditionTypes.has(conditionType));
   if (gate !== undefined)
@@ -62,15 +59,15 @@ function unsupported(pod: Pod, context: SyncContext): string | undefined {
     unsupportedVolume(spec, tenant.policy.volumeTypes) ??
     refusedImage(spec, tenant.policy) ??
     excessPrivilege(spec, tenant.policy) ??
-    nodeShown(spec, context)
+    nodeShown(spec, tenant)
   );
 }
 
 /** The same for a container that is added to a running pod. */
 export function unsupportedInContainer(container: Container, context: SyncContext): string | undefined {
   const spec = { containers: [container] };
-  const { policy } = context.tenant;
-  return refusedImage(spec, policy) ?? excessPrivilege(spec, policy) ?? nodeShown(spec, context);
+  const { tenant } = context;
+  return refusedImage(spec, tenant.policy) ?? excessPrivilege(spec, tenant.policy) ?? nodeShown(spec, tenant);
 }
 
 function unsupportedVolume(spec: PodSpec, allowed: readonly string[]): string | undefined {
@@ -87,7 +84,7 @@ function unsupportedVolume(spec: PodSpec, allowed: readonly string[]): string | 
 }
 
 /** Sync rule `downward-api`: kubelet would tell the pod of the node that the tenant is not to see. */
-function nodeShown(spec: PodSpec, { tenant }: SyncContext): string | undefined {
+function nodeShown(spec: PodSpec, tenant: TenantInfo): string | undefined {
   if (!tenant.hideNodes) return undefined;
   const field = fieldPaths(spec).find((path) => fieldsOfNode.has(path));
   return field === undefined
@@ -113,31 +110,14 @@ export function admitPod(tenantPod: Pod, context: SyncContext): Admission {
       ? wanted
       : refuse('NotSupported', 'spec.nodeName is set: pods are placed by the scheduler, and only by it');
   }
+  const { refusal, longReferences } = judgedAlone(tenantPod, context.tenant);
+  if (refusal !== undefined) return refusal;
   const pod = asCreated(tenantPod);
   const { spec = {} } = pod;
-  // The tenant's API server says so in the pod itself; its selectors may still change (sync rule `pod-subresources`).
-  if ((spec.schedulingGates ?? []).length > 0) return { wanted: false };
-
-  const { podSecurity, daemonSets } = context.tenant.policy;
-  const violations = violationsOf(pod, podSecurity);
-  if (violations.length > 0) {
-    return refuse(
-      'PodSecurity',
-      `violates the Pod Security level "${podSecurity}": ${violations.join('; ')}`,
-    );
-  }
-  const without = unsupported(pod, context);
-  if (without !== undefined) return refuse('NotSupported', without);
-  if (daemonSets !== 'allow' && isLikeOfDaemonSet(pod)) {
-    return refuse(
-      'DaemonSetsNotAllowed',
-      'the policy of this cluster (daemonSets: deny) runs neither pods of DaemonSets nor others that name their node (metadata.name in spec.affinity.nodeAffinity)',
-    );
-  }
-  const reserved = reservedReference(pod, context);
-  if (reserved !== undefined) return refuse('ReservedName', reserved);
-  const outside = outsidePool(spec, context.tenant);
-  if (outside !== undefined) return refuse('NodesNotAllowed', outside);
+  const runtimeClass = refusedRuntimeClass(spec, context);
+  if (runtimeClass !== undefined) return refuse('NotSupported', runtimeClass);
+  const tooLong = missingLong(longReferences, context);
+  if (tooLong !== undefined) return refuse('ReservedName', tooLong);
   const excess = excessiveServiceVariables(pod, context);
   // A super pod that is there was small enough when it was made; Services that came later do not take it away.
   if (excess !== undefined) return { ...refuse('TooManyServiceVariables', excess), keep: true };
@@ -147,6 +127,58 @@ export function admitPod(tenantPod: Pod, context: SyncContext): Admission {
     tolerationNotice(spec, context.tenant.policy) ??
     annotationNotice(pod, context);
   return notice === undefined ? wanted : { wanted: true, notice };
+}
+
+/** What a pod and its tenant's settings say without a look at anything else. */
+interface JudgedAlone {
+  readonly tenant: TenantInfo;
+  readonly refusal: Admission | undefined;
+  /** What it refers to by names that are too long to wait for. */
+  readonly longReferences: readonly KeyRef[];
+}
+
+/**
+ * No state but a memory of what is a function of pod and settings; objects in caches are never changed. Each look at a
+ * ConfigMap, a Secret or a claim asks for the admission of all pods that refer to it, and a pod refers to thousands.
+ */
+const judged = new WeakMap<Pod, JudgedAlone>();
+
+function judgedAlone(tenantPod: Pod, tenant: TenantInfo): JudgedAlone {
+  const known = judged.get(tenantPod);
+  if (known?.tenant === tenant) return known;
+  const pod = asCreated(tenantPod);
+  const all = references(pod);
+  const longReferences = all.filter(({ name }) => isTooLongForLate(name));
+  const found = { tenant, refusal: refusalAlone(pod, all, tenant), longReferences };
+  judged.set(tenantPod, found);
+  return found;
+}
+
+function refusalAlone(pod: Pod, all: readonly KeyRef[], tenant: TenantInfo): Admission | undefined {
+  const { spec = {} } = pod;
+  // The tenant's API server says so in the pod itself; its selectors may still change (sync rule `pod-subresources`).
+  if ((spec.schedulingGates ?? []).length > 0) return { wanted: false };
+
+  const { podSecurity, daemonSets } = tenant.policy;
+  const violations = podSecurityViolations(pod, podSecurity);
+  if (violations.length > 0) {
+    return refuse(
+      'PodSecurity',
+      `violates the Pod Security level "${podSecurity}": ${violations.join('; ')}`,
+    );
+  }
+  const without = unsupported(pod, tenant);
+  if (without !== undefined) return refuse('NotSupported', without);
+  if (daemonSets !== 'allow' && isLikeOfDaemonSet(pod)) {
+    return refuse(
+      'DaemonSetsNotAllowed',
+      'the policy of this cluster (daemonSets: deny) runs neither pods of DaemonSets nor others that name their node (metadata.name in spec.affinity.nodeAffinity)',
+    );
+  }
+  const reserved = reservedAmong(all);
+  if (reserved !== undefined) return refuse('ReservedName', reserved);
+  const outside = outsidePool(spec, tenant);
+  return outside === undefined ? undefined : refuse('NodesNotAllowed', outside);
 }
 
 function tolerationNotice(spec: PodSpec, policy: TenantPolicy): Notice | undefined {
@@ -171,9 +203,17 @@ function annotationNotice(pod: Pod, { tenant }: SyncContext): Notice | undefined
 /** Why a pod may not refer to what it does; undefined: it may. */
 export function reservedReference(pod: Pod, context: SyncContext): string | undefined {
   const all = references(pod);
+  const long = all.filter(({ name }) => isTooLongForLate(name));
+  return reservedAmong(all) ?? missingLong(long, context);
+}
+
+function reservedAmong(all: readonly KeyRef[]): string | undefined {
   const reserved = all.find(isReservedReference);
-  if (reserved !== undefined) return `refers to ${reserved.kind}/${reserved.name}: that name is reserved`;
-  const tooLong = all.find((to) => isTooLongForLate(to.name) && isMissing(to, context));
+  return reserved && `refers to ${reserved.kind}/${reserved.name}: that name is reserved`;
+}
+
+function missingLong(longReferences: readonly KeyRef[], context: SyncContext): string | undefined {
+  const tooLong = longReferences.find((to) => isMissing(to, context));
   return (
     tooLong &&
     `refers to ${tooLong.kind}/${tooLong.name}, which does not exist: create it before the pod, as its name is too long to wait for`
@@ -185,17 +225,6 @@ function asCreated(pod: Pod): Pod {
   if (pod.spec?.ephemeralContainers === undefined) return pod;
   const { ephemeralContainers: _added, ...spec } = pod.spec;
   return { ...pod, spec };
-}
-
-/** No state but a memory of what is a function of pod and level; objects in caches are never changed. */
-const remembered = new WeakMap<object, { level: string; violations: readonly string[] }>();
-
-function violationsOf(pod: Pod, level: TenantPolicy['podSecurity']): readonly string[] {
-  const known = remembered.get(pod);
-  if (known?.level === level) return known.violations;
-  const violations = podSecurityViolations(pod, level);
-  remembered.set(pod, { level, violations });
-  return violations;
 }
 
 /**

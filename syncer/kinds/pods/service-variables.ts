@@ -3,6 +3,7 @@ import { resources } from '../../../kube/index.ts';
 import type { SyncContext } from '../../context.ts';
 import { originalUid } from '../../mapping/labels.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
+import { remembered } from '../remembered.ts';
 import { hasAddress, isApiServerService, type Service, type ServicePort } from '../services/types.ts';
 import { type Container, type EnvVar, mapContainers, type Pod, type PodStep } from './types.ts';
 
@@ -114,7 +115,8 @@ function clusterVariables(pod: Pod, context: SyncContext): ReadonlyMap<string, s
   const apiServer = address === undefined ? [] : serviceVariables('kubernetes', address, [apiServerPort]);
   const variables = new Map(apiServer);
   if (pod.spec?.enableServiceLinks === false) return variables;
-  for (const service of servicesBeside(pod, context)) {
+  const { services } = servicesIn(context.tenantObjects, pod.metadata.namespace ?? '');
+  for (const service of services) {
     const where = serviceAddress(service, context);
     if (where === undefined) continue;
     const { metadata, spec } = service;
@@ -139,11 +141,7 @@ export function excessiveServiceVariables(pod: Pod, context: SyncContext): strin
   const { spec = {} } = pod;
   if (spec.enableServiceLinks === false) return undefined;
   const containers = (spec.containers?.length ?? 0) + (spec.initContainers?.length ?? 0);
-  let bytes = 0;
-  for (const { metadata, spec: { ports = [] } = {} } of servicesBeside(pod, context)) {
-    const variables = 3 + 5 * ports.length;
-    bytes += variables * ((metadata.name ?? '').length + variableOverheadBytes);
-  }
+  const { variablesBytes: bytes } = servicesIn(context.tenantObjects, pod.metadata.namespace ?? '');
   if (bytes * containers <= maxVariablesBytes) return undefined;
   return (
     `the variables of the Services in its namespace, in each of its ${containers} containers, would take about ` +
@@ -154,12 +152,19 @@ export function excessiveServiceVariables(pod: Pod, context: SyncContext): strin
 
 const apiServerPort = { name: 'https', port: 443 };
 
-function servicesBeside({ metadata }: Pod, { tenantObjects }: SyncContext): Service[] {
-  return tenantObjects
-    .byIndex<Service>(resources.services, 'byNamespace', metadata.namespace ?? '')
+/** The Services of a namespace of the tenant that its pods have variables of, by name, and what those take. */
+const servicesIn = remembered(resources.services, (objects, namespace) => {
+  const services = objects
+    .byIndex<Service>(resources.services, 'byNamespace', namespace)
     .filter((service) => !isApiServerService(service))
     .sort((a, b) => ((a.metadata.name ?? '') < (b.metadata.name ?? '') ? -1 : 1));
-}
+  let variablesBytes = 0;
+  for (const { metadata, spec: { ports = [] } = {} } of services) {
+    const variables = 3 + 5 * ports.length;
+    variablesBytes += variables * ((metadata.name ?? '').length + variableOverheadBytes);
+  }
+  return { services, variablesBytes };
+});
 
 /**
  * Names of variables of which a container would see nothing, were they the first in its `env`: its own

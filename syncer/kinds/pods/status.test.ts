@@ -404,11 +404,12 @@ describe('pair', () => {
       get: ((resource: unknown, { name }: { name: string }) =>
         resource === resources.pods && name === s.metadata.name ? s : refused()) as Lookup['get'],
       byIndex: refused,
+      version: refused,
     };
     const tenant = testTenant({ hideNodes });
     return {
       tenant,
-      tenantObjects: { get: refused, byIndex: refused },
+      tenantObjects: { get: refused, byIndex: refused, version: refused },
       superObjects: lookup,
       isReferenced: refused,
       dataKeysOf: refused,
