@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { generateX25519Identity, identityToRecipient } from 'age-encryption';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { annotationKeys } from '../../api/labels.ts';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import { activityLeaseName } from '../../api/names.ts';
 import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeObject, resources, systemClock } from '../../kube/index.ts';
 import type { Entry } from '../etcd/keyspace.ts';
@@ -259,6 +260,53 @@ describe('snapshots', () => {
     expect(await files()).toHaveLength(1);
     expect(world.get('a')?.status?.phase).toBe('Asleep');
     expect(world.driver.ensured).toHaveLength(started);
+  });
+
+  it.each([
+    [
+      'connects',
+      () =>
+        void world.superCluster.put(resources.leases, {
+          metadata: {
+            ...{ namespace: 'skerry-system', name: activityLeaseName(id()) },
+            labels: { [labelKeys.activity]: id() },
+            annotations: { [annotationKeys.wakeRequested]: new Date().toISOString() },
+          },
+        }),
+    ],
+    ['asks for it', () => annotate('a', annotationKeys.wake, 'one')],
+  ])('of a tenant that is asleep give way when somebody %s, and are taken when it is awake', async (_, wake) => {
+    const { store } = snapshots;
+    const write = store.write.bind(store);
+    const begun = Promise.withResolvers<void>();
+    let writes = 0;
+    store.write = async (name, content, { signal }) => {
+      writes++;
+      content.destroy();
+      begun.resolve();
+      return new Promise((_, reject) =>
+        signal.addEventListener('abort', () => reject(signal.reason), { once: true }),
+      );
+    };
+    // A store that is away answers to nothing.
+    store.remove = () => new Promise(() => {});
+    world.run({ snapshots });
+    await make();
+    annotate('a', annotationKeys.sleep, 'one');
+    await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
+    annotate('a', annotationKeys.snapshot, '1');
+    await begun.promise;
+    let before = 0;
+    world.driver.beforeEnsure = () => {
+      before ||= writes;
+      store.write = write;
+      store.remove = DirectoryStore.prototype.remove.bind(store);
+    };
+    wake();
+    await world.until('a', ({ status }) => status?.phase === 'Ready');
+    expect(before).toBe(1);
+    const { status } = await world.until('a', (vc) => vc.status?.snapshots?.taken === '1');
+    expect(status?.jobs?.history?.find(({ kind }) => kind === 'wake')).toMatchObject({ result: 'Succeeded' });
   });
 
   it('that fail are failed jobs and a condition; the control plane stays ready', async () => {
