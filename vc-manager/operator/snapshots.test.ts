@@ -701,6 +701,56 @@ describe('snapshots', () => {
     ]);
   });
 
+  it('that are refused, or cannot be put back yet, let a tenant sleep on, until somebody needs it', async () => {
+    world.run({ snapshots });
+    await make();
+    const from = await take('1');
+    annotate('a', annotationKeys.sleep, 'one');
+    await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
+    const started = world.driver.ensured.length;
+    restore('team/a/gone.snapshot', 'one');
+    await world.until('a', ({ status }) => status?.restored?.request === 'one' && !status.jobs?.current);
+    snapshots.store.write = async () => {
+      throw storeFailed(root, new Error('it is unplugged'));
+    };
+    restore(from, 'two');
+    await world.until('a', ({ status }) => status?.jobs?.current?.failing === true);
+    expect(world.get('a')?.status?.phase).toBe('Asleep');
+    expect(world.driver.ensured).toHaveLength(started);
+    annotate('a', annotationKeys.wake, 'one');
+    await world.until('a', ({ status }) => status?.phase === 'Ready');
+  });
+
+  it('are put back to a tenant that is asleep with an etcd of its own, which is stopped while that waits', async () => {
+    world.run({ snapshots });
+    world.create('a', { template: 'v1-36-own-etcd' });
+    const { status } = await world.untilReady('a');
+    const endpoint = `https://127.0.0.1:${status?.datastorePorts?.[0]}`;
+    const { entries } = world.ownDatastores;
+    entries.set(endpoint, [entry('configmaps/shop/settings', 'blue')]);
+    const from = await take('1');
+    annotate('a', annotationKeys.sleep, 'one');
+    await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
+    const before = world.driver.ensured.length;
+    const write = snapshots.store.write.bind(snapshots.store);
+    snapshots.store.write = async () => {
+      throw storeFailed(root, new Error('it is unplugged'));
+    };
+    restore(from, 'one');
+    await world.until('a', ({ status }) => status?.jobs?.current?.failing === true);
+    const asleep = await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
+    expect(asleep.status?.phase).toBe('Asleep');
+    expect(world.driver.ensured.slice(before).map(({ components }) => components.length)).toEqual([1]);
+    expect((await world.driver.observe(id())).components.map(({ state }) => state)).toEqual(['stopped']);
+    snapshots.store.write = write;
+    entries.set(endpoint, [entry('configmaps/shop/other', 'green')]);
+    restore(from, 'two');
+    const { status: after } = await untilRestored('two');
+    expect(after?.snapshots?.kept?.map(({ reason }) => reason)).toEqual(['BeforeRestore', 'Requested']);
+    expect(entries.get(endpoint)?.map(({ key }) => key)).toEqual(['configmaps/shop/settings']);
+    expect((await world.untilReady('a')).status?.sleep?.since).toBeUndefined();
+  });
+
   it('of a tenant with an etcd of its own that is asleep start that alone, and stop it again', async () => {
     world.run({ snapshots });
     world.create('a', { template: 'v1-36-own-etcd' });
