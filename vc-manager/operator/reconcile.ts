@@ -230,11 +230,7 @@ async function provision(tenant: Tenant, services: Services, failures: number): 
     done: async () => {
       const { status } = tenant;
       const { generation } = tenant.vc.metadata;
-      if (isAsleep(tenant.vc)) {
-        job.succeeded();
-        await status.flush();
-        return { kind: 'done', againAfterMs: asleepRecheckMs };
-      }
+      if (isAsleep(tenant.vc)) return rested(tenant, job);
       const { gateway, endpoint } = tenant.vc.status ?? {};
       const message = [`The API server is at ${gateway?.server ?? endpoint}.`, ...tenant.notes].join(' ');
       status.condition('Ready', 'True', 'Available', message);

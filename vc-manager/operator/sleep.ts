@@ -25,7 +25,8 @@ function wakeRequest(vc: VirtualCluster): string | undefined {
 /** Whether somebody asks one that is asleep to wake, or it has no reason to sleep any more. */
 export function isWoken(vc: VirtualCluster, services: SleepServices): boolean {
   if (wakeRequest(vc) !== undefined || isWokenBy(leaseOf(vc, services), vc)) return true;
-  const { since = '', reason } = vc.status?.sleep ?? {};
+  const { since = '', reason, dueAt = '' } = vc.status?.sleep ?? {};
+  if (Date.parse(dueAt) <= services.clock.now()) return true;
   if (reason === 'Idle' && sleepAfterIdleMs(vc) === undefined) return true;
   if (reason === 'Scheduled' && vc.spec?.sleep?.at === undefined) return true;
   // Whoever has asked it to sleep says when it wakes.
