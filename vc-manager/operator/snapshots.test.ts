@@ -275,39 +275,44 @@ describe('snapshots', () => {
         }),
     ],
     ['asks for it', () => annotate('a', annotationKeys.wake, 'one')],
-  ])('of a tenant that is asleep give way when somebody %s, and are taken when it is awake', async (_, wake) => {
-    const { store } = snapshots;
-    const write = store.write.bind(store);
-    const begun = Promise.withResolvers<void>();
-    let writes = 0;
-    store.write = async (name, content, { signal }) => {
-      writes++;
-      content.destroy();
-      begun.resolve();
-      return new Promise((_, reject) =>
-        signal.addEventListener('abort', () => reject(signal.reason), { once: true }),
-      );
-    };
-    // A store that is away answers to nothing.
-    store.remove = () => new Promise(() => {});
-    world.run({ snapshots });
-    await make();
-    annotate('a', annotationKeys.sleep, 'one');
-    await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
-    annotate('a', annotationKeys.snapshot, '1');
-    await begun.promise;
-    let before = 0;
-    world.driver.beforeEnsure = () => {
-      before ||= writes;
-      store.write = write;
-      store.remove = DirectoryStore.prototype.remove.bind(store);
-    };
-    wake();
-    await world.until('a', ({ status }) => status?.phase === 'Ready');
-    expect(before).toBe(1);
-    const { status } = await world.until('a', (vc) => vc.status?.snapshots?.taken === '1');
-    expect(status?.jobs?.history?.find(({ kind }) => kind === 'wake')).toMatchObject({ result: 'Succeeded' });
-  });
+  ])(
+    'of a tenant that is asleep give way when somebody %s, and are taken when it is awake',
+    async (_, wake) => {
+      const { store } = snapshots;
+      const write = store.write.bind(store);
+      const begun = Promise.withResolvers<void>();
+      let writes = 0;
+      store.write = async (_name, content, { signal }) => {
+        writes++;
+        content.destroy();
+        begun.resolve();
+        return new Promise((_, reject) =>
+          signal.addEventListener('abort', () => reject(signal.reason), { once: true }),
+        );
+      };
+      // A store that is away answers to nothing.
+      store.remove = () => new Promise(() => {});
+      world.run({ snapshots });
+      await make();
+      annotate('a', annotationKeys.sleep, 'one');
+      await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
+      annotate('a', annotationKeys.snapshot, '1');
+      await begun.promise;
+      let before = 0;
+      world.driver.beforeEnsure = () => {
+        before ||= writes;
+        store.write = write;
+        store.remove = DirectoryStore.prototype.remove.bind(store);
+      };
+      wake();
+      await world.until('a', ({ status }) => status?.phase === 'Ready');
+      expect(before).toBe(1);
+      const { status } = await world.until('a', (vc) => vc.status?.snapshots?.taken === '1');
+      expect(status?.jobs?.history?.find(({ kind }) => kind === 'wake')).toMatchObject({
+        result: 'Succeeded',
+      });
+    },
+  );
 
   it('that fail are failed jobs and a condition; the control plane stays ready', async () => {
     world.run({});
