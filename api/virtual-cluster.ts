@@ -377,6 +377,18 @@ export const virtualClusterStatusSchema = z.strictObject({
       since: z.string().meta({ format: 'date-time' }).describe('Absent while it is awake.').optional(),
       reason: z.enum(['Requested', 'Idle', 'Scheduled']).optional(),
       stopped: z.boolean().describe('Whether all of its components have ended.').optional(),
+      dueAt: z
+        .string()
+        .meta({ format: 'date-time' })
+        .describe('When it is woken for a CronJob or a Job that has to be removed; absent while it is awake.')
+        .optional(),
+      pods: z
+        .int()
+        .min(0)
+        .describe(
+          'How many of its pods were running as it fell asleep: when there are fewer in the super cluster, it is woken.',
+        )
+        .optional(),
       wokenAt: z.string().meta({ format: 'date-time' }).optional(),
       slept: z.string().max(64).describe('The last request to sleep that was followed.').optional(),
       woken: z.string().max(64).describe('The last request to wake that was followed.').optional(),

@@ -167,7 +167,7 @@ describe("a pod under a policy of the tenant's own", () => {
       return turns;
     };
     expect(await turnsOf(inSuper('wall'))).toBeGreaterThanOrEqual(10);
-    expect(patched.length).toBe(20);
+    expect(patched.length).toBe(21);
     patched.length = 0;
     const elsewhere = {
       ...policy,

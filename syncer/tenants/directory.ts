@@ -226,31 +226,31 @@ export class TenantDirectory {
   async run(signal: AbortSignal): Promise<void> {
     const { superClient, clock, logger } = this.#options;
     this.#running = signal;
-    const sleepers = (): VirtualCluster[] =>
-      [...this.#store.list()].filter((vc) => isAsleep(vc) && this.#gate.serves(vc));
+    const isSleeper = (vc: VirtualCluster): boolean => isAsleep(vc) && this.#gate.serves(vc);
+    const sleepers = (): VirtualCluster[] => [...this.#store.list()].filter(isSleeper);
     const wakeOnExpiry = new WakeOnExpiry({
-      ...this.#options,
-      sleepers,
+      ...{ ...this.#options, sleepers },
       onError: (vc, error) =>
         this.#warn(vc, error, 'cannot wake this tenant, of which a token is about to end'),
+    });
+    const wakeOnLoss = new WakeOnLoss({
+      ...{ ...this.#options, sleepers },
+      isSleeper: (uid) => this.#store.byIndex('uid', uid).some(isSleeper),
+      onError: (vc, error) => this.#warn(vc, error, 'cannot wake this tenant, which has lost a pod'),
     });
     const unsubscribe = this.#store.subscribe((event) => {
       if (reflector.hasSynced) this.#gate.see(this.#store.list());
       if (event.type === 'deleted') this.#leave(event.object, signal);
       else this.#consider(event.object, signal);
-      if (isAsleep(event.object)) wakeOnExpiry.sleepersChanged();
+      if (!isAsleep(event.object)) return;
+      wakeOnExpiry.sleepersChanged();
+      wakeOnLoss.sleepersChanged();
     });
     const unsubscribeGate = this.#gate.subscribe(() => {
       wakeOnExpiry.sleepersChanged();
+      wakeOnLoss.gateChanged();
       return this.#reconsider(signal);
     });
-    const wakeOnLoss = new WakeOnLoss({
-      ...this.#options,
-      tenant: (uid) => this.#store.byIndex('uid', uid).find((vc) => this.#gate.serves(vc)),
-      onError: (vc, error) => this.#warn(vc, error, 'cannot wake this tenant, which has lost a pod'),
-    });
-    const { superCaches } = this.#options;
-    const unsubscribePods = superCaches.store(resources.pods).subscribe((event) => wakeOnLoss.see(event));
     const sleepersUsage = new SleepersUsage({
       ...this.#options,
       sleepers,
@@ -272,11 +272,15 @@ export class TenantDirectory {
       () => undefined,
     );
     try {
-      await Promise.all([reflector.run(signal), wakeOnExpiry.run(signal), sleepersUsage.run(signal)]);
+      await Promise.all([
+        reflector.run(signal),
+        wakeOnExpiry.run(signal),
+        wakeOnLoss.run(signal),
+        sleepersUsage.run(signal),
+      ]);
     } finally {
       unsubscribe();
       unsubscribeGate();
-      unsubscribePods();
       const ending = [...this.#served.values()];
       for (const served of ending) served.stop.abort(signal.reason);
       await Promise.all(ending.map((served) => served.ended));

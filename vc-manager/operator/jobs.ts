@@ -88,8 +88,8 @@ function doneJob(vc: VirtualCluster): JobKind | undefined {
   return isDone === true ? kind : undefined;
 }
 
-/** Whatever changes a control plane needs it to run. */
-function isWakeWanted(vc: VirtualCluster, services: Services): boolean {
+/** Whether one that is asleep is woken, or to be changed: for that its control plane has to run. */
+export function isWakeWanted(vc: VirtualCluster, services: Services): boolean {
   return (
     isWoken(vc, services) ||
     targetVersion(vc, services) !== undefined ||

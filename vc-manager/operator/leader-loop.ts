@@ -12,7 +12,7 @@ import { hasJobRequests, isDesiredStateChanged, wantedJob } from './jobs.ts';
 import { allocateForVirtualCluster, reconcileVirtualCluster } from './reconcile.ts';
 import type { OperatorOptions, Services } from './services.ts';
 import type { SharedWorker } from './shared-worker.ts';
-import { isAsleep } from './sleep.ts';
+import { isAsleep, isWokenBy } from './sleep.ts';
 import { StatusWriter } from './status-writer.ts';
 import { WarmPool } from './warm-pool.ts';
 
@@ -69,9 +69,15 @@ export class LeaderLoop {
         for (const vc of virtualClusters.list()) queue.interrupt(keyOf(vc));
       }),
       // Somebody needs a tenant that is asleep.
-      activity.subscribe(({ object }) => {
+      activity.subscribe(({ object, previous }) => {
         const id = object.metadata.labels?.[labelKeys.activity] ?? '';
-        for (const vc of virtualClusters.byIndex('id', id)) if (isAsleep(vc)) queue.add(keyOf(vc));
+        for (const vc of virtualClusters.byIndex('id', id)) {
+          if (!isAsleep(vc)) continue;
+          // Whoever waits asks again and again: only the first time may there be a job that is not for the waking.
+          const isFirst = isWokenBy(object, vc) && !isWokenBy(previous, vc);
+          if (isFirst && wantedJob(vc, this.#o.services).kind === 'wake') queue.interrupt(keyOf(vc));
+          else queue.add(keyOf(vc));
+        }
       }),
       ...[...drivers.values()].map((driver) =>
         driver.watch((id, component, what) => {

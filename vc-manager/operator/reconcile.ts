@@ -9,6 +9,7 @@ import { assertHeld } from './fencing.ts';
 import {
   applyJobRequests,
   hasJobRequests,
+  isWakeWanted,
   JobLog,
   recordProgress,
   type WantedJob,
@@ -34,7 +35,7 @@ import { fillFromSnapshot, settleFromSnapshot } from './steps/from-snapshot.ts';
 import { identity } from './steps/identity.ts';
 import { beginMove, copyToPlace, goBack, moved, otherPlace, prepareMove } from './steps/move.ts';
 import { policy } from './steps/policy.ts';
-import { restore, restored } from './steps/restore.ts';
+import { beginRestore, restore, restored } from './steps/restore.ts';
 import { reservations, serviceSlice } from './steps/service-slice.ts';
 import { awake, fallAsleep, stayAsleep, wakeDatastore } from './steps/sleep.ts';
 import { isSnapshotNext, snapshot } from './steps/snapshot.ts';
@@ -103,6 +104,10 @@ export async function reconcileVirtualCluster(job: Job, options: ReconcileOption
       const wanted = wantedJob(tenant.vc, services);
       if (wanted.kind !== 'wake' && wanted.kind !== 'restore' && wanted.kind !== 'move')
         return rest(tenant, services, wanted);
+      if (wanted.kind === 'restore' && !isWakeWanted(tenant.vc, services)) {
+        const asleep = await restoreAsleep(tenant, services, wanted);
+        if (asleep !== undefined) return asleep;
+      }
     }
     const moved = await move(tenant, services, job.failures);
     if (moved !== undefined) return moved;
@@ -225,11 +230,7 @@ async function provision(tenant: Tenant, services: Services, failures: number): 
     done: async () => {
       const { status } = tenant;
       const { generation } = tenant.vc.metadata;
-      if (isAsleep(tenant.vc)) {
-        job.succeeded();
-        await status.flush();
-        return { kind: 'done', againAfterMs: asleepRecheckMs };
-      }
+      if (isAsleep(tenant.vc)) return rested(tenant, job);
       const { gateway, endpoint } = tenant.vc.status ?? {};
       const message = [`The API server is at ${gateway?.server ?? endpoint}.`, ...tenant.notes].join(' ');
       status.condition('Ready', 'True', 'Available', message);
@@ -294,6 +295,24 @@ function provisionHooks(
 /** Nothing of it runs, and nothing of it is looked after, until it is needed. */
 const asleepRecheckMs = 10 * 60_000;
 
+/** Wakes none for a restore that is refused, or has to wait; undefined: it has begun. */
+async function restoreAsleep(
+  tenant: Tenant,
+  services: Services,
+  wanted: WantedJob,
+): Promise<ReconcileResult | undefined> {
+  const job = new JobLog(tenant, services, wanted);
+  return runSteps<ReconcileResult | undefined>(
+    [version, address, certificates, beginRestore],
+    tenant,
+    services,
+    {
+      ...{ job, before: () => {}, failed: () => {} },
+      done: async () => (isAsleep(tenant.vc) ? rested(tenant, job) : undefined),
+    },
+  );
+}
+
 async function rest(tenant: Tenant, services: Services, wanted: WantedJob): Promise<ReconcileResult> {
   const job = new JobLog(tenant, services, wanted);
   const isDatastoreAsleep = tenant.vc.status?.datastore === 'own' && isSnapshotNext(tenant, services);
@@ -301,16 +320,16 @@ async function rest(tenant: Tenant, services: Services, wanted: WantedJob): Prom
     ? [version, address, certificates, wakeDatastore, snapshot, stayAsleep]
     : [stayAsleep, snapshot];
   return runSteps<ReconcileResult>(steps, tenant, services, {
-    job,
-    before: () => {},
-    failed: () => {},
-    done: async () => {
-      endJob(tenant, job);
-      await tenant.status.flush();
-      const againMs = Math.min(tenant.lookAgainMs, tenant.unfinished?.againAfterMs ?? asleepRecheckMs);
-      return { kind: 'done', againAfterMs: Math.min(Math.max(1_000, againMs), asleepRecheckMs) };
-    },
+    ...{ job, before: () => {}, failed: () => {} },
+    done: () => rested(tenant, job),
   });
+}
+
+async function rested(tenant: Tenant, job: JobLog): Promise<ReconcileResult> {
+  endJob(tenant, job);
+  await tenant.status.flush();
+  const againMs = Math.min(tenant.lookAgainMs, tenant.unfinished?.againAfterMs ?? asleepRecheckMs);
+  return { kind: 'done', againAfterMs: Math.min(Math.max(1_000, againMs), asleepRecheckMs) };
 }
 
 async function remove(tenant: Tenant, services: Services): Promise<ReconcileResult> {

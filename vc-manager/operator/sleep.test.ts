@@ -216,6 +216,8 @@ describe('a tenant that nobody needs', () => {
     const timeOf = (day: number, time: string): number =>
       Date.parse(`${new Date(Date.now() + day * 86_400_000).toISOString().slice(0, 11)}${time}Z`);
 
+    const iso = (day: number, time: string): string => new Date(timeOf(day, time)).toISOString();
+
     it('is stopped and started by the clock, used or not; one that was asked to sleep sleeps on', async () => {
       nowMs = timeOf(1, '12:00:00');
       world.run({ ...pace, settings: { ...settings, recheckMs: 1_000 }, clock });
@@ -235,6 +237,88 @@ describe('a tenant that nobody needs', () => {
       annotate('a', annotationKeys.snapshot, 'one');
       await world.until('a', (vc) => vc.status?.jobs?.history?.[0]?.kind === 'snapshot');
       expect(world.get('a')?.status?.phase).toBe('Asleep');
+    });
+
+    it.each([
+      ['at', 'a CronJob', resources.cronJobs, () => ({ spec: { schedule: '0 3 * * *' } }), '03:00:00'],
+      [
+        'the command',
+        'a CronJob in a time zone',
+        resources.cronJobs,
+        () => ({ spec: { schedule: '0 3 * * *', timeZone: 'Etc/GMT-2' } }),
+        '01:00:00',
+      ],
+      [
+        'the command',
+        'a Job with a time to live',
+        resources.jobs,
+        () => ({
+          spec: { ttlSecondsAfterFinished: 8 * 3600 },
+          status: {
+            conditions: [{ type: 'Complete', status: 'True', lastTransitionTime: iso(1, '18:00:00') }],
+          },
+        }),
+        '02:00:00',
+      ],
+    ])('or by %s: %s that falls due wakes it', async (by, _, resource, object, time) => {
+      nowMs = timeOf(1, '18:58:00');
+      world.run({ ...pace, settings: { ...settings, recheckMs: 1_000 }, clock });
+      world.create('a', by === 'at' ? { sleep: { at: '0 19 * * *', wakeAt: '0 12 * * *' } } : {});
+      await world.untilReady('a');
+      const named = (name: string) => ({ metadata: { namespace: 'default', name } });
+      world.tenant.put(resource, { ...named('later'), ...object() });
+      world.tenant.put(resources.cronJobs, {
+        ...named('suspended'),
+        spec: { schedule: '0 0 * * *', suspend: true },
+      } as KubeObject);
+      nowMs = timeOf(1, '19:01:00');
+      if (by === 'at') world.edit('a', { weight: 2 });
+      else annotate('a', annotationKeys.sleep, 'one');
+      const { status } = await untilStopped();
+      expect(status?.sleep?.dueAt).toBe(iso(2, time));
+      nowMs = timeOf(2, time) - 1_000;
+      world.edit('a', { weight: 3 });
+      annotate('a', annotationKeys.snapshot, 'one');
+      await world.until('a', (vc) => vc.status?.jobs?.history?.[0]?.kind === 'snapshot');
+      expect(world.get('a')?.status?.phase).toBe('Asleep');
+      // Nobody says so: the manager looks when it is time.
+      nowMs += 2_000;
+      const awake = await untilPhase('Ready');
+      expect(awake.status?.sleep?.dueAt).toBeUndefined();
+    });
+
+    it('or by the command does not stop it when what is due cannot be listed', async () => {
+      nowMs = timeOf(1, '12:00:00');
+      world.run({ ...pace, settings, clock });
+      world.create('a');
+      await world.untilReady('a');
+      const fault = { kind: 'status', code: 500 } as const;
+      const mend = world.tenant.inject({ plural: 'cronjobs', fault, times: Number.POSITIVE_INFINITY });
+      annotate('a', annotationKeys.sleep, 'one');
+      await world.until('a', ({ status }) => status?.jobs?.current?.failing === true);
+      expect(world.get('a')?.status?.phase).toBe('Ready');
+      mend();
+      await untilStopped();
+    });
+
+    it('or by the command says how many of its pods ran, so that a lost one is missed', async () => {
+      nowMs = timeOf(1, '12:00:00');
+      world.run({ ...pace, settings, clock });
+      world.create('a');
+      await world.untilReady('a');
+      const pod = (name: string, status: object): void =>
+        void world.tenant.put(resources.pods, {
+          metadata: { namespace: 'default', name },
+          status,
+        } as KubeObject);
+      const startTime = iso(1, '11:00:00');
+      for (let each = 0; each < 250; each++) pod(`web-${each}`, { phase: 'Running', startTime });
+      pod('waits', { phase: 'Pending' });
+      pod('done', { phase: 'Succeeded', startTime });
+      annotate('a', annotationKeys.sleep, 'one');
+      expect((await untilStopped()).status?.sleep?.pods).toBe(250);
+      annotate('a', annotationKeys.wake, 'one');
+      expect((await untilPhase('Ready')).status?.sleep?.pods).toBeUndefined();
     });
 
     it('that cannot be read is named, and the tenant goes on', async () => {

@@ -1,7 +1,7 @@
 import { annotationKeys } from '../../api/labels.ts';
 import { activityLeaseName } from '../../api/names.ts';
 import { sleepAfterIdleMs, type VirtualCluster } from '../../api/virtual-cluster.ts';
-import { findCondition } from '../../kube/index.ts';
+import { findCondition, type KubeObject } from '../../kube/index.ts';
 import { newRequest } from './requests.ts';
 import type { Services } from './services.ts';
 import { sleepSchedule } from './sleep-schedule.ts';
@@ -24,17 +24,22 @@ function wakeRequest(vc: VirtualCluster): string | undefined {
 
 /** Whether somebody asks one that is asleep to wake, or it has no reason to sleep any more. */
 export function isWoken(vc: VirtualCluster, services: SleepServices): boolean {
-  if (wakeRequest(vc) !== undefined) return true;
-  const { since = '', reason } = vc.status?.sleep ?? {};
-  // Both are written by this system, but the clocks of two machines may differ by a little.
-  const requested = leaseOf(vc, services)?.metadata.annotations?.[annotationKeys.wakeRequested] ?? '';
-  if (Date.parse(requested) > Date.parse(since) - clockSkewMs) return true;
+  if (wakeRequest(vc) !== undefined || isWokenBy(leaseOf(vc, services), vc)) return true;
+  const { since = '', reason, dueAt = '' } = vc.status?.sleep ?? {};
+  if (Date.parse(dueAt) <= services.clock.now()) return true;
   if (reason === 'Idle' && sleepAfterIdleMs(vc) === undefined) return true;
   if (reason === 'Scheduled' && vc.spec?.sleep?.at === undefined) return true;
   // Whoever has asked it to sleep says when it wakes.
   if (reason === 'Requested') return false;
   const { awake } = sleepSchedule(vc, services.clock.now());
   return awake.lastMs !== undefined && awake.lastMs > Date.parse(since);
+}
+
+/** Whether this Lease of its gateway or syncer asks one that is asleep to wake. */
+export function isWokenBy(lease: KubeObject | undefined, { status }: VirtualCluster): boolean {
+  // Both are written by this system, but the clocks of two machines may differ by a little.
+  const requested = lease?.metadata.annotations?.[annotationKeys.wakeRequested] ?? '';
+  return Date.parse(requested) > Date.parse(status?.sleep?.since ?? '') - clockSkewMs;
 }
 
 const clockSkewMs = 2_000;

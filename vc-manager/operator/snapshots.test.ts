@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { generateX25519Identity, identityToRecipient } from 'age-encryption';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { annotationKeys } from '../../api/labels.ts';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import { activityLeaseName } from '../../api/names.ts';
 import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeObject, resources, systemClock } from '../../kube/index.ts';
 import type { Entry } from '../etcd/keyspace.ts';
@@ -260,6 +261,58 @@ describe('snapshots', () => {
     expect(world.get('a')?.status?.phase).toBe('Asleep');
     expect(world.driver.ensured).toHaveLength(started);
   });
+
+  it.each([
+    [
+      'connects',
+      () =>
+        void world.superCluster.put(resources.leases, {
+          metadata: {
+            ...{ namespace: 'skerry-system', name: activityLeaseName(id()) },
+            labels: { [labelKeys.activity]: id() },
+            annotations: { [annotationKeys.wakeRequested]: new Date().toISOString() },
+          },
+        }),
+    ],
+    ['asks for it', () => annotate('a', annotationKeys.wake, 'one')],
+  ])(
+    'of a tenant that is asleep give way when somebody %s, and are taken when it is awake',
+    async (_, wake) => {
+      const { store } = snapshots;
+      const write = store.write.bind(store);
+      const begun = Promise.withResolvers<void>();
+      let writes = 0;
+      store.write = async (_name, content, { signal }) => {
+        writes++;
+        content.destroy();
+        begun.resolve();
+        return new Promise((_, reject) =>
+          signal.addEventListener('abort', () => reject(signal.reason), { once: true }),
+        );
+      };
+      // A store that is away answers to nothing.
+      store.remove = () => new Promise(() => {});
+      world.run({ snapshots });
+      await make();
+      annotate('a', annotationKeys.sleep, 'one');
+      await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
+      annotate('a', annotationKeys.snapshot, '1');
+      await begun.promise;
+      let before = 0;
+      world.driver.beforeEnsure = () => {
+        before ||= writes;
+        store.write = write;
+        store.remove = DirectoryStore.prototype.remove.bind(store);
+      };
+      wake();
+      await world.until('a', ({ status }) => status?.phase === 'Ready');
+      expect(before).toBe(1);
+      const { status } = await world.until('a', (vc) => vc.status?.snapshots?.taken === '1');
+      expect(status?.jobs?.history?.find(({ kind }) => kind === 'wake')).toMatchObject({
+        result: 'Succeeded',
+      });
+    },
+  );
 
   it('that fail are failed jobs and a condition; the control plane stays ready', async () => {
     world.run({});
@@ -651,6 +704,56 @@ describe('snapshots', () => {
       'kube-apiserver',
       'kube-controller-manager',
     ]);
+  });
+
+  it('that are refused, or cannot be put back yet, let a tenant sleep on, until somebody needs it', async () => {
+    world.run({ snapshots });
+    await make();
+    const from = await take('1');
+    annotate('a', annotationKeys.sleep, 'one');
+    await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
+    const started = world.driver.ensured.length;
+    restore('team/a/gone.snapshot', 'one');
+    await world.until('a', ({ status }) => status?.restored?.request === 'one' && !status.jobs?.current);
+    snapshots.store.write = async () => {
+      throw storeFailed(root, new Error('it is unplugged'));
+    };
+    restore(from, 'two');
+    await world.until('a', ({ status }) => status?.jobs?.current?.failing === true);
+    expect(world.get('a')?.status?.phase).toBe('Asleep');
+    expect(world.driver.ensured).toHaveLength(started);
+    annotate('a', annotationKeys.wake, 'one');
+    await world.until('a', ({ status }) => status?.phase === 'Ready');
+  });
+
+  it('are put back to a tenant that is asleep with an etcd of its own, which is stopped while that waits', async () => {
+    world.run({ snapshots });
+    world.create('a', { template: 'v1-36-own-etcd' });
+    const { status } = await world.untilReady('a');
+    const endpoint = `https://127.0.0.1:${status?.datastorePorts?.[0]}`;
+    const { entries } = world.ownDatastores;
+    entries.set(endpoint, [entry('configmaps/shop/settings', 'blue')]);
+    const from = await take('1');
+    annotate('a', annotationKeys.sleep, 'one');
+    await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
+    const before = world.driver.ensured.length;
+    const write = snapshots.store.write.bind(snapshots.store);
+    snapshots.store.write = async () => {
+      throw storeFailed(root, new Error('it is unplugged'));
+    };
+    restore(from, 'one');
+    await world.until('a', ({ status }) => status?.jobs?.current?.failing === true);
+    const asleep = await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
+    expect(asleep.status?.phase).toBe('Asleep');
+    expect(world.driver.ensured.slice(before).map(({ components }) => components.length)).toEqual([1]);
+    expect((await world.driver.observe(id())).components.map(({ state }) => state)).toEqual(['stopped']);
+    snapshots.store.write = write;
+    entries.set(endpoint, [entry('configmaps/shop/other', 'green')]);
+    restore(from, 'two');
+    const { status: after } = await untilRestored('two');
+    expect(after?.snapshots?.kept?.map(({ reason }) => reason)).toEqual(['BeforeRestore', 'Requested']);
+    expect(entries.get(endpoint)?.map(({ key }) => key)).toEqual(['configmaps/shop/settings']);
+    expect((await world.untilReady('a')).status?.sleep?.since).toBeUndefined();
   });
 
   it('of a tenant with an etcd of its own that is asleep start that alone, and stop it again', async () => {

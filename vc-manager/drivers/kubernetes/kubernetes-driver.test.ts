@@ -134,6 +134,26 @@ describe('ensure', () => {
     expect(names(cluster.server.list(resources.podDisruptionBudgets))).toEqual([server]);
   });
 
+  it('leaves a control plane where it was located, whatever runs of it meanwhile', async () => {
+    const addresses = async (): Promise<(string | undefined)[]> => {
+      const { host, datastore } = await driver.locate(id, { signal, withDatastore: true });
+      const services = cluster.server.list(resources.services);
+      return [host, datastore?.host, ...services.map(({ metadata }) => metadata.uid)];
+    };
+    const plan = examplePlan({ template: 'v1-36-own-etcd' });
+    const before = await addresses();
+    await driver.ensure(plan, { signal });
+    // As for a snapshot of one that is asleep, a restore or a move.
+    const isData = ({ data }: { data?: boolean | undefined }): boolean => data === true;
+    await driver.ensure({ ...plan, components: plan.components.filter(isData) }, { signal });
+    expect(names(cluster.server.list(resources.statefulSets))).toEqual(['etcd']);
+    expect(await addresses()).toEqual(before);
+    await driver.ensure(examplePlan(), { signal });
+    expect(await addresses()).toEqual(before);
+    await driver.stop(id, { signal, components: ['etcd'], forget: true });
+    expect(names(cluster.server.list(resources.services))).toEqual([server]);
+  });
+
   it('takes the disruption budget away when there is only one left', async () => {
     await driver.ensure(examplePlan({ replicas: 2 }), { signal });
     await driver.ensure(examplePlan(), { signal });

@@ -147,7 +147,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
       if (options.forget !== true) return;
       // A volume stays until the control plane is removed.
       for (const name of options.components ?? [])
-        await forgetComponent(this.#objects, id, name, options.signal);
+        await forgetComponent(this.#objects, id, name, { signal: options.signal, withAddress: true });
     });
   }
 
@@ -202,7 +202,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
     const wanted = new Set(components.map(({ name }) => name));
     const others = existing.map(({ metadata }) => metadata.name ?? '').filter((name) => !wanted.has(name));
     if (others.length > 0) await this.#stop(id, { signal, components: others });
-    await Promise.all(others.map((name) => forgetComponent(this.#objects, id, name, signal)));
+    await Promise.all(others.map((name) => forgetComponent(this.#objects, id, name, { signal })));
     await runInDependencyOrder(startOrder(components), signal, async (component, startSignal) => {
       const before = existing.find(({ metadata }) => metadata.name === component.name);
       onProgress?.(`starting ${component.name}`);

@@ -7,7 +7,9 @@ import { lastLinesOf } from './logs.ts';
 import type { PodEvents } from './pod-events.ts';
 import { NamespaceView, type SuperObjects } from './super-objects.ts';
 import {
+  apiServer,
   containerOf,
+  datastore,
   dependsOnAnnotation,
   fieldManager,
   filesSecretOf,
@@ -325,16 +327,21 @@ export async function stopComponents(stopping: Stopping, id: string, options: St
   );
 }
 
-/** Removes all objects of a component that no plan names any more; its pods are gone by then. */
+/**
+ * Removes all objects of a component that no plan names any more; its pods are gone by then. Where it is located stays
+ * unless `withAddress`: another Service would have another address, and the plan may name it again.
+ */
 export async function forgetComponent(
   objects: SuperObjects,
   id: string,
   component: string,
-  signal: AbortSignal,
+  { signal, withAddress = false }: { signal: AbortSignal; withAddress?: boolean },
 ): Promise<void> {
   const namespace = namespaceOf(id);
   const { statefulSets, services, podDisruptionBudgets, networkPolicies, secrets } = resources;
+  const isLocated = component === apiServer || component === datastore;
   for (const kind of [statefulSets, services, podDisruptionBudgets, networkPolicies]) {
+    if (kind === services && isLocated && !withAddress) continue;
     await objects.delete(kind, { namespace, name: component }, { signal });
   }
   await objects.delete(secrets, { namespace, name: filesSecretOf(component) }, { signal });

@@ -6,6 +6,7 @@ import { encrypted } from '../../snapshot/secretbox.ts';
 import { certificatesAbsent, explain } from '../errors.ts';
 import { recordProgress } from '../jobs.ts';
 import type { Services } from '../services.ts';
+import { isAsleep } from '../sleep.ts';
 import { asksForCertificates, certificatesIn } from '../snapshot-certificates.ts';
 import { openSnapshot, refuseOther, snapshotServices } from '../snapshot-files.ts';
 import { restoreRequest } from '../snapshots.ts';
@@ -15,6 +16,7 @@ import { withKeys } from '../tenant-keys.ts';
 import { readInternalSecret, writeInternalSecret } from '../tenant-secrets.ts';
 import { certificates } from './certificates.ts';
 import { stopWriters } from './control-plane.ts';
+import { stayAsleep, wakeDatastore } from './sleep.ts';
 import { takeSnapshot } from './snapshot.ts';
 
 /**
@@ -40,6 +42,15 @@ export const restore: Step = {
     if (asksForCertificates(under.request)) await putBackCertificates(tenant, services, header);
     tenant.status.set((status) => ({ ...status, restore: { ...under, replaced: true } }));
     await tenant.status.flush();
+  },
+};
+
+/** Of one that is asleep, which stays so when this is refused or cannot be done yet. */
+export const beginRestore: Step = {
+  name: 'restore',
+  doing: 'Reading a snapshot',
+  async run(tenant, services) {
+    if (!(await begin(tenant, services))) await stayAsleep.run(tenant, services);
   },
 };
 
@@ -72,6 +83,7 @@ async function begin(tenant: Tenant, services: Services): Promise<boolean> {
       return false;
     }
     await check(tenant, services, asked);
+    if (isAsleep(tenant.vc) && tenant.ownDatastore !== undefined) await wakeDatastore.run(tenant, services);
     recordProgress(tenant, 'keeping what is there as a snapshot');
     await takeSnapshot(tenant, services, 'BeforeRestore');
   } catch (error) {

@@ -1,5 +1,8 @@
 import { annotationKeys } from '../../../api/labels.ts';
+import { hasRunSince } from '../../../api/running-pods.ts';
 import { type KubeObject, type Resource, resources } from '../../../kube/index.ts';
+import { cronJobDueMs, jobDueMs } from '../due-times.ts';
+import { explain } from '../errors.ts';
 import { storedRequest } from '../requests.ts';
 import type { Services } from '../services.ts';
 import { idleAtMs, isAsleep, isSleepScheduled, sleepRequest } from '../sleep.ts';
@@ -18,11 +21,12 @@ export const awake: Step = {
     // A request to sleep from before is followed, or it would be for the next time.
     const { [annotationKeys.sleep]: slept, [annotationKeys.wake]: woken } =
       tenant.vc.metadata.annotations ?? {};
-    tenant.status.set(({ sleep: { since: _, reason: __, stopped: ___, ...sleep } = {}, ...status }) => ({
+    tenant.status.set(({ sleep: { slept: before, woken: earlier } = {}, ...status }) => ({
       ...status,
       phase: 'Ready',
       sleep: {
-        ...sleep,
+        ...(before !== undefined && { slept: before }),
+        ...(earlier !== undefined && { woken: earlier }),
         wokenAt: new Date(services.clock.now()).toISOString(),
         ...requests({ slept, woken }),
       },
@@ -43,11 +47,21 @@ export const fallAsleep: Step = {
     if (request === undefined && !isScheduled && !(await isIdle(tenant, services))) return;
     const reason = request !== undefined ? 'Requested' : isScheduled ? 'Scheduled' : 'Idle';
     const woken = tenant.vc.metadata.annotations?.[annotationKeys.wake];
-    const since = new Date(services.clock.now()).toISOString();
+    const nowMs = services.clock.now();
+    let left: { dueAt?: string; pods: number };
+    try {
+      left = await whatIsLeft(tenant, nowMs);
+    } catch (error) {
+      if (tenant.signal.aborted) throw error;
+      // Nobody could tell when it is needed.
+      tenant.unfinished = { step: 'sleep', failing: explain(error, tenant).message, againAfterMs: 10_000 };
+      return;
+    }
+    const since = new Date(nowMs).toISOString();
     tenant.status.set(({ sleep, ...status }) => ({
       ...status,
       phase: 'Asleep',
-      sleep: { ...sleep, since, reason, ...requests({ slept: request, woken }) },
+      sleep: { ...sleep, since, reason, ...left, ...requests({ slept: request, woken }) },
     }));
     const why = reasons[reason];
     tenant.status.condition(
@@ -59,6 +73,7 @@ export const fallAsleep: Step = {
     // The syncer leaves when it sees the phase, and a manager that takes over goes on from here.
     await tenant.status.flush();
     await stop(tenant, services);
+    lookAgainWhenDue(tenant, services);
   },
 };
 
@@ -85,12 +100,18 @@ export const stayAsleep: Step = {
   doing: 'Stopping the control plane until somebody needs it',
   async run(tenant, services) {
     if (tenant.vc.status?.sleep?.stopped !== true) await stop(tenant, services);
+    lookAgainWhenDue(tenant, services);
     if (tenant.vc.status?.sleep?.reason === 'Requested') return;
     const nowMs = services.clock.now();
     const { awake: by } = sleepSchedule(tenant.vc, nowMs);
     if (by.nextMs !== undefined) tenant.lookAgainMs = Math.min(tenant.lookAgainMs, by.nextMs - nowMs);
   },
 };
+
+function lookAgainWhenDue(tenant: Tenant, { clock }: Services): void {
+  const dueMs = Date.parse(tenant.vc.status?.sleep?.dueAt ?? '') - clock.now();
+  if (!Number.isNaN(dueMs)) tenant.lookAgainMs = Math.min(tenant.lookAgainMs, dueMs);
+}
 
 /** Of one that is asleep and has an etcd of its own, of which a snapshot is to be taken: `stayAsleep` stops it again. */
 export const wakeDatastore: Step = {
@@ -138,21 +159,68 @@ async function isIdle(tenant: Tenant, services: Services): Promise<boolean> {
  * yes: it costs nothing but an API server that runs.
  */
 async function isBusyByItself(tenant: Tenant): Promise<boolean> {
-  const some = async (resource: Resource, is: (object: KubeObject) => boolean): Promise<boolean> => {
-    const { items } = await tenant.client.list(resource, { signal: tenant.signal });
-    return items.some(is);
-  };
+  let isBusy = false;
   try {
-    return (
-      (await some(resources.cronJobs, ({ spec }) => (spec as { suspend?: boolean })?.suspend !== true)) ||
-      (await some(
-        resources.jobs,
-        ({ spec }) =>
-          typeof (spec as { ttlSecondsAfterFinished?: number })?.ttlSecondsAfterFinished === 'number',
-      ))
-    );
+    await visit(tenant, resources.cronJobs, ({ spec }) => {
+      isBusy ||= (spec as { suspend?: boolean })?.suspend !== true;
+    });
+    await visit(tenant, resources.jobs, ({ spec }) => {
+      isBusy ||= typeof (spec as { ttlSecondsAfterFinished?: number })?.ttlSecondsAfterFinished === 'number';
+    });
+    return isBusy;
   } catch (error) {
     if (tenant.signal.aborted) throw error;
     return true;
   }
+}
+
+/** Its controllers are about to remove a Job that is due already. */
+const overdueMs = 60_000;
+/** Of more than so many the first is not far off; to read each takes milliseconds. */
+const mostSchedules = 1_000;
+/** Of what a date can be. */
+const latestMs = 8.64e15;
+
+/**
+ * What is not to be missed while it sleeps: when a CronJob is to run or a Job to be removed, and how many pods run. To be
+ * asked while its API server runs.
+ */
+async function whatIsLeft(tenant: Tenant, nowMs: number): Promise<{ dueAt?: string; pods: number }> {
+  // Containers have no other one; processes have that of the machine, as this one has.
+  const timeZone = tenant.vc.status?.driver === 'process' ? undefined : 'UTC';
+  let dueMs = Number.POSITIVE_INFINITY;
+  let schedules = 0;
+  await visit(tenant, resources.cronJobs, (cronJob) => {
+    if (schedules++ < mostSchedules) dueMs = Math.min(dueMs, cronJobDueMs(cronJob, nowMs, timeZone));
+  });
+  await visit(tenant, resources.jobs, (job) => {
+    dueMs = Math.min(dueMs, Math.max(jobDueMs(job), nowMs + overdueMs));
+  });
+  let pods = 0;
+  await visit(tenant, resources.pods, (pod) => {
+    if (hasRunSince(pod, nowMs)) pods++;
+  });
+  return { pods, ...(dueMs <= latestMs && { dueAt: new Date(dueMs).toISOString() }) };
+}
+
+const pageSize = 100;
+const mostPages = 10_000;
+
+/** Page by page: a list as a whole may be larger than what is read of one. */
+async function visit(
+  { client, signal }: Tenant,
+  resource: Resource,
+  see: (object: KubeObject) => void,
+): Promise<void> {
+  let token: string | undefined;
+  for (let page = 0; page < mostPages; page++) {
+    const { items, metadata } = await client.list(resource, {
+      ...{ limit: pageSize, signal },
+      ...(token !== undefined && { continue: token }),
+    });
+    for (const item of items) see(item);
+    token = metadata.continue;
+    if (!token) return;
+  }
+  throw new RangeError(`a list of ${resource.plural} has no end`);
 }

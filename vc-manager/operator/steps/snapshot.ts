@@ -6,7 +6,7 @@ import { writeArchive } from '../../snapshot/archive.ts';
 import { decrypted, type PlainEntry } from '../../snapshot/secretbox.ts';
 import { snapshotSuffix } from '../../snapshot/store.ts';
 import { explain } from '../errors.ts';
-import { recordProgress } from '../jobs.ts';
+import { recordProgress, wantedJob } from '../jobs.ts';
 import type { Services } from '../services.ts';
 import { asksForCertificates, certificatesOf } from '../snapshot-certificates.ts';
 import { snapshotServices } from '../snapshot-files.ts';
@@ -37,6 +37,10 @@ export const snapshot: Step = {
     if (tenant.vc.status?.restore !== undefined) {
       // Until that is over it has half of the one and half of the other.
       tenant.lookAgainMs = Math.min(tenant.lookAgainMs, afterRestoreMs);
+      return;
+    }
+    if (isWaking(tenant, services)) {
+      tenant.lookAgainMs = Math.min(tenant.lookAgainMs, afterWakeMs);
       return;
     }
     if (!isSnapshotWanted(tenant.vc, nowMs)) {
@@ -80,6 +84,11 @@ export const snapshot: Step = {
   },
 };
 
+/** Somebody waits for its API server. One that does not wake up has a snapshot all the same. */
+function isWaking({ vc }: Tenant, services: Services): boolean {
+  return vc.status?.phase !== 'Failed' && wantedJob(vc, services).kind === 'wake';
+}
+
 interface Wait {
   unfinished: NonNullable<Tenant['unfinished']>;
   /** Absent: it is no failure. */
@@ -114,6 +123,7 @@ const mostKept = 96;
 const mostLeft = 16;
 const takeBackMs = 5_000;
 const afterRestoreMs = 1_000;
+const afterWakeMs = 1_000;
 /** One tenant at a time finds out whether the store is back. */
 const awayPauseMs = 60_000;
 
@@ -274,6 +284,8 @@ async function writeSnapshot(
   await tenant.status.flush();
   const content = await writeArchive(header, plain(), { recipients });
   const bytes = await store.write(name, content, { signal }).catch(async (error: unknown) => {
+    // Whoever has ended this waits. The next snapshot removes it.
+    if (signal.aborted) throw error;
     // It may be there, and only the answer was lost. The next snapshot would remove it, but there may be none.
     await store.remove(name, { signal: AbortSignal.timeout(takeBackMs) }).catch(() => {});
     throw error;

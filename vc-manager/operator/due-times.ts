@@ -1,0 +1,84 @@
+import { Cron } from 'croner';
+import type { KubeObject } from '../../kube/index.ts';
+
+interface CronJob extends KubeObject {
+  spec?: { schedule?: string; timeZone?: string | null; suspend?: boolean | null };
+  status?: { lastScheduleTime?: string | null };
+}
+
+interface Job extends KubeObject {
+  spec?: { ttlSecondsAfterFinished?: number | null };
+  status?: { conditions?: readonly { type: string; status: string; lastTransitionTime?: string | null }[] };
+}
+
+const never = Number.POSITIVE_INFINITY;
+
+/**
+ * When a CronJob is to run next, after `nowMs`, as wall-clock time; infinity: never. `timeZone`: that of the controllers;
+ * undefined: as here. What its controller cannot read never runs.
+ */
+export function cronJobDueMs(
+  { metadata, spec, status }: CronJob,
+  nowMs: number,
+  timeZone: string | undefined,
+): number {
+  if (metadata.deletionTimestamp !== undefined || spec?.suspend === true) return never;
+  const [, zone, schedule = ''] =
+    /^(?:(?:CRON_)?TZ=(\S+)\s+)?(.*)$/.exec(String(spec?.schedule ?? '').trim()) ?? [];
+  const everyMs = intervalMs(schedule);
+  if (everyMs !== undefined) {
+    const last = Date.parse(status?.lastScheduleTime ?? metadata.creationTimestamp ?? '');
+    const sinceMs = Number.isNaN(last) || last > nowMs ? nowMs : last;
+    return sinceMs + (Math.floor((nowMs - sinceMs) / everyMs) + 1) * everyMs;
+  }
+  const wanted = spec?.timeZone ?? zone ?? timeZone;
+  try {
+    const cron = new Cron(asCron(schedule), {
+      ...(wanted !== undefined && { timezone: wanted }),
+      ...{ mode: '5-part', paused: true },
+    });
+    return cron.nextRun(new Date(nowMs))?.getTime() ?? never;
+  } catch {
+    return never;
+  }
+}
+
+/** Of `@every 1h30m`; undefined for what is none. */
+function intervalMs(schedule: string): number | undefined {
+  const [, duration] = /^@every\s+((?:[0-9]{1,6}(?:\.[0-9]{1,3})?[hms])+)$/.exec(schedule) ?? [];
+  if (duration === undefined) return undefined;
+  const unitMs = { h: 3_600_000, m: 60_000, s: 1_000 } as const;
+  let ms = 0;
+  for (const [, count, unit] of duration.matchAll(/([0-9.]+)([hms])/g))
+    ms += Number(count) * unitMs[unit as keyof typeof unitMs];
+  return Math.max(1_000, Math.floor(ms / 1_000) * 1_000);
+}
+
+const largest = [59, 23, 31, 12, 6];
+
+/** What the CronJob controller reads and the parser here does not. */
+function asCron(schedule: string): string {
+  const fields = schedule.replaceAll('?', '*').split(/\s+/);
+  return fields
+    .map((field, index) =>
+      field
+        .split(',')
+        .map((part) => part.replace(/^([0-9]+)\/([0-9]+)$/, `$1-${largest[index]}/$2`))
+        .join(','),
+    )
+    .join(' ');
+}
+
+/**
+ * When a Job that has finished is to be removed; infinity: never. One that has not is no matter of time: the end of its
+ * pods wakes the tenant.
+ */
+export function jobDueMs({ metadata, spec, status }: Job): number {
+  const ttl = spec?.ttlSecondsAfterFinished;
+  if (metadata.deletionTimestamp !== undefined || typeof ttl !== 'number') return never;
+  const finished = status?.conditions?.find(
+    ({ type, status: is }) => (type === 'Complete' || type === 'Failed') && is === 'True',
+  );
+  const finishedMs = Date.parse(finished?.lastTransitionTime ?? '');
+  return Number.isNaN(finishedMs) ? never : finishedMs + ttl * 1_000;
+}
