@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { annotationKeys } from '../../../api/labels.ts';
+import type { Entry } from '../../etcd/keyspace.ts';
 import { writingKey } from '../../pki/index.ts';
-import type { SnapshotHeader } from '../../snapshot/archive.ts';
+import type { Archive, SnapshotHeader } from '../../snapshot/archive.ts';
 import { snapshotForeign } from '../../snapshot/errors.ts';
 import { encrypted } from '../../snapshot/secretbox.ts';
+import { checkDatastoreQuota } from '../datastore-quota.ts';
 import { certificatesAbsent, explain } from '../errors.ts';
 import { recordProgress } from '../jobs.ts';
 import type { Services } from '../services.ts';
@@ -118,7 +120,7 @@ async function changeSource(tenant: Tenant, services: Services): Promise<void> {
   await tenant.status.flush();
 }
 
-/** Reads all of it. Throws SnapshotError. */
+/** Reads all of it. Throws SnapshotError, `DatastoreQuotaExceeded`. */
 async function check(
   tenant: Tenant,
   services: Services,
@@ -133,7 +135,8 @@ async function check(
       `it is of another tenant, ${header.namespace}/${header.name}: "vc-manager create NAME --from ${from}" makes a new one of it`,
     );
   }
-  for await (const _ of entries);
+  if (tenant.ownDatastore !== undefined) for await (const _ of entries);
+  else await checkDatastoreQuota(tenant, encryptedFor(tenant, entries));
   if (!asksForCertificates(request)) return;
   await certificatesIn(header, tenant, services);
   if (authorities !== undefined)
@@ -152,16 +155,17 @@ async function putBackCertificates(
   await certificates.run(tenant, services);
 }
 
+async function* encryptedFor(tenant: Tenant, entries: Archive['entries']): AsyncGenerator<Entry> {
+  const key = writingKey(tenant.required(tenant.encryption, 'encryption key'));
+  for await (const entry of entries) yield encrypted(entry, key);
+}
+
 async function replace(tenant: Tenant, services: Services, from: string): Promise<SnapshotHeader> {
   const snapshots = snapshotServices(services);
   const archive = await openSnapshot(tenant, snapshots, from);
-  const key = writingKey(tenant.required(tenant.encryption, 'encryption key'));
-  async function* entries() {
-    for await (const entry of archive.entries) yield encrypted(entry, key);
-  }
   try {
     await withKeys(tenant, services, (keys) =>
-      keys.replace(entries(), {
+      keys.replace(encryptedFor(tenant, archive.entries), {
         signal: tenant.signal,
         attempt: randomUUID(),
         onProgress: (written) => recordProgress(tenant, `${written} entries are written`),
