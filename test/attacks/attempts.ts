@@ -231,7 +231,7 @@ export const attempts: readonly Attempt[] = [
     attack:
       'run commands in a sidecar that the super cluster has added, which its API server claims as its own',
     stoppedBy: 'the super object is marked with the containers that it was made with',
-    test: 'syncer/kubelet/find-pod.test.ts › of the containers those that the super object was made with, whatever its API server says now',
+    test: 'syncer/kubelet/find-pod.test.ts › of the containers those that the super object has from the tenant, whatever its API server says now',
   },
   {
     attacker: 'tenant',
@@ -506,6 +506,13 @@ export const attempts: readonly Attempt[] = [
     attack: 'fill the datastore of all tenants with objects of its own',
     stoppedBy: 'quotas `datastore.keys` and `datastore.bytes`: beyond them its API server only deletes',
     test: 'test/quota.test.ts › stops it from filling the datastore of all, not from deleting',
+  },
+  {
+    attacker: 'owner',
+    attack:
+      'fill the datastore of all tenants by a move into it, a restore, or new tenants of a large snapshot',
+    stoppedBy: 'the same quotas, counted before anything is stopped and while it is written',
+    test: 'vc-manager/operator/move.test.ts › into the shared datastore is refused beyond the quota before anything is stopped',
   },
   {
     attacker: 'tenant',
