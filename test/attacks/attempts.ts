@@ -508,6 +508,13 @@ export const attempts: readonly Attempt[] = [
     test: 'test/quota.test.ts › stops it from filling the datastore of all, not from deleting',
   },
   {
+    attacker: 'owner',
+    attack:
+      'fill the datastore of all tenants by a move into it, a restore, or new tenants of a large snapshot',
+    stoppedBy: 'the same quotas, counted before anything is stopped and while it is written',
+    test: 'vc-manager/operator/move.test.ts › into the shared datastore is refused beyond the quota before anything is stopped',
+  },
+  {
     attacker: 'tenant',
     attack: 'fill the datastore of all tenants with the history of one object',
     stoppedBy: 'history that grows fast is compacted early',

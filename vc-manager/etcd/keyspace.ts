@@ -245,7 +245,8 @@ interface ReplaceTarget {
 /**
  * Replaces all keys below a prefix. Each write is bound to a key outside of it that says who replaces them: a manager that
  * stood still meanwhile writes nothing behind the back of the one that took over (`replace-superseded`). One that ends
- * in the middle leaves a part; the next call begins anew.
+ * in the middle leaves a part; the next call begins anew. Where the entries end with an error, nothing is left of what was
+ * written, unless others are kept.
  */
 export async function replaceKeys(
   session: EtcdCaller,
@@ -264,9 +265,12 @@ export async function replaceKeys(
     if (answer.succeeded !== true) throw replaceSuperseded(prefix);
   };
 
-  if (!keepOthers)
+  const clear = async (): Promise<void> => {
     for await (const page of pagesOf(session, prefix, signal))
       await write([{ request_delete_range: wire(page) }]);
+  };
+  const end = (): Promise<void> => write([{ request_delete_range: { key: guardKey } }]);
+  if (!keepOthers) await clear();
 
   let written = 0;
   let batch: object[] = [];
@@ -279,13 +283,30 @@ export async function replaceKeys(
     batch = [];
     bytes = 0;
   };
-  for await (const { key, value } of entries) {
-    if (batch.length >= operationsPerWrite || bytes + value.length > bytesPerWrite) await flush();
-    batch.push({ request_put: { key: base64(Buffer.from(prefix + key)), value: base64(value) } });
-    bytes += value.length;
+  let hasSourceFailed = false;
+  async function* source(): AsyncGenerator<Entry> {
+    try {
+      yield* entries;
+    } catch (error) {
+      hasSourceFailed = true;
+      throw error;
+    }
+  }
+  try {
+    for await (const { key, value } of source()) {
+      if (batch.length >= operationsPerWrite || bytes + value.length > bytesPerWrite) await flush();
+      batch.push({ request_put: { key: base64(Buffer.from(prefix + key)), value: base64(value) } });
+      bytes += value.length;
+    }
+  } catch (error) {
+    if (hasSourceFailed && !keepOthers && signal?.aborted !== true) {
+      await clear();
+      await end();
+    }
+    throw error;
   }
   await flush();
-  await write([{ request_delete_range: { key: guardKey } }]);
+  await end();
   return written;
 }
 

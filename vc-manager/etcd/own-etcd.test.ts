@@ -38,6 +38,20 @@ it('is read and replaced without users, below the prefix of its API servers and 
   expect(await keys()).toEqual(['pods/shop/other', 'secrets/shop/more']);
 });
 
+it('has nothing of what was written left where the entries end with an error, unless others are kept', async () => {
+  await own.replace(entries('pods/shop/other', 'secrets/shop/more'), { attempt: '4' });
+  async function* failing(): AsyncGenerator<Entry> {
+    for (let index = 0; index < 150; index++)
+      yield { key: `pods/shop/web-${String(index).padStart(3, '0')}`, value: Buffer.from('x') };
+    throw new Error('too much');
+  }
+  await expect(own.replace(failing(), { attempt: '5', keepOthers: true })).rejects.toThrow('too much');
+  expect(await keys()).toContain('pods/shop/other');
+  await expect(own.replace(failing(), { attempt: '6' })).rejects.toThrow('too much');
+  expect(await keys()).toEqual([]);
+  await own.replace(entries('pods/shop/other', 'secrets/shop/more'), { attempt: '7' });
+});
+
 it('counts on to a revision that its clients know from another etcd, and not beyond', async () => {
   const { revision } = await own.view();
   const target = revision + 1_000;

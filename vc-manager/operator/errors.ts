@@ -29,6 +29,7 @@ type OperatorErrorCode =
   | 'DatastoreNotKept'
   | 'MoveOutpaced'
   | 'CopyTooSlow'
+  | 'DatastoreQuotaExceeded'
   | 'InvalidAddon'
   | 'NoAddon'
   | 'AddonNotOurs'
@@ -335,6 +336,16 @@ export function copyTooSlow(written: number, cause: Error): OperatorError {
       'Delete what the tenant does not need, or move it when the datastores have less to do.',
     false,
     { cause },
+  );
+}
+
+export function datastoreQuotaExceeded(resource: string, limit: string): OperatorError {
+  return new OperatorError(
+    'DatastoreQuotaExceeded',
+    `what would be written into the datastore of all tenants is more than the quota ${resource} of the tenant, ${limit}. ` +
+      `Have ${resource} raised in spec.quota, and in the quota of the policy of its namespace where that is lower, and try ` +
+      'again; or delete what is not needed, or use a template with an etcd of its own.',
+    false,
   );
 }
 

@@ -229,6 +229,51 @@ describe('a move', () => {
     expect(await world.driver.list()).toEqual([]);
   });
 
+  it('into the shared datastore is refused beyond the quota before anything is stopped, and goes on when that is raised', async () => {
+    run();
+    await make({ template: ownTemplate, quota: { 'datastore.keys': '3', 'datastore.bytes': '100' } });
+    const { status } = await world.untilReady('a');
+    const endpoint = endpointOf(world.get('a'));
+    world.datastore.entries.clear();
+    world.ownDatastores.entries.set(endpoint, [
+      ...whatItHas,
+      entry('configmaps/shop/large', 'x'.repeat(100)),
+    ]);
+    world.driver.beforeEnsure = ({ components }) => {
+      if (components.length === 1) throw new Error('nothing may be stopped');
+    };
+    world.edit('a', { template: 'v1-36' });
+    const vc = await world.untilReason('a', 'Placed', 'RolledBack');
+    expect(condition(vc, 'Placed')?.message).toMatch(/datastore\.bytes/);
+    expect(vc.status).toMatchObject({ datastore: 'own', template: status?.template });
+    expect(world.datastore.entries.get(id())).toBeUndefined();
+
+    world.driver.beforeEnsure = () => {};
+    world.edit('a', { quota: { 'datastore.keys': '3', 'datastore.bytes': '1Ki' } });
+    annotate('a', annotationKeys.retryJob, 'x');
+    await untilMoved({ datastore: 'shared' });
+    expect(world.datastore.entries.get(id())).toHaveLength(3);
+  });
+
+  it('into the shared datastore that outgrows the quota while it is copied leaves nothing there', async () => {
+    run();
+    await make({ template: ownTemplate, quota: { 'datastore.keys': '3' } });
+    const endpoint = endpointOf(world.get('a'));
+    world.datastore.entries.clear();
+    world.ownDatastores.entries.set(endpoint, whatItHas);
+    world.driver.beforeEnsure = ({ components }) => {
+      if (components.length > 1) return;
+      const late = [1, 2].map((each) => entry(`pods/shop/late-${each}`, 'x'));
+      world.ownDatastores.entries.set(endpoint, [...whatItHas, ...late]);
+    };
+    world.edit('a', { template: 'v1-36' });
+    const vc = await world.untilReason('a', 'Placed', 'RolledBack');
+    expect(condition(vc, 'Placed')?.message).toMatch(/datastore\.keys/);
+    expect(world.datastore.entries.get(id()) ?? []).toEqual([]);
+    expect(isServed(await world.untilReady('a'))).toBe(true);
+    expect(keysOfOwn(endpoint)).toHaveLength(4);
+  });
+
   it('goes back when the control plane does not start there, and begins again when that is asked for', async () => {
     run();
     await make();

@@ -659,6 +659,48 @@ describe('snapshots', () => {
     expect(keys('b')).toEqual([]);
   });
 
+  it('beyond the datastore quota are not put back, and nothing is touched; they are when it is raised', async () => {
+    world.run({ snapshots });
+    await make();
+    world.datastore.entries.get(id())?.push(entry('secrets/shop/other', 'x'));
+    const from = await take('1');
+    world.edit('a', { quota: { 'datastore.keys': '1' } });
+    await world.until('a', (vc) => vc.status?.policy?.quota?.['datastore.keys'] === '1');
+    const before = keys();
+    world.driver.beforeStop = () => {
+      throw new Error('nothing may be stopped');
+    };
+    restore(from, 'one');
+    const { status } = await untilRestored('one');
+    expect(status?.restored?.refused).toMatch(/quota datastore\.keys of the tenant, 1\./);
+    expect(keys()).toEqual(before);
+
+    world.driver.beforeStop = () => {};
+    world.edit('a', { quota: { 'datastore.keys': '2' } });
+    await world.until('a', (vc) => vc.status?.policy?.quota?.['datastore.keys'] === '2');
+    restore(from, 'two');
+    expect((await untilRestored('two')).status?.restored?.refused).toBeUndefined();
+    expect(keys()).toEqual(['configmaps/shop/settings', 'secrets/shop/other']);
+  });
+
+  it('beyond the datastore quota fill no new tenant of the shared datastore until it is raised', async () => {
+    world.run({ snapshots });
+    await make();
+    const large = entry('configmaps/shop/large', 'x'.repeat(2_000));
+    world.datastore.entries.set(id(), [large]);
+    const restoreFrom = await take('1');
+    const quota = { 'datastore.bytes': '1Ki' };
+    world.create('own', { restoreFrom, quota, template: 'v1-36-own-etcd' });
+    world.create('b', { restoreFrom, quota });
+    await world.untilReady('own');
+    const vc = await world.untilReason('b', 'DatastoreReady', 'DatastoreQuotaExceeded');
+    expect(condition(vc, 'DatastoreReady')?.message).toMatch(/datastore\.bytes/);
+    expect(keys('b')).toEqual([]);
+    world.edit('b', { quota: { 'datastore.bytes': '1Mi' } });
+    await world.untilReady('b');
+    expect(keys('b')).toEqual(['configmaps/shop/large']);
+  });
+
   it('do not replace what a VirtualCluster finds again that has lost its status', async () => {
     const first = world.run({ snapshots });
     await make();

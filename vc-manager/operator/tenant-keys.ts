@@ -1,6 +1,7 @@
 import type { TemplateChoice } from '../control-plane/template.ts';
 import type { DatastoreLocation } from '../drivers/driver.ts';
 import type { Entry, KeyspaceView } from '../etcd/keyspace.ts';
+import { withinDatastoreQuota } from './datastore-quota.ts';
 import type { Services } from './services.ts';
 import type { Tenant } from './tenant.ts';
 
@@ -12,6 +13,7 @@ interface Call {
 export interface TenantKeys {
   count(call: Call): Promise<number>;
   view(call: Call): Promise<KeyspaceView>;
+  /** Into the shared one: throws `DatastoreQuotaExceeded`. */
   replace(
     entries: AsyncIterable<Entry>,
     options: Call & { attempt: string; keepOthers?: boolean; onProgress?: (written: number) => void },
@@ -38,11 +40,13 @@ export async function withKeys<T>(
   }
 }
 
-export function sharedKeys({ id }: Tenant, { datastore }: Pick<Services, 'datastore'>): TenantKeys {
+export function sharedKeys(tenant: Tenant, { datastore }: Pick<Services, 'datastore'>): TenantKeys {
+  const { id } = tenant;
   return {
     count: (call) => datastore.countTenantKeys(id, call),
     view: (call) => datastore.viewTenant(id, call),
-    replace: (entries, options) => datastore.replaceTenant(id, entries, options),
+    replace: (entries, options) =>
+      datastore.replaceTenant(id, withinDatastoreQuota(tenant, entries), options),
     raise: (target, options) => datastore.raise(target, options),
     close: async () => {},
   };

@@ -1,8 +1,7 @@
-import type { Quota } from '../../../api/quota.ts';
 import { isPaused, type VirtualCluster, type VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
-import { parseExactQuantity } from '../../../kube/index.ts';
 import type { WriteStop } from '../../control-plane/authorizers.ts';
 import { EtcdError } from '../../etcd/errors.ts';
+import { datastoreLimits } from '../datastore-quota.ts';
 import type { Services } from '../services.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
@@ -31,7 +30,7 @@ export const datastoreUsage: Step = {
     if (isPaused(tenant.vc)) return;
     const usage = (await measure(tenant, services, known)) ?? known;
     if (usage === undefined) return;
-    const limits = limitsOf(status?.policy?.quota ?? {});
+    const limits = datastoreLimits(tenant.vc);
     const before = writeStopOf(tenant.vc);
     const now = services.clock.now();
     const stoppedMs = before === 'none' ? now : Date.parse(status?.datastoreUsage?.stoppedSince ?? '');
@@ -91,7 +90,7 @@ async function measure(
   try {
     const keys = await datastore.countTenantKeys(tenant.id, { signal });
     if (known !== undefined && now < dueMs(known, keys, datastoreGrowth.sinceMs)) return undefined;
-    const limit = limitsOf(tenant.vc.status?.policy?.quota ?? {}).bytes;
+    const limit = datastoreLimits(tenant.vc).bytes;
     const size = await datastore.measureTenant(tenant.id, 2 * limit, { signal });
     return { ...size, bytes: Math.ceil(size.bytes), measured: new Date(clock.now()).toISOString() };
   } catch (error) {
@@ -112,16 +111,6 @@ function dueMs(known: Usage, keys: number, growthMs: number): number {
   }
   if (hasChanged || growthMs > last) return 0;
   return last + Math.max(pauseMs, (known.bytes / 1024 ** 2) * 1000);
-}
-
-/** Infinity: no limit. */
-function limitsOf(quota: Quota): Size {
-  const limit = (name: string): number => {
-    const quantity = Object.hasOwn(quota, name) ? parseExactQuantity(quota[name]) : undefined;
-    // In billionths.
-    return quantity === undefined ? Number.POSITIVE_INFINITY : Number(quantity) / 1e9;
-  };
-  return { keys: limit('datastore.keys'), bytes: limit('datastore.bytes') };
 }
 
 function isOver(usage: Size, limits: Size, share: number): boolean {

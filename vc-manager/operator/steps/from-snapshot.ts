@@ -14,6 +14,7 @@ import type { Entry } from '../../etcd/keyspace.ts';
 import { isInRange } from '../../os/network.ts';
 import { writingKey } from '../../pki/index.ts';
 import { encrypted } from '../../snapshot/secretbox.ts';
+import { checkDatastoreQuota } from '../datastore-quota.ts';
 import { recordProgress } from '../jobs.ts';
 import type { Services } from '../services.ts';
 import { openSnapshot, snapshotServices } from '../snapshot-files.ts';
@@ -43,6 +44,7 @@ export const fillFromSnapshot: Step = {
     const snapshots = snapshotServices(services);
     if (tenant.ownDatastore !== undefined) await ensureOnlyDatastore(tenant, services);
     if (!(await isOurs(tenant, services, from))) return;
+    if (tenant.ownDatastore === undefined) await checkSize(tenant, services, from);
     const { entries, close } = await openSnapshot(tenant, snapshots, from);
     try {
       // What an earlier attempt has started.
@@ -57,6 +59,19 @@ export const fillFromSnapshot: Step = {
     }
   },
 };
+
+/** Reads all of it, before the first key is written. Throws SnapshotError, `DatastoreQuotaExceeded`. */
+async function checkSize(tenant: Tenant, services: Services, from: string): Promise<void> {
+  const { entries, close } = await openSnapshot(tenant, snapshotServices(services), from);
+  try {
+    await checkDatastoreQuota(
+      tenant,
+      chosen(tenant, entries, (key) => !isOfPlace(key)),
+    );
+  } finally {
+    close();
+  }
+}
 
 /**
  * Whether what it has in the datastore is nothing, or what an earlier attempt has written: the status says so before the

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { isPaused, type Move, type Place, type VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { ApiError, ConnectionError, findCondition } from '../../../kube/index.ts';
 import { EtcdError } from '../../etcd/errors.ts';
+import { checkDatastoreQuota } from '../datastore-quota.ts';
 import {
   copyTooSlow,
   datastoreChanged,
@@ -20,6 +21,7 @@ import { ownKeys, sharedKeys, type TenantKeys } from '../tenant-keys.ts';
 import { withDatastore } from '../version-choice.ts';
 import { locateOnMachine } from './address.ts';
 import { ensureControlPlane, ensureOnlyDatastore, isNotStarting, stopWriters } from './control-plane.ts';
+import { policy } from './policy.ts';
 
 /*
  * A move to another driver or datastore. The new place is prepared while the old one serves; then nothing serves, what
@@ -98,6 +100,7 @@ export const prepareMove: Step = {
     if (tenant.other?.datastore.isKept === false && to.datastore === 'own') throw datastoreNotKept();
     // Of one that is asleep it does not run, and is read below.
     if (from.datastore === 'own' && isAsleep(tenant.vc)) await ensureOnlyDatastore(tenant, services);
+    if (from.datastore === 'own' && to.datastore === 'shared') await checkSize(tenant, services, move);
     if (to.datastore === 'shared') await services.datastore.ensureTenant(tenant.id, { signal });
     else await startOther(tenant, services);
     if (from.driver !== to.driver) await provideElsewhere(tenant, services, to);
@@ -110,6 +113,22 @@ export const prepareMove: Step = {
     await tenant.status.flush();
   },
 };
+
+/** Throws `DatastoreQuotaExceeded`. Once for a move: reading all of it in each round would take longer than the round. */
+async function checkSize(tenant: Tenant, services: Services, move: Move): Promise<void> {
+  if (move.catchUp !== undefined) return;
+  // Otherwise it is decided after the move: the quota may have been raised for it.
+  await policy.run(tenant, services);
+  try {
+    await withBothKeys(tenant, services, move, async ({ from }) => {
+      const { entries } = await from.view({ signal: tenant.signal });
+      await checkDatastoreQuota(tenant, entries);
+    });
+  } catch (error) {
+    // Read too slowly. What is copied is counted too.
+    if (!(error instanceof EtcdError) || error.code !== 'compacted') throw error;
+  }
+}
 
 /** The etcd that it goes to, beside all that runs. */
 async function startOther(tenant: Tenant, services: Services): Promise<void> {
@@ -231,7 +250,7 @@ function settleAt(tenant: Tenant, services: Services, place: Place, move: Move):
   }));
 }
 
-/** Throws `MoveOutpaced`, `CopyTooSlow`. */
+/** Throws `MoveOutpaced`, `CopyTooSlow`, `DatastoreQuotaExceeded`. */
 async function copy(tenant: Tenant, services: Services, move: Move): Promise<void> {
   const { signal } = tenant;
   const { clock } = services;

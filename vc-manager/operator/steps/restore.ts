@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { annotationKeys } from '../../../api/labels.ts';
+import type { Entry } from '../../etcd/keyspace.ts';
 import { writingKey } from '../../pki/index.ts';
-import type { SnapshotHeader } from '../../snapshot/archive.ts';
+import type { Archive, SnapshotHeader } from '../../snapshot/archive.ts';
 import { encrypted } from '../../snapshot/secretbox.ts';
+import { checkDatastoreQuota } from '../datastore-quota.ts';
 import { certificatesAbsent, explain } from '../errors.ts';
 import { recordProgress } from '../jobs.ts';
 import type { Services } from '../services.ts';
@@ -129,7 +131,7 @@ async function changeSource(tenant: Tenant, services: Services): Promise<void> {
   await tenant.status.flush();
 }
 
-/** Reads all of it. Throws SnapshotError. */
+/** Reads all of it. Throws SnapshotError, `DatastoreQuotaExceeded`. */
 async function check(
   tenant: Tenant,
   services: Services,
@@ -143,7 +145,8 @@ async function check(
     close();
     throw error;
   }
-  for await (const _ of entries);
+  if (tenant.ownDatastore !== undefined) for await (const _ of entries);
+  else await checkDatastoreQuota(tenant, encryptedFor(tenant, entries));
   if (!asksForCertificates(request)) return;
   await certificatesIn(header, tenant, services);
   if (authorities !== undefined)
@@ -162,16 +165,17 @@ async function putBackCertificates(
   await certificates.run(tenant, services);
 }
 
+async function* encryptedFor(tenant: Tenant, entries: Archive['entries']): AsyncGenerator<Entry> {
+  const key = writingKey(tenant.required(tenant.encryption, 'encryption key'));
+  for await (const entry of entries) yield encrypted(entry, key);
+}
+
 async function replace(tenant: Tenant, services: Services, from: string): Promise<SnapshotHeader> {
   const snapshots = snapshotServices(services);
   const archive = await openSnapshot(tenant, snapshots, from);
-  const key = writingKey(tenant.required(tenant.encryption, 'encryption key'));
-  async function* entries() {
-    for await (const entry of archive.entries) yield encrypted(entry, key);
-  }
   try {
     await withKeys(tenant, services, (keys) =>
-      keys.replace(entries(), {
+      keys.replace(encryptedFor(tenant, archive.entries), {
         signal: tenant.signal,
         attempt: randomUUID(),
         onProgress: (written) => recordProgress(tenant, `${written} entries are written`),

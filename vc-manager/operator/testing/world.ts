@@ -162,7 +162,12 @@ export class FakeDatastore implements Datastore {
     { keepOthers = false }: { keepOthers?: boolean },
   ): Promise<number> {
     const written: Entry[] = keepOthers ? [...(this.entries.get(id) ?? [])] : [];
-    for await (const entry of entries) written.push(entry);
+    try {
+      for await (const entry of entries) written.push(entry);
+    } catch (error) {
+      if (!keepOthers) this.entries.set(id, []);
+      throw error;
+    }
     this.entries.set(id, written);
     return written.length;
   }

@@ -1,0 +1,63 @@
+import { type CallExpression, parseSync, Visitor } from 'oxc-parser';
+
+/** A call as `it.runIf(...)('title', ...)`: who is called, with what it is called on, from the left. */
+interface TestCall {
+  readonly words: readonly string[];
+  /** With `${}` where something is filled in. */
+  readonly title: string;
+}
+
+const testWords: ReadonlySet<string> = new Set(['it', 'itBroadly', 'test']);
+/** What does not run, or passes when it fails. */
+const idleWords: ReadonlySet<string> = new Set(['skip', 'todo', 'fails']);
+
+/**
+ * Titles of the tests of a file that run, and of the groups that have one. Those that depend on the machine
+ * (`runIf`, `skipIf`) or run in the broad run only (`itBroadly`) count as running.
+ */
+export function runningTitles(source: string): string[] {
+  const { program, errors } = parseSync('source.ts', source);
+  if (errors.length > 0) throw new SyntaxError(errors[0]?.message ?? 'cannot be parsed');
+  const groups: (TestCall & { readonly isIdle: boolean })[] = [];
+  const titles = new Set<string>();
+  const enter = (node: CallExpression): void => {
+    const call = testCall(node);
+    if (call === undefined) return;
+    const isIdle = groups.at(-1)?.isIdle === true || isMarkedIdle(node, call);
+    if (!testWords.has(call.words[0] ?? '')) groups.push({ ...call, isIdle });
+    else if (!isIdle) for (const { title } of [...groups, call]) titles.add(title);
+  };
+  const leave = (node: CallExpression): void => {
+    const call = testCall(node);
+    if (call?.words[0] === 'describe') groups.pop();
+  };
+  new Visitor({ CallExpression: enter, 'CallExpression:exit': leave }).visit(program);
+  return [...titles];
+}
+
+function testCall({ callee, arguments: [first] }: CallExpression): TestCall | undefined {
+  const words = wordsOf(callee);
+  if (words[0] !== 'describe' && !testWords.has(words[0] ?? '')) return undefined;
+  if (first?.type === 'Literal' && typeof first.value === 'string') return { words, title: first.value };
+  if (first?.type !== 'TemplateLiteral') return undefined;
+  return { words, title: first.quasis.map(({ value }) => value.cooked ?? '').join('${}') };
+}
+
+function wordsOf(callee: CallExpression['callee']): string[] {
+  if (callee.type === 'Identifier') return [callee.name];
+  if (callee.type === 'CallExpression') return wordsOf(callee.callee);
+  if (callee.type === 'TaggedTemplateExpression') return wordsOf(callee.tag);
+  if (callee.type !== 'MemberExpression' || callee.property.type !== 'Identifier') return [];
+  return [...wordsOf(callee.object), callee.property.name];
+}
+
+function isMarkedIdle(node: CallExpression, { words }: TestCall): boolean {
+  if (words.some((word) => idleWords.has(word))) return true;
+  const options = node.arguments[1];
+  return (
+    options?.type === 'ObjectExpression' &&
+    options.properties.some(
+      (each) => each.type === 'Property' && each.key.type === 'Identifier' && idleWords.has(each.key.name),
+    )
+  );
+}
