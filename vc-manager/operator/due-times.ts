@@ -11,6 +11,9 @@ interface Job extends KubeObject {
   status?: { conditions?: readonly { type: string; status: string; lastTransitionTime?: string | null }[] };
 }
 
+/** In characters. An API server sets no limit. */
+const maxScheduleLength = 1_000;
+
 const never = Number.POSITIVE_INFINITY;
 
 /**
@@ -23,8 +26,10 @@ export function cronJobDueMs(
   timeZone: string | undefined,
 ): number {
   if (metadata.deletionTimestamp !== undefined || spec?.suspend === true) return never;
-  const [, zone, schedule = ''] =
-    /^(?:(?:CRON_)?TZ=(\S+)\s+)?(.*)$/.exec(String(spec?.schedule ?? '').trim()) ?? [];
+  const text = String(spec?.schedule ?? '').trim();
+  if (text.length > maxScheduleLength) return never;
+  const [prefix = '', zone] = /^(?:CRON_)?TZ=(\S+)\s+/.exec(text) ?? [];
+  const schedule = text.slice(prefix.length);
   const everyMs = intervalMs(schedule);
   if (everyMs !== undefined) {
     const last = Date.parse(status?.lastScheduleTime ?? metadata.creationTimestamp ?? '');
@@ -49,7 +54,7 @@ function intervalMs(schedule: string): number | undefined {
   if (duration === undefined) return undefined;
   const unitMs = { h: 3_600_000, m: 60_000, s: 1_000 } as const;
   let ms = 0;
-  for (const [, count, unit] of duration.matchAll(/([0-9.]+)([hms])/g))
+  for (const [, count, unit] of duration.matchAll(/([0-9]{1,6}(?:\.[0-9]{1,3})?)([hms])/g))
     ms += Number(count) * unitMs[unit as keyof typeof unitMs];
   return Math.max(1_000, Math.floor(ms / 1_000) * 1_000);
 }
