@@ -59,6 +59,7 @@ export interface FaultRule {
   verb?: RequestInfo['verb'];
   plural?: string;
   name?: string;
+  subresource?: string;
   /** True: only requests for a further page. False: only those for a first one. */
   continued?: boolean;
   /** How often; default once. */
@@ -87,6 +88,7 @@ class Faults {
         (each.verb === undefined || each.verb === info.verb) &&
         (each.plural === undefined || each.plural === info.plural) &&
         (each.name === undefined || each.name === info.name) &&
+        (each.subresource === undefined || each.subresource === info.subresource) &&
         (each.continued === undefined || each.continued === info.query.has('continue')),
     );
     if (rule === undefined) return undefined;

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
+import { ownPolicyLabels } from '../kinds/pods/translate.ts';
 import { keyId } from '../reconcile/keys.ts';
 import { Bench } from '../reconcile/testing/bench.ts';
 import { NetworkIsolationController, ownPolicyGate } from './network-isolation.ts';
@@ -111,6 +112,50 @@ describe("a pod under a policy of the tenant's own", () => {
     show(bench);
     await bench.reconcile('pods', 'web', 'shop');
     expect(labels(bench)).toMatchObject(both);
+  });
+
+  it('stays so when its own policy selects by more than can be compared: the policy stays as it is, too', async () => {
+    const { bench, policy } = await withWall();
+    await using _bench = bench;
+    await bench.reconcile('networkpolicies', 'wall', 'shop');
+    show(bench);
+    await bench.reconcile('pods', 'web', 'shop');
+    show(bench);
+    const values = Array.from({ length: 200 }, (_, at) => `v${at}`);
+    const podSelector = { matchExpressions: [{ key: 'app', operator: 'In', values }] };
+    bench.have('tenant', resources.networkPolicies, { ...policy, spec: { ...wall.spec, podSelector } });
+    await bench.reconcile('networkpolicies', 'wall', 'shop');
+    await bench.reconcile('pods', 'web', 'shop');
+    expect(labels(bench)).toMatchObject(both);
+    expect(bench.super.server.list(resources.networkPolicies)).toMatchObject([
+      { spec: { podSelector: { matchLabels: { app: 'web' } } } },
+    ]);
+  });
+
+  it('costs a look at a selector that is read once for each version of its policy', async () => {
+    const { bench, policy } = await withWall();
+    await using _bench = bench;
+    await bench.reconcile('networkpolicies', 'wall', 'shop');
+    show(bench);
+    const own = bench.state.caches.get(resources.networkPolicies, { namespace: 'shop', name: 'wall' });
+    let reads = 0;
+    Object.defineProperty(own?.['spec'], 'podSelector', {
+      get: () => {
+        reads++;
+        return wall.spec.podSelector;
+      },
+    });
+    const pod = bench.state.caches.get(resources.pods, { namespace: 'shop', name: 'web' }) as KubeObject;
+    const held = () => ownPolicyLabels(pod, bench.state.context());
+    expect(held()).toEqual(both);
+    const once = reads;
+    expect(held()).toEqual(both);
+    expect(reads).toBe(once);
+    bench.have('tenant', resources.networkPolicies, {
+      ...policy,
+      spec: { ...wall.spec, podSelector: { matchLabels: { app: 'db' } } },
+    });
+    expect(held()).toBeUndefined();
   });
 
   it('is back under those of the super cluster before its own goes', async () => {

@@ -10,10 +10,12 @@ import {
   isSeenBelow,
   type LabelSelector,
   matchesSelector,
+  mostSelectorTerms,
   type NetworkPolicySpec,
   openEgress,
   type Peer,
   policyTypesOf,
+  selectorTerms,
   superPodSelector,
 } from '../mapping/network-isolation.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
@@ -175,15 +177,12 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
 /** Each gets an exception for each node and API server: a few bytes of the tenant's would become kilobytes. */
 const mostEgressBlocks = 1_000;
 
-/** Where tenants are isolated, labels of pods are compared with all selectors at each change. */
+/** Where tenants are isolated: for the same reason as `mostSelectorTerms`. */
 const mostPolicies = 500;
-const mostSelectorTerms = 200;
 
 /** Why a policy would be one too many of its namespace, or its selector too long; undefined: neither. */
 function excessOf(policy: KubeObject, { tenant, superObjects }: SyncContext): string | undefined {
-  const { matchLabels = {}, matchExpressions = [] } = specOf(policy).podSelector ?? {};
-  let terms = Object.keys(matchLabels).length;
-  for (const { values = [] } of matchExpressions) terms += 1 + values.length;
+  const terms = selectorTerms(specOf(policy).podSelector ?? {});
   if (terms > mostSelectorTerms)
     return `the podSelector has ${terms} labels, expressions and values; a NetworkPolicy can have ${mostSelectorTerms} of them here: use several policies`;
   const namespace = superNamespaceName(tenant, policy.metadata.namespace ?? '');

@@ -99,6 +99,8 @@ export class KubeletServer {
   readonly #options: KubeletServerOptions;
   readonly #unauthenticated = new UnauthenticatedConnections(mostUnauthenticated);
   readonly #open = new Set<Socket>();
+  /** The last answer on each connection. */
+  readonly #answers = new WeakMap<Socket, ServerResponse>();
 
   constructor(options: KubeletServerOptions) {
     this.#options = options;
@@ -159,6 +161,12 @@ export class KubeletServer {
     request.resume();
     const socket = request.socket as TLSSocket;
     const { sockets } = this.#options.tenants;
+    // Connections are what is limited, and an answer that waits for another is not told when its connection ends.
+    if (this.#answers.get(socket)?.writableEnded === false) {
+      socket.destroy();
+      return;
+    }
+    this.#answers.set(socket, response);
     try {
       const asked = parseKubeletRequest(request.url ?? '/');
       const client = this.#clientOf(socket, asked);

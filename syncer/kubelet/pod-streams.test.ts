@@ -290,6 +290,23 @@ describe('a command without a terminal', () => {
     expect(await ask(there)).toMatchObject({ status: 200, body: 'one' });
   });
 
+  it('ends with its connection when another is asked for on that before it is answered', async () => {
+    await using there = await world();
+    const far = Promise.withResolvers<Socket>();
+    there.super.onUpgrade = (_request, socket) => far.resolve(socket);
+    const { kubeletClient } = there.blue;
+    const socket = connect({ host: '127.0.0.1', port: there.port, ca: there.ca, ...kubeletClient });
+    await once(socket, 'secureConnect');
+    const asked = `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`;
+    socket.write(asked);
+    const command = await far.promise;
+    socket.write(asked);
+    await Promise.all([over(socket), over(command)]);
+    expect(there.super.asked).toHaveLength(1);
+    there.super.onUpgrade = saying([1, 'one'], [3, '{"kind":"Status","status":"Success"}']);
+    expect(await Promise.all([ask(there), ask(there)])).toMatchObject([{ status: 200 }, { status: 200 }]);
+  });
+
   it('says so when the super cluster does not let it', async () => {
     await using there = await world();
     there.super.onUpgrade = (_request, socket) => socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');

@@ -159,7 +159,11 @@ export class CommandRuns {
 /** Resolves when the client has taken the answer, is gone, or has taken too long. */
 function taken(response: ServerResponse): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(() => response.destroy(), readWithinMs);
+  const timer = setTimeout(() => {
+    response.destroy();
+    // One that is closed already does not say so again.
+    resolve();
+  }, readWithinMs);
   response.once('close', () => {
     clearTimeout(timer);
     resolve();

@@ -68,6 +68,16 @@ export function superPodSelector(selector: LabelSelector, tenant: TenantInfo): L
   return matchExpressions.length === 0 ? { matchLabels } : { matchLabels, matchExpressions };
 }
 
+/** Where tenants are isolated, labels of pods are compared with all selectors of policies at each change. */
+export const mostSelectorTerms = 200;
+
+/** How many labels, expressions and values a selector has. */
+export function selectorTerms({ matchLabels = {}, matchExpressions = [] }: LabelSelector): number {
+  let terms = Object.keys(matchLabels).length;
+  for (const { values = [] } of matchExpressions) terms += 1 + values.length;
+  return terms;
+}
+
 /** Whether a pod in the super cluster can carry this label as the tenant means it. */
 export function isSeenBelow(key: string, tenant: TenantInfo): boolean {
   return workloadLabelGoesDown(key, tenant) || isTransparent(key, tenant);

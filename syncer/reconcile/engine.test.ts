@@ -355,6 +355,27 @@ describe('writes to subresources of a pod in the super cluster (sync rule `pod-s
     expect(inSuper(bench)?.metadata.annotations).not.toHaveProperty(['skerry.dev/resources']);
   });
 
+  it('of a debug container that is refused open none of its name that others add', async () => {
+    await using bench = await changedPod({ ephemeralContainers: [{ name: 'debugger', image: 'x' }] });
+    const refusal = { kind: 'status', code: 422, reason: 'Invalid' } as const;
+    // As an API server refuses a container, and takes an annotation.
+    const mend = bench.super.server.inject({
+      verb: 'patch',
+      subresource: 'ephemeralcontainers',
+      fault: refusal,
+    });
+    await bench.reconcile('pods', 'web', 'shop');
+    mend();
+    const { metadata, spec } = inSuper(bench) as KubeObject & { spec: object };
+    bench.have('super', resources.pods, {
+      ...inSuper(bench),
+      metadata,
+      spec: { ...spec, ephemeralContainers: [{ name: 'debugger', image: 'tools' }] },
+    });
+    await bench.reconcile('pods', 'web', 'shop');
+    expect(inSuper(bench)?.metadata.annotations?.['skerry.dev/containers'] ?? '').not.toContain('debugger');
+  });
+
   it('that fail otherwise are tried again as any other', async () => {
     await using bench = await changedPod({ ephemeralContainers: [{ name: 'debugger', image: 'x' }] });
     bench.super.server.inject({

@@ -10,7 +10,7 @@ import {
 } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
 import type { Action, DownKind, Notice, SuperWrite, SyncedKind } from '../kinds/contract.ts';
-import { payloadSource, payloadSummary } from '../kinds/payload.ts';
+import { isToBeReplaced, payloadSource, payloadSummary, withSummary } from '../kinds/payload.ts';
 import { hasLostItsLabel, isOurs, originalUid } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
 import { contestedNotice } from './contested-writes.ts';
@@ -315,6 +315,8 @@ export class Executor {
       return undefined;
     } catch (error) {
       if (action.mayBeRefused === true && isRefusal(error)) return this.#refusedForNow(work, error);
+      if (superObject !== undefined && isToBeReplaced(superObject) && isRefusal(error))
+        return hasToBeRead(work);
       if (superObject === undefined || action.subresource !== undefined) throw error;
       return this.#recover(error, work, applyMergePatch(superObject, action.patch) as KubeObject);
     }
@@ -450,6 +452,16 @@ function sendRelying<T extends KubeObject | undefined>(
   if ('creates' in write) return tenant.ownPolicyWrites.during(write.creates, undefined, send);
   const pod = applyMergePatch(write.patches, { metadata: write.patch['metadata'] }) as KubeObject;
   return tenant.ownPolicyWrites.during(pod, write.patches.metadata.resourceVersion, send);
+}
+
+/** It may be immutable, or of another type: what is read of it says how it becomes the tenant object's. */
+function hasToBeRead({ kind, situation, tenant }: Work): Outcome {
+  const { superObject } = situation;
+  const payload = payloadOf(kind);
+  const shown = superObject && tenant.superCaches.of(kind).get(refOf(superObject));
+  if (shown !== undefined && payload !== undefined)
+    withSummary(shown, payloadSummary(shown, payload), 'outdated');
+  return { is: 'retry', code: 'unread' };
 }
 
 function payloadOf(kind: SyncedKind): readonly string[] | undefined {

@@ -5,7 +5,7 @@ import { isOlder } from './expectations.ts';
 
 /** A write by which a pod of the super cluster has labels that take it out of the default policies. */
 export interface LabelWrite {
-  /** The super pod as the write leaves it; of one that is made, without UID. */
+  /** The super pod as the write leaves it, by name and labels alone; of one that is made, without UID. */
   readonly pod: KubeObject;
   /** Resolves when the call has ended, however it did. */
   readonly ended: Promise<void>;
@@ -92,13 +92,13 @@ export class OwnPolicyWrites implements ChangingPolicies {
     send: () => Promise<T>,
   ): Promise<T> {
     const { promise: ended, resolve } = Promise.withResolvers<void>();
-    const write: KnownWrite = { pod, guard, ended, state: 'sent', endedAtMs: 0 };
+    const write: KnownWrite = { pod: labelled(pod), guard, ended, state: 'sent', endedAtMs: 0 };
     this.#labels.add(write);
     try {
       const written = await send();
       if (written === undefined) this.#labels.delete(write);
       else {
-        write.pod = { metadata: written.metadata };
+        write.pod = labelled(written);
         write.state = 'written';
       }
       return written;
@@ -148,6 +148,19 @@ export class OwnPolicyWrites implements ChangingPolicies {
   #isRecent({ state, endedAtMs }: KnownWrite): boolean {
     return this.#nowMs() - endedAtMs < (state === 'unknown' ? unknownForMs : unseenForMs);
   }
+}
+
+/** As much of a pod as is asked for: many are kept until the cache is known to show them. */
+function labelled({ metadata: { namespace, name, uid, resourceVersion, labels } }: KubeObject): KubeObject {
+  return {
+    metadata: {
+      ...(namespace === undefined ? {} : { namespace }),
+      ...(name === undefined ? {} : { name }),
+      ...(uid === undefined ? {} : { uid }),
+      ...(resourceVersion === undefined ? {} : { resourceVersion }),
+      ...(labels === undefined ? {} : { labels }),
+    },
+  };
 }
 
 function isShown({ pod, state, guard }: KnownWrite, shown: KubeObject | undefined): boolean {

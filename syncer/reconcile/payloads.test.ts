@@ -245,6 +245,25 @@ describe('ConfigMaps and Secrets (sync rule `configmaps-and-secrets`)', () => {
     expect(sides.inSuper(resources.configMaps, 'x')?.metadata.uid).not.toBe(made.metadata.uid);
   });
 
+  it('that we have frozen ourselves are made anew when the tenant has others of before, as after a restore', async () => {
+    await using sides = await TwoSides.start();
+    sides.inShop(resources.configMaps, configMap('x', { a: '2' }, { immutable: true }));
+    const made = await arrived(sides, resources.configMaps, 'x', { a: '2' });
+    await settled(sides, 'first');
+    // As an API server does with one that is immutable.
+    sides.super.server.inject({
+      verb: 'update',
+      plural: 'configmaps',
+      times: Number.POSITIVE_INFINITY,
+      fault: { kind: 'status', code: 422, reason: 'Invalid' },
+    });
+    sides.inShop(resources.configMaps, configMap('x', { a: '1' }));
+    const anew = await arrived(sides, resources.configMaps, 'x', { a: '1' });
+    expect(anew.metadata.uid).not.toBe(made.metadata.uid);
+    expect(anew['immutable']).toBeUndefined();
+    expect(asked(sides, 'super', 'update', 'configmaps', 'x')).toBe(1);
+  });
+
   it('name the variables that a pod takes from them, also right after a start', async () => {
     await using sides = await TwoSides.start();
     const ref = shop('x');

@@ -27,11 +27,28 @@ describe('a CronJob', () => {
     ['0 20/2,4 * * *', '2026-11-27T20:00:00.000Z'],
     ['CRON_TZ=Asia/Tokyo 0 20 * * *', '2026-11-27T11:00:00.000Z'],
     ['@every 1h30m', '2026-11-27T10:30:00.000Z'],
+    ['0 0 29 2 *', '2028-02-29T00:00:00.000Z'],
     ['0 0 30 2 *', 'never'],
+    ['0 0 1 1 +fri', 'never'],
+    ['0 0 1 1 mon#1', 'never'],
+    ['0 0 0 1 1 *', 'never'],
+    ['0 0 1 *', 'never'],
+    ['@every soon', 'never'],
+    ['@yearly', '2027-01-01T00:00:00.000Z'],
+    ['CRON_TZ=Pacific/Kiritimati 0 0 1 1 *', '2026-12-31T10:00:00.000Z'],
     ['soon', 'never'],
     ['', 'never'],
   ])('of %j is due next at %s', (schedule, expected) => {
     expect(due({ schedule })).toBe(expected);
+  });
+
+  it('is looked for no further ahead than its controller looks', () => {
+    // 2100 has no 29th of February.
+    const object = { metadata: { name: 'x' }, spec: { schedule: '0 0 29 2 *' } };
+    expect(iso(cronJobDueMs(object, Date.parse('2096-03-01T00:00:00Z'), 'UTC'))).toBe('never');
+    expect(iso(cronJobDueMs(object, Date.parse('2099-03-01T00:00:00Z'), 'UTC'))).toBe(
+      '2104-02-29T00:00:00.000Z',
+    );
   });
 
   it('counts in its own time zone, and from its last run where it has an interval', () => {

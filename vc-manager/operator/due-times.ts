@@ -38,9 +38,9 @@ export function cronJobDueMs(
   }
   const wanted = spec?.timeZone ?? zone ?? timeZone;
   try {
-    const cron = new Cron(asCron(schedule), {
+    const cron = new Cron(schedule.startsWith('@') ? schedule : withinYears(asCron(schedule), nowMs), {
       ...(wanted !== undefined && { timezone: wanted }),
-      ...{ mode: '5-part', paused: true },
+      ...{ mode: schedule.startsWith('@') ? '5-part' : '7-part', paused: true },
     });
     return cron.nextRun(new Date(nowMs))?.getTime() ?? never;
   } catch {
@@ -59,10 +59,19 @@ function intervalMs(schedule: string): number | undefined {
   return Math.max(1_000, Math.floor(ms / 1_000) * 1_000);
 }
 
+/** Its controller looks no further. To look for a 30th of February in a thousand years takes a tenth of a second. */
+const mostYears = 5;
+
+function withinYears(schedule: string, nowMs: number): string {
+  const year = new Date(nowMs).getUTCFullYear();
+  return `0 ${schedule} ${year - 1}-${year + mostYears}`;
+}
+
 const largest = [59, 23, 31, 12, 6];
 
-/** What the CronJob controller reads and the parser here does not. */
+/** What the CronJob controller reads and the parser here does not. Throws on what is the other way round. */
 function asCron(schedule: string): string {
+  if (/[+#]/.test(schedule)) throw new SyntaxError('no field of a CronJob has + or #');
   const fields = schedule.replaceAll('?', '*').split(/\s+/);
   return fields
     .map((field, index) =>

@@ -19,8 +19,10 @@ import {
 import { rootCaName, superNamespaceName, superRootCaName } from '../../mapping/names.ts';
 import {
   matchesSelector,
+  mostSelectorTerms,
   type NetworkPolicySpec,
   policyTypesOf,
+  selectorTerms,
   superPodSelector,
 } from '../../mapping/network-isolation.ts';
 import { realNodeName } from '../../mapping/node-names.ts';
@@ -113,6 +115,11 @@ export function heldPolicyLabels(
   return labelsOf([superPod.metadata.labels ?? {}], tenantNamespaceOf(superPod), context);
 }
 
+const ownLabels = [
+  ['Ingress', labelKeys.ownIngress],
+  ['Egress', labelKeys.ownEgress],
+] as const;
+
 /** Of the policies that select a pod by each of these sets of labels, which it has one after the other. */
 function labelsOf(
   sets: readonly Readonly<Record<string, string>>[],
@@ -132,18 +139,42 @@ function labelsOf(
     if (wanted === undefined || wanted.metadata.uid !== originalUid(policy)) continue;
     const becomes = changingPolicies?.becomes(policy);
     if (becomes === 'gone') continue;
-    const there = [policy, ...(becomes === undefined ? [] : [becomes])].map(specOf);
-    const spec = specOf(wanted);
-    if (!there.every(selects)) continue;
-    if (!selects({ podSelector: superPodSelector(spec.podSelector ?? {}, tenant) })) continue;
-    const types = policyTypesOf(spec).filter((type) =>
-      there.every((each) => policyTypesOf(each).includes(type)),
+    const asWanted = wantedOf(wanted, tenant);
+    const all = [policy, ...(becomes === undefined ? [] : [becomes])].map(specOf);
+    if (asWanted !== undefined) all.push(asWanted);
+    // Of a hundred policies that hold for a pod, one or two say all there is.
+    const more = ownLabels.filter(
+      ([type, key]) => own[key] === undefined && all.every((each) => policyTypesOf(each).includes(type)),
     );
-    if (types.includes('Ingress')) own[labelKeys.ownIngress] = 'true';
-    if (types.includes('Egress')) own[labelKeys.ownEgress] = 'true';
-    if (own[labelKeys.ownIngress] !== undefined && own[labelKeys.ownEgress] !== undefined) break;
+    if (more.length === 0 || !all.every(selects)) continue;
+    for (const [, key] of more) own[key] = 'true';
   }
   return Object.keys(own).length === 0 ? undefined : own;
+}
+
+interface Wanted {
+  readonly tenant: TenantInfo;
+  readonly spec: NetworkPolicySpec | undefined;
+}
+
+/** No state but a memory of what is a function of policy and settings; each look at a pod asks for all of its namespace. */
+const wantedBefore = new WeakMap<KubeObject, Wanted>();
+
+/**
+ * Which pods of the super cluster a policy of the tenant's is for, and in which directions. Undefined where its selector
+ * is too long: then its copy stays as it is, whatever the tenant wants.
+ */
+function wantedOf(policy: KubeObject, tenant: TenantInfo): NetworkPolicySpec | undefined {
+  const known = wantedBefore.get(policy);
+  if (known?.tenant === tenant) return known.spec;
+  const own = specOf(policy);
+  const { podSelector = {} } = own;
+  const spec =
+    selectorTerms(podSelector) > mostSelectorTerms
+      ? undefined
+      : { policyTypes: policyTypesOf(own), podSelector: superPodSelector(podSelector, tenant) };
+  wantedBefore.set(policy, { tenant, spec });
+  return spec;
 }
 
 function specOf(policy: KubeObject): NetworkPolicySpec {

@@ -105,15 +105,16 @@ export function ephemeralActions(tenantPod: Pod, superPod: Pod, context: SyncCon
     ...(superPod.spec?.ephemeralContainers ?? []),
     ...translatedContainers(missing, tenantPod, context),
   ];
+  const patch = { spec: { ephemeralContainers } };
+  actions.push({ do: 'patchSuper', subresource: 'ephemeralcontainers', patch, mayBeRefused: true });
   const marked = containersFromTenant(superPod);
   const added = missing.map(({ name }) => name).filter((name) => !marked.includes(name));
-  // Before they are there: one of that name which somebody else adds later is refused by the API server.
+  // Not before they are there: of those that are refused, others may add one of the same name. One whose mark is lost
+  // stays closed.
   if (added.length > 0) {
     const annotations = { [annotationKeys.containers]: [...marked, ...added].join() };
     actions.push({ do: 'patchSuper', patch: { metadata: { annotations } } });
   }
-  const patch = { spec: { ephemeralContainers } };
-  actions.push({ do: 'patchSuper', subresource: 'ephemeralcontainers', patch, mayBeRefused: true });
   return actions;
 }
 
