@@ -645,6 +645,11 @@ export function podEndpoint({ status }: Pick<VirtualCluster, 'status'>): {
   return { address: advertisedAddress, port: advertisedPort };
 }
 
+/** Whether no process of this tenant runs, and it is to stay. */
+export function isAsleep({ metadata, status }: Pick<VirtualCluster, 'metadata' | 'status'>): boolean {
+  return status?.phase === 'Asleep' && metadata.deletionTimestamp === undefined;
+}
+
 /**
  * Whether this tenant is to be served now: its control plane was ready once, is not asleep, not being put back to a
  * snapshot or moved, and not on its way out.

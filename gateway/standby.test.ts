@@ -46,7 +46,11 @@ describe('a gateway whose port is taken', () => {
   function gatewayOf(
     id: string | undefined,
     apiServerPort = 1,
-    { phase = 'Ready', proxyProtocol = false }: { phase?: VirtualClusterPhase; proxyProtocol?: boolean } = {},
+    {
+      phase = 'Ready',
+      proxyProtocol = false,
+      connections = 100,
+    }: { phase?: VirtualClusterPhase; proxyProtocol?: boolean; connections?: number } = {},
   ): Gateway {
     const routes = new Routes(domain);
     if (id !== undefined)
@@ -59,7 +63,7 @@ describe('a gateway whose port is taken', () => {
       routesKnown: Promise.resolve(),
       limits: new TenantLimits({ connections: 100, rate: 100, burst: 100 }, () => 0),
       metrics: new GatewayMetrics(),
-      connections: 100,
+      connections,
       proxyProtocol,
       clock: systemClock,
       wake: async () => true,
@@ -69,8 +73,25 @@ describe('a gateway whose port is taken', () => {
     return gateway;
   }
 
-  const holderOf = (port: number, id: string | undefined, proxyProtocol = false): Promise<PortHolder> =>
-    portHolder({ host, port, domain, id, proxyProtocol, signal: new AbortController().signal });
+  const holderOf = (
+    port: number,
+    id: string | undefined,
+    {
+      proxyProtocol = false,
+      signal = new AbortController().signal,
+      timeoutMs = 5_000,
+    }: { proxyProtocol?: boolean; signal?: AbortSignal; timeoutMs?: number } = {},
+  ): Promise<PortHolder> => portHolder({ host, port, domain, id, proxyProtocol, signal, timeoutMs });
+
+  /** Takes connections and says nothing, as a process that is stopped. `asked`: it has got something to answer. */
+  async function hanging(): Promise<{ port: number; asked: Promise<void> }> {
+    const asked = Promise.withResolvers<void>();
+    const server = createTcpServer((socket) => {
+      endings.push(() => socket.destroy());
+      socket.on('error', () => undefined).once('data', () => asked.resolve());
+    });
+    return { port: await listening(server), asked: asked.promise };
+  }
 
   interface Waiting {
     port: Promise<number>;
@@ -86,7 +107,7 @@ describe('a gateway whose port is taken', () => {
     const listens = listenOrStandBy({
       ...{ host, port, clock: systemClock, random: () => 0, signal: stop.signal },
       listen: () => gateway.listen(port, host),
-      holder: () => holderOf(port, id),
+      holder: () => holderOf(port, id, { signal: stop.signal }),
       onWait: waits.resolve,
     });
     listens.catch(() => undefined);
@@ -121,6 +142,50 @@ describe('a gateway whose port is taken', () => {
     await second.waits;
     second.stop.abort(new Error('received SIGTERM'));
     await expect(second.port).rejects.toThrow('received SIGTERM');
+  });
+
+  it('ends at once when it is told to while it asks one that hangs', async () => {
+    const { port, asked } = await hanging();
+    const second = begin(gatewayOf('blueid'), port, 'blueid');
+    await asked;
+    second.stop.abort(new Error('received SIGTERM'));
+    await expect(second.port).rejects.toThrow('received SIGTERM');
+  });
+
+  it('asks nobody once it has been told to end', async () => {
+    const { port } = await hanging();
+    expect(await holderOf(port, 'blueid', { signal: AbortSignal.abort(), timeoutMs: 2 ** 31 - 1 })).toBe(
+      'nobody',
+    );
+  });
+
+  it('waits for a gateway that has as many connections as it may, and goes on when that one has ended', async () => {
+    const backend = await apiServer('blue');
+    const first = gatewayOf('blueid', backend, { connections: 0 });
+    const port = await first.listen(0, host);
+    expect(await holderOf(port, 'blueid')).toBe('busy');
+    const second = begin(gatewayOf('blueid', backend), port, 'blueid');
+    expect(await second.waits).toMatch(/a gateway that has as many connections as it may/);
+    await first.close(AbortSignal.abort());
+    expect(await second.port).toBe(port);
+    expect(await whoAnswers(port, 'blueid')).toBe('blue');
+  });
+
+  it('knows a gateway of its stack by a tenant whose API server hangs', async () => {
+    const { port: apiServerPort, asked } = await hanging();
+    const port = await gatewayOf('blueid', apiServerPort).listen(0, host);
+    const stop = new AbortController();
+    void asked.then(() => stop.abort());
+    expect(await holderOf(port, 'blueid', { signal: stop.signal })).toBe('same-stack');
+  });
+
+  it('takes one that hangs for one that may be ending, and does not ask it for ever', async () => {
+    const { port, asked } = await hanging();
+    const stop = new AbortController();
+    void asked.then(() => stop.abort());
+    expect(await holderOf(port, 'blueid', { signal: stop.signal })).toBe('silent');
+    // Where this process is slow it has not even seen that it is connected.
+    expect(await holderOf(port, 'blueid', { timeoutMs: 50 })).toMatch(/^(?:silent|nobody)$/);
   });
 
   it.each([
@@ -171,17 +236,25 @@ describe('a gateway whose port is taken', () => {
         },
         onWait: () => undefined,
       });
-    expect(await listenAt(['same-stack', 'silent', 'silent', 'nobody', 'silent', 'silent'], 14)).toBe(7443);
+    expect(await listenAt(['same-stack', 'silent', 'silent', 'nobody', 'silent'], 14)).toBe(7443);
     asked.length = 0;
-    await expect(listenAt(['silent'], 14)).rejects.toThrow(/no vc-gateway has the port/);
-    expect(asked).toHaveLength(5);
+    expect(await listenAt(['busy'], 14)).toBe(7443);
+    for (const [answers, says] of [
+      [['silent'], /a program that is no vc-gateway has the port: end it/],
+      [['nobody'], /nobody answers there: end it, or give this gateway another one with --listen/],
+      [['nobody', 'silent'], /nobody answers there: end it/],
+    ] as const) {
+      asked.length = 0;
+      await expect(listenAt([...answers], 14)).rejects.toThrow(says);
+      expect(asked).toHaveLength(5);
+    }
   });
 
   it('knows a gateway of its stack by a tenant that is asleep, and through the PROXY protocol', async () => {
     const first = gatewayOf('blueid', 1, { phase: 'Asleep', proxyProtocol: true });
     const port = await first.listen(0, host);
-    expect(await holderOf(port, 'blueid', true)).toBe('same-stack');
-    expect(await holderOf(port, 'redid00', true)).toBe('other-gateway');
+    expect(await holderOf(port, 'blueid', { proxyProtocol: true })).toBe('same-stack');
+    expect(await holderOf(port, 'redid00', { proxyProtocol: true })).toBe('other-gateway');
     expect(first.takeUsed()).toEqual([]);
   });
 

@@ -108,8 +108,8 @@ interface StandbyOptions {
   signal: AbortSignal;
 }
 
-/** As often in a row it is taken for a program of another kind. */
-const mostSilent = 5;
+/** As often in a row without a word of TLS, and it is no gateway that is just ending. */
+const mostUnanswered = 5;
 const minPauseMs = 250;
 const maxPauseMs = 4_000;
 
@@ -121,17 +121,16 @@ export async function listenOrStandBy(options: StandbyOptions): Promise<number> 
   const { host, port, clock, random, signal } = options;
   const backoff = new Backoff({ clock, random, minMs: minPauseMs, maxMs: maxPauseMs });
   let told: string | undefined;
-  let silent = 0;
+  let unanswered = 0;
   for (;;) {
     try {
       return await options.listen();
     } catch (error) {
       const cause = error as NodeJS.ErrnoException;
-      let holder = cause.code === 'EADDRINUSE' ? await options.holder() : undefined;
+      const holder = cause.code === 'EADDRINUSE' ? await options.holder() : undefined;
       signal.throwIfAborted();
-      silent = holder === 'silent' ? silent + 1 : 0;
-      if (silent >= mostSilent) holder = 'other-program';
-      const why = holder === undefined ? undefined : waiting[holder];
+      unanswered = holder === 'silent' || holder === 'nobody' ? unanswered + 1 : 0;
+      const why = holder === undefined || unanswered >= mostUnanswered ? undefined : waiting[holder];
       if (why === undefined)
         throw new ListenError('serve tenants', host, port, cause, holder && remedies[holder]);
       if (why !== told) options.onWait(why);
@@ -148,11 +147,17 @@ const waiting: Partial<Record<PortHolder, string>> = {
   nobody: 'the port is taken, and nobody answers there: trying again',
 };
 
+const noGateway =
+  'a program that is no vc-gateway has the port: end it, or give this gateway another one with --listen, and the manager ' +
+  'the same with --gateway';
+
 const remedies: Partial<Record<PortHolder, string>> = {
   'other-gateway':
     'another vc-gateway has the port, which does not know the tenants of this one: it is of another stack, or has another ' +
     '--domain. Give this one another port with --listen, and the manager the same with --gateway',
-  'other-program':
-    'a program that is no vc-gateway has the port: end it, or give this gateway another one with --listen, and the manager ' +
-    'the same with --gateway',
+  'other-program': noGateway,
+  silent: noGateway,
+  nobody:
+    'a program has the port, at another address of this machine perhaps, and nobody answers there: end it, or give this gateway ' +
+    'another one with --listen, and the manager the same with --gateway',
 };

@@ -13,6 +13,7 @@ import {
   hintedCommands,
   inlineCommands,
   scriptOf,
+  scriptRunBy,
   shownOptions,
 } from './docs-commands.ts';
 
@@ -143,6 +144,19 @@ describe('command lines in the documentation', () => {
     },
   );
 
+  it.each(pages)('%s names a test that reads it for each that another test runs', (page) => {
+    const wrong = codeBlocks(readFileSync(join(root, page), 'utf8')).flatMap(({ runBy, line }) => {
+      if (runBy === undefined) return [];
+      const isRun =
+        tracked(runBy).length === 1 &&
+        ['scriptRunBy(', `'${page}'`, `'${runBy}'`].every((word) =>
+          readFileSync(join(root, runBy), 'utf8').includes(word),
+        );
+      return isRun ? [] : [`${page}:${line}: ${runBy}`];
+    });
+    expect(wrong).toEqual([]);
+  });
+
   it.each(pages)('%s has only those that vc-manager takes', async (page) => {
     const wrong: string[] = [];
     for (const { text, line } of codeBlocks(readFileSync(join(root, page), 'utf8'))) {
@@ -174,10 +188,14 @@ describe('command lines in the documentation', () => {
     const place = ({ line, text }: { line: number; text: string }) =>
       `${page}:${line}: ${text.split('\n')[0]}`;
     const skipped = blocks.filter(
-      (block) => hasCommands(block) && !block.isRun && block.whyNot === undefined,
+      (block) =>
+        hasCommands(block) && !block.isRun && block.runBy === undefined && block.whyNot === undefined,
     );
     expect(skipped.map(place)).toEqual([]);
-    const idle = blocks.filter((block) => !hasCommands(block) && (block.isRun || block.whyNot !== undefined));
+    const idle = blocks.filter(
+      (block) =>
+        !hasCommands(block) && (block.isRun || block.runBy !== undefined || block.whyNot !== undefined),
+    );
     expect(idle.map(place)).toEqual([]);
   });
 
@@ -204,6 +222,17 @@ describe('command lines in the documentation', () => {
     const page = `<!-- run with NAME=blue -->\n\n\`\`\`sh\n${text}\n\`\`\`\n\n\`\`\`sh\nrm\n\`\`\``;
     expect(scriptOf(codeBlocks(page))).toMatch(/block=4\nvc-manager describe blue --of NAMESPACE$/);
     expect(scriptOf(codeBlocks(page))).not.toContain('rm');
+  });
+
+  it('of a block that another test runs are a script of its own', () => {
+    const page = '<!-- run by test/a.test.ts -->\n\n```\nhelm upgrade skerry chart\n```\n';
+    expect(codeBlocks(page)).toMatchObject([{ isRun: false, runBy: 'test/a.test.ts', whyNot: undefined }]);
+    expect(scriptRunBy(page, 'test/a.test.ts', 'helm upgrade', { skerry: 'x', chart: 'y' })).toBe(
+      'helm upgrade x y',
+    );
+    expect(() => scriptRunBy(page, 'test/b.test.ts', 'helm')).toThrow('0 blocks begin with "helm"');
+    expect(() => scriptRunBy(page + page, 'test/a.test.ts', 'helm')).toThrow('2 blocks');
+    expect(() => scriptRunBy(page, 'test/a.test.ts', 'helm', { kubectl: 'x' })).toThrow('"kubectl" does not');
   });
 
   it('are found, and wrong ones are told', async () => {

@@ -8,21 +8,23 @@ export interface CodeBlock {
   readonly isRun: boolean;
   /** What a test writes in the place of words of the reader's own. */
   readonly values: ReadonlyMap<string, string>;
+  /** From `<!-- run by FILE -->`: the test in FILE runs it, in a place of its own. */
+  readonly runBy: string | undefined;
   /** From `<!-- not run: REASON -->`. */
   readonly whyNot: string | undefined;
 }
 
-type Marker = Pick<CodeBlock, 'isRun' | 'values' | 'whyNot'>;
+type Marker = Pick<CodeBlock, 'isRun' | 'values' | 'runBy' | 'whyNot'>;
 
-const unmarked: Marker = { isRun: false, values: new Map(), whyNot: undefined };
+const unmarked: Marker = { isRun: false, values: new Map(), runBy: undefined, whyNot: undefined };
 
 function markerOf(line: string): Marker {
-  const [, run, values = '', whyNot] =
-    /^<!-- (?:(run)(?: with ((?: ?[A-Z_]+=\S+)+))?|not run: (.+)) -->$/.exec(line.trim()) ?? [];
+  const [, run, values = '', runBy, whyNot] =
+    /^<!-- (?:(run)(?: with ((?: ?[A-Z_]+=\S+)+))?|run by (\S+)|not run: (.+)) -->$/.exec(line.trim()) ?? [];
   const pairs = [...values.matchAll(/([A-Z_]+)=(\S+)/g)].map(
     ([, name = '', value = '']) => [name, value] as const,
   );
-  return { isRun: run !== undefined, values: new Map(pairs), whyNot };
+  return { isRun: run !== undefined, values: new Map(pairs), runBy, whyNot };
 }
 
 export function codeBlocks(markdown: string): CodeBlock[] {
@@ -57,12 +59,35 @@ export function scriptOf(blocks: readonly CodeBlock[]): string {
   return [`trap 'echo "failed in the block of line $block" >&2' ERR`, ...parts].join('\n');
 }
 
+/**
+ * What is to be typed in the only block of a page that begins so and that the test in `file` runs, with these in the place
+ * of words of the page. Throws where there is no such block, and where it has none of a word.
+ */
+export function scriptRunBy(
+  markdown: string,
+  file: string,
+  beginning: string,
+  words: Readonly<Record<string, string>> = {},
+): string {
+  const [found, ...more] = codeBlocks(markdown).filter(
+    ({ runBy, text }) => runBy === file && text.startsWith(beginning),
+  );
+  if (found === undefined || more.length > 0)
+    throw new Error(
+      `${more.length + (found ? 1 : 0)} blocks begin with "${beginning}" and are run by ${file}`,
+    );
+  return Object.entries(words).reduce((text, [word, value]) => {
+    if (!text.includes(word)) throw new Error(`"${word}" does not stand in the block of "${beginning}"`);
+    return text.replaceAll(word, value);
+  }, found.text);
+}
+
 function filled(text: string, values: CodeBlock['values']): string {
   return text.replaceAll(/\b[A-Z_]{2,}\b/g, (word) => values.get(word) ?? word);
 }
 
 const programs =
-  'age-keygen|cd|curl|docker|etcdctl|git|helm|kubectl|node|npm|npx|openssl|source|tar|vc-gateway|vc-manager|vc-syncer';
+  'age-keygen|cd|curl|docker|etcdctl|etcdutl|git|helm|kubectl|node|npm|npx|openssl|source|tar|vc-gateway|vc-manager|vc-syncer';
 const commandLine = new RegExp(`^\\s*(?:[A-Z_]+=\\S+ |\\w+=\\$\\()*(?:\\$ )?(?:${programs})\\b`);
 
 /**

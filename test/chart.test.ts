@@ -1,11 +1,12 @@
 import { X509Certificate } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { isNotFound, type KubeObject, resources } from '../kube/index.ts';
+import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { packageChart } from '../scripts/release.ts';
 import { defaultVersions } from '../vc-manager/binaries/index.ts';
 import { etcdServerArguments } from '../vc-manager/etcd/server-arguments.ts';
@@ -17,7 +18,8 @@ import { poll } from './harness/poll.ts';
 import { runCli } from './harness/stack.ts';
 import { World } from './harness/world.ts';
 
-const chart = join(import.meta.dirname, '..', 'deploy', 'chart');
+const root = join(import.meta.dirname, '..');
+const chart = join(root, 'deploy', 'chart');
 const everything = [
   ...['--set', 'metrics.podMonitor.enabled=true', '--set', 'metrics.dashboard.enabled=true'],
   ...['--set', 'redis.secretName=redis', '--set', 'redis.caKey=ca.pem'],
@@ -353,6 +355,17 @@ describe('the Helm chart', () => {
     expect(args).toContain('--etcd-endpoint=https://etcd.example:2379');
   });
 
+  it('shows its rights by the command of the documentation', async () => {
+    const page = readFileSync(join(root, 'docs/operating.md'), 'utf8');
+    const words = { 'deploy/chart': chart };
+    const [, ...args] = scriptRunBy(page, 'test/chart.test.ts', 'helm template', words).split(' ');
+    const { exitCode, stdout, stderr } = await helm(...args);
+    expect([exitCode, stderr]).toEqual([0, '']);
+    const roles = parseAllDocuments(stdout).map((document) => document.toJS() as KubeObject);
+    for (const name of ['skerry-manager', 'skerry-syncer'])
+      expect(find(roles, 'ClusterRole', name)['rules']).not.toEqual([]);
+  });
+
   describe('on an API server', () => {
     const namespace = 'skerry-chart';
     // Not the names that the local stack's own roles have.
@@ -444,6 +457,20 @@ describe('the Helm chart', () => {
           return phases.length === 6 && phases.every((phase) => phase === 'Running');
         },
       );
+    });
+
+    it('is upgraded as the documentation says, with the values that it has', async () => {
+      const page = readFileSync(join(root, 'docs/kubernetes-install.md'), 'utf8');
+      const words = {
+        'skerry-system': namespace,
+        'upgrade skerry': `upgrade ${release}`,
+        'deploy/chart': chart,
+      };
+      const [, ...args] = scriptRunBy(page, 'test/chart.test.ts', 'helm upgrade', words).split(' ');
+      const options = { home, kubeconfig: world.superCluster.kubeconfigFile };
+      expect(complaints(await runHelm(program, args, options))).toEqual([]);
+      const replicas = ['get', 'deployment', `${release}-manager`, '-o', 'jsonpath={.spec.replicas}'];
+      expect(await world.superCluster.kubectl('-n', namespace, ...replicas)).toBe('3');
     });
 
     it('lets its ServiceAccounts do what they need, and no more', async () => {

@@ -1,8 +1,13 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubeClient, type KubeObject, resources } from '../kube/index.ts';
+import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { at, listAt } from './harness/checker/view.ts';
 import { deployment } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
+
+const root = join(import.meta.dirname, '..');
 
 describe('disruption budgets', () => {
   let world: World;
@@ -104,8 +109,12 @@ describe('disruption budgets', () => {
         return ready.length === 4 && ready.every((pod) => at(pod, 'spec', 'nodeName') !== node);
       },
     );
+    const page = readFileSync(join(root, 'docs/operating.md'), 'utf8');
+    const command = scriptRunBy(page, 'test/disruption.test.ts', 'kubectl drain', { NODE: node });
+    const [, ...words] = command.split(' ');
+    // But for pods of other suites.
     const drain = world.superCluster
-      .tryKubectl(['drain', node, '--force', `--pod-selector=${ofSuite()}`, '--timeout=110s'])
+      .tryKubectl([...words, `--pod-selector=${ofSuite()}`, '--timeout=110s'])
       .finally(() => {
         drained = true;
       });

@@ -1,9 +1,12 @@
-import { chmod, copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { itBroadly } from '../kube/testing/broad.ts';
-import { codeBlocks, scriptOf } from '../scripts/docs-commands.ts';
+import { codeBlocks, scriptOf, scriptRunBy } from '../scripts/docs-commands.ts';
+import { Binaries, defaultCacheDirectory, defaultVersions } from '../vc-manager/binaries/index.ts';
+import { freePort } from '../vc-manager/os/network.ts';
+import { provideEtcdTool } from './harness/etcdctl.ts';
 import { World } from './harness/world.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -76,6 +79,47 @@ describe('the documentation', () => {
     await run('a tenant for them', 'vc-manager create team-blue --wait');
     for (const page of restarts) await runPage(page);
     await run('its end', 'vc-manager delete team-blue --yes --wait');
+  });
+
+  it('docs/operating.md backs the datastore up, and says how it is put back', async () => {
+    const page = await readFile(join(root, 'docs/operating.md'), 'utf8');
+    const [backup, restored] = [world.file('datastore.db'), world.file('restored')];
+    await mkdir(join(world.file('.'), '.local', 'state'), { recursive: true });
+    await symlink(world.stateDir, join(world.file('.'), '.local', 'state', 'skerry'));
+    for (const name of ['etcdctl', 'etcdutl'] as const)
+      await symlink(await provideEtcdTool(name), join(programs, name));
+    const datastore = join(world.stateDir, 'datastore');
+    const ports = JSON.parse(await readFile(join(datastore, 'ports.json'), 'utf8')) as Record<string, number>;
+    const words = { PORT: String(ports['datastore-client']), FILE: backup };
+    await run('the backup', scriptRunBy(page, 'test/docs.test.ts', 'cd ~/.local/state/skerry', words));
+    const put = { FILE: backup, DIRECTORY: restored };
+    await run('the restore', scriptRunBy(page, 'test/docs.test.ts', 'etcdutl', put));
+
+    const taken: number[] = [];
+    for (let count = 0; count < 2; count++)
+      taken.push(await freePort({ host: '127.0.0.1', range: [20_000, 20_999], taken }));
+    const [client, peer] = taken.map((port) => `http://127.0.0.1:${port}`) as [string, string];
+    const binaries = new Binaries({ cacheDir: defaultCacheDirectory(process.env), env: process.env });
+    const { signal } = new AbortController();
+    const { path } = await binaries.ensure({ name: 'etcd', version: defaultVersions.etcd }, { signal });
+    const etcd = execa(
+      path,
+      [
+        ...[`--data-dir=${restored}`, `--listen-client-urls=${client}`, `--advertise-client-urls=${client}`],
+        ...[`--listen-peer-urls=${peer}`, '--log-level=error'],
+      ],
+      { reject: false },
+    );
+    try {
+      const password = await readFile(join(datastore, 'pki', 'etcd-root.password'), 'utf8');
+      const asked = ['--endpoints', client, '--user', `root:${password.trim()}`, '--command-timeout=60s'];
+      const keys = ['get', '/', '--prefix', '--keys-only', '--limit', '1'];
+      const { stdout } = await execa(join(programs, 'etcdctl'), [...asked, ...keys]);
+      expect(stdout.trim()).not.toBe('');
+    } finally {
+      etcd.kill('SIGTERM');
+      await etcd;
+    }
   });
 
   it('leaves out no page', async () => {

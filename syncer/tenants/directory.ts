@@ -1,5 +1,5 @@
 import { isWaitedFor, leftReason } from '../../api/conditions.ts';
-import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isAsleep, isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   type CallRecord,
   type Clock,
@@ -126,10 +126,6 @@ function circumstancesOf({ metadata, status }: VirtualCluster): string {
     status?.endpoint,
     status?.syncerSecret?.version,
   ]);
-}
-
-function isAsleep({ metadata, status }: VirtualCluster): boolean {
-  return status?.phase === 'Asleep' && metadata.deletionTimestamp === undefined;
 }
 
 function cannotServe(error: unknown): SyncerCondition {

@@ -11,14 +11,15 @@ interface SleepersUsageOptions {
   sleepers: () => Iterable<VirtualCluster>;
   /** What these pods of the super cluster use, which are all that the tenant with this UID has; undefined where nothing says so. */
   used: (uid: string, pods: readonly KubeObject[], signal: AbortSignal) => Promise<UsedResources | undefined>;
-  status: Pick<StatusWriter, 'usage'>;
+  status: Pick<StatusWriter, 'usageAsleep'>;
   clock: Clock;
   onError: (vc: VirtualCluster, error: unknown) => void;
 }
 
 /**
  * Writes down what pods of tenants that are asleep use: no session measures them, and they run on. What is counted rather
- * than measured stays as it was: only the tenant changes it, and a pod that ends wakes it.
+ * than measured stays as it was: only the tenant changes it, and a pod that ends wakes it. Of a tenant that has woken
+ * meanwhile nothing is written: its session does.
  */
 export class SleepersUsage {
   readonly #o: SleepersUsageOptions;
@@ -44,7 +45,6 @@ export class SleepersUsage {
   async #measure({ metadata, status }: VirtualCluster, signal: AbortSignal): Promise<void> {
     const { superCaches, used, onError } = this.#o;
     const { namespace, name = '', uid = '' } = metadata;
-    const { pods = 0, services = 0, nodes = 0, resources: counted } = status?.usage ?? {};
     if (status?.usage === undefined) return;
     const ofTenant = superCaches.byIndex(resources.pods, byTenantIndex, uid);
     const now = await used(uid, ofTenant, signal).catch((error: unknown) => {
@@ -52,7 +52,6 @@ export class SleepersUsage {
       return undefined;
     });
     signal.throwIfAborted();
-    const usage = { pods, services, nodes, ...now, ...(counted === undefined ? {} : { resources: counted }) };
-    await this.#o.status.usage({ namespace, name }, uid, usage, signal);
+    await this.#o.status.usageAsleep({ namespace, name }, uid, now, signal);
   }
 }

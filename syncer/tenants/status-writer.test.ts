@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { findCondition, resources } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
@@ -94,6 +94,72 @@ describe('the status writer', () => {
     expect(both.map(({ status: each }) => each)).toEqual(['rejected', 'fulfilled']);
     await writer.condition(ref, 'v1', joined);
     expect(findCondition(status()?.conditions, 'Synced')?.status).toBe('True');
+  });
+
+  describe('of what a tenant uses that is asleep', () => {
+    const before = { pods: 2, services: 1, nodes: 1, cpu: '900m', memory: '1Gi', resources: { pods: '2' } };
+    const used = { cpu: '20m', memory: '64Mi' };
+    const put = (cluster: FakeCluster, status: VirtualCluster['status'], metadata = {}): void => {
+      cluster.server.remove(resources.virtualClusters, ref);
+      cluster.server.put(resources.virtualClusters, { metadata: { ...ref, uid: 'v1', ...metadata }, status });
+    };
+
+    it('leaves what was counted before, and takes back what nobody knows', async () => {
+      const { cluster, writer, status } = await world();
+      await using _ = cluster;
+      put(cluster, { phase: 'Asleep', usage: before });
+      await writer.usageAsleep(ref, 'v1', used);
+      expect(status()).toEqual({ phase: 'Asleep', usage: { ...before, ...used } });
+      await writer.usageAsleep(ref, 'v1', undefined);
+      const { cpu: _cpu, memory: _memory, ...counted } = before;
+      expect(status()).toEqual({ phase: 'Asleep', usage: counted });
+    });
+
+    it('writes nothing of one that is awake, another one, on its way out, or without a count', async () => {
+      const { cluster, writer, status, writes } = await world();
+      await using _ = cluster;
+      put(cluster, { phase: 'Ready', usage: before });
+      await writer.usageAsleep(ref, 'v1', used);
+      put(cluster, { phase: 'Asleep', usage: before }, { uid: 'v2' });
+      await writer.usageAsleep(ref, 'v1', used);
+      put(cluster, { phase: 'Asleep', usage: before }, { deletionTimestamp: '2026-01-01T00:00:00Z' });
+      await writer.usageAsleep(ref, 'v1', used);
+      expect(status()?.usage).toEqual(before);
+      put(cluster, { phase: 'Asleep' });
+      await writer.usageAsleep(ref, 'v1', used);
+      expect(status()).toEqual({ phase: 'Asleep' });
+      expect(writes()).toBe(0);
+    });
+
+    it('writes nothing when it wakes as that is to be written', async () => {
+      const { cluster, writer, status } = await world();
+      await using _ = cluster;
+      const awake = { phase: 'Ready', usage: { ...before, pods: 5 } } as const;
+      put(cluster, { phase: 'Asleep', usage: before });
+      // The answer to the first read is older than what is there.
+      const { client } = cluster;
+      const read = vi.spyOn(client, 'get').mockImplementationOnce(async (...args) => {
+        read.mockRestore();
+        const found = await client.get(...args);
+        put(cluster, awake);
+        return found;
+      });
+      await writer.usageAsleep(ref, 'v1', used);
+      expect(status()).toEqual(awake);
+    });
+
+    it('says after it what a session said before it', async () => {
+      const { cluster, writer, status } = await world();
+      await using _ = cluster;
+      const { resources: _counted, ...usage } = before;
+      await writer.usage(ref, 'v1', usage);
+      put(cluster, { phase: 'Asleep', usage });
+      await writer.usageAsleep(ref, 'v1', used);
+      expect(status()?.usage).toEqual({ ...usage, ...used });
+      put(cluster, { phase: 'Ready', usage: { ...usage, ...used } });
+      await writer.usage(ref, 'v1', usage);
+      expect(status()?.usage).toEqual(usage);
+    });
   });
 
   it('takes up nothing that is on its way out, gone, or another one', async () => {

@@ -1,6 +1,6 @@
 import { deepEqual } from 'fast-equals';
 import { isTakenUp, type SyncerConditionType } from '../../api/conditions.ts';
-import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isAsleep, isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   type Condition,
   isNotFound,
@@ -12,6 +12,7 @@ import {
 } from '../../kube/index.ts';
 import type { TenantInfo } from '../context.ts';
 import type { CustomResourceProblem } from '../controllers/custom-resources.ts';
+import type { UsedResources } from './health.ts';
 
 export interface SyncerCondition {
   type: SyncerConditionType;
@@ -21,6 +22,7 @@ export interface SyncerCondition {
 }
 
 type Status = NonNullable<VirtualCluster['status']>;
+type Usage = NonNullable<Status['usage']>;
 
 const joining = {
   type: 'Synced',
@@ -99,6 +101,30 @@ export class StatusWriter {
     return this.#say(ref, uid, 'usage', said, signal, (status) => ({ ...status, usage }));
   }
 
+  /**
+   * What pods of a tenant use that is asleep, and has said what it has; undefined: nobody knows. Nothing is written when it
+   * is not asleep any more, or another VirtualCluster has its name.
+   */
+  usageAsleep(
+    ref: ObjectRef,
+    uid: string,
+    used: UsedResources | undefined,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const change = ({ cpu: _cpu, memory: _memory, ...counted }: Usage): Usage => ({ ...counted, ...used });
+    return this.#inLine(uid, async () => {
+      const cached = this.#cached(ref)?.status?.usage;
+      if (cached !== undefined && deepEqual(change(cached), cached)) return;
+      let written: Usage | undefined;
+      await this.#modify(ref, uid, signal, (status, vc) => {
+        written = isAsleep(vc) && status.usage !== undefined ? change(status.usage) : undefined;
+        return written === undefined ? undefined : { ...status, usage: written };
+      });
+      // What a session has said is not there any more: the next one says it again, be it the same.
+      if (written !== undefined) this.#remember(uid, 'usage', JSON.stringify(written));
+    });
+  }
+
   /** How far the tenant's server had come: what is older later on is a restored datastore. */
   observedVersion(ref: ObjectRef, uid: string, version: string, signal?: AbortSignal): Promise<void> {
     return this.#say(ref, uid, 'observedVersion', version, signal, (status) => ({
@@ -156,9 +182,13 @@ export class StatusWriter {
       const before = this.#last.get(uid)?.get(about);
       if (before === said || (before === undefined && this.#isShown(ref, uid, change))) return;
       await this.#modify(ref, uid, signal, change);
-      const last = this.#last.get(uid) ?? new Map<string, string>();
-      this.#last.set(uid, last.set(about, said));
+      this.#remember(uid, about, said);
     });
+  }
+
+  #remember(uid: string, about: string, said: string): void {
+    const last = this.#last.get(uid) ?? new Map<string, string>();
+    this.#last.set(uid, last.set(about, said));
   }
 
   /** Of what was not written yet: whether an earlier syncer has said the same. The cache may be behind what was written. */
@@ -185,14 +215,17 @@ export class StatusWriter {
     ref: ObjectRef,
     uid: string,
     signal: AbortSignal | undefined,
-    change: (status: Status) => Status,
+    change: (status: Status, vc: VirtualCluster) => Status | undefined,
   ): Promise<void> {
     try {
       await modifyStatus<VirtualCluster>(
         this.#client,
         resources.virtualClusters,
         ref,
-        (vc) => (vc.metadata.uid === uid ? { ...vc, status: change(vc.status ?? {}) } : undefined),
+        (vc) => {
+          const status = vc.metadata.uid === uid ? change(vc.status ?? {}, vc) : undefined;
+          return status === undefined ? undefined : { ...vc, status };
+        },
         signal === undefined ? {} : { signal },
       );
     } catch (error) {

@@ -3,10 +3,12 @@ import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
+import { execa } from 'execa';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { connectionFromSecret, resources } from '../../kube/index.ts';
 import { itBroadly } from '../../kube/testing/broad.ts';
+import { scriptRunBy } from '../../scripts/docs-commands.ts';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../../vc-manager/binaries/index.ts';
 import { ProcessDriver } from '../../vc-manager/drivers/process/process-driver.ts';
 import { egressFilterProblem } from '../../vc-manager/os/egress-filter.ts';
@@ -23,6 +25,7 @@ import { mustDocker } from './engine/engine.ts';
 import { withKubernetesImages, withRedisImage } from './images/index.ts';
 
 const { signal } = new AbortController();
+const root = join(import.meta.dirname, '..', '..');
 const isConfined = egressFilterProblem() === undefined;
 
 /** A local stack whose manager has been replaced by one with the driver `compose` and with its jobs in Redis. */
@@ -152,9 +155,15 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     const unknown = await world.cli(['logs', 'boxed', 'kube-proxy'], { env });
     expect(unknown.exitCode).not.toBe(0);
     expect(unknown.stderr).toContain('kube-controller-manager');
-    const file = join(stateDir, 'compose-projects', tenant.id, 'compose.yaml');
-    const services = await mustDocker(engine, ['compose', '--file', file, 'ps', '--services']);
-    expect(services.split('\n').sort()).toEqual(['kube-apiserver', 'kube-controller-manager']);
+    const page = readFileSync(join(root, 'docs/drivers.md'), 'utf8');
+    const words = { '/var/lib/skerry': stateDir, abc123: tenant.id };
+    const script = scriptRunBy(page, 'test/docker/compose-manager.test.ts', 'docker compose ls', words);
+    const { stdout } = await execa('bash', ['-Eeuc', script], { env: engineEnv });
+    const components = ['kube-apiserver', 'kube-controller-manager'];
+    // The list of projects names this one, and the other two commands each component.
+    expect(stdout).toMatch(new RegExp(`^skerry-${tenant.id} +running\\(2\\)`, 'm'));
+    for (const component of components)
+      expect(stdout.split(`skerry-${tenant.id}-${component}-1`)).toHaveLength(3);
   });
 
   it('leaves the tenant to the engine when it is killed, and takes it over when it is back', async () => {

@@ -71,6 +71,15 @@ describe('redact', () => {
       `DB_PASS=${word}`,
       `password: abc`,
       `token: "${secret}`,
+      `secrets=${word}`,
+      `{"secrets": "${secret}"}`,
+      `SECRET_KEY_BASE=${word}`,
+      `secret_value: ${word}`,
+      // Not the word, but what begins as it.
+      'password=true-hunter',
+      'token: null.hunter',
+      `password={${word}`,
+      `password=\\${word}`,
     ];
     for (const text of texts) {
       const left = redact(text);
@@ -98,6 +107,9 @@ describe('redact', () => {
       'open /run/secrets/token: no such file or directory',
       '--token-file /run/token --service-account-key-file=/etc/sa.key',
       'secret "blue" not found',
+      'token=true, secret: null',
+      'password=false\nuser: me',
+      '{"msg":"{\\"token\\":{\\"name\\":\\"blue\\"},\\"secret\\":{}}"}',
     ];
     for (const text of texts) expect(redact(text)).toBe(text);
   });
@@ -125,6 +137,21 @@ describe('withoutSecrets', () => {
           },
         ],
       },
+    });
+  });
+
+  it('takes a value out of a flag of one letter, which may be one argument with it', () => {
+    expect(withoutSecrets({ args: ['-phunter2', '-p', 'hunter2', '-', '-v=2'] })).toEqual({
+      args: [`-p${redacted}`, '-p', redacted, '-', `-v${redacted}`],
+    });
+  });
+
+  it('leaves of headers of probes and hooks only what each is called', () => {
+    const httpGet = { path: '/', port: 80, httpHeaders: [{ name: 'X-Pin', value: 'hunter2' }] };
+    const left = { ...httpGet, httpHeaders: [{ name: 'X-Pin', value: redacted }] };
+    expect(withoutSecrets({ livenessProbe: { httpGet }, lifecycle: { preStop: { httpGet } } })).toEqual({
+      livenessProbe: { httpGet: left },
+      lifecycle: { preStop: { httpGet: left } },
     });
   });
 
