@@ -217,7 +217,7 @@ describe('create', () => {
 describe('delete', () => {
   it('deletes the very object, and waits until it is gone', async () => {
     put('blue');
-    expect(await run('delete', 'blue', '--wait')).toMatchObject({
+    expect(await run('delete', 'blue', '--wait', '--yes')).toMatchObject({
       exitCode: 0,
       stdout: 'virtualcluster.skerry.dev "blue" deleted\n',
     });
@@ -226,13 +226,13 @@ describe('delete', () => {
 
   it('deletes none when one of several does not exist', async () => {
     put('blue');
-    expect(await run('delete', 'blue', 'bleu')).toMatchObject({ exitCode: 3, stdout: '' });
+    expect(await run('delete', 'blue', 'bleu', '--yes')).toMatchObject({ exitCode: 3, stdout: '' });
     expect(server.get(resources.virtualClusters, { namespace: 'default', name: 'blue' })).toBeDefined();
   });
 
   it('can put up with what is not there', async () => {
     put('other');
-    expect(await run('delete', 'blue', '--ignore-not-found')).toMatchObject({ exitCode: 0 });
+    expect(await run('delete', 'blue', '--ignore-not-found', '--yes')).toMatchObject({ exitCode: 0 });
   });
 });
 
@@ -483,15 +483,17 @@ describe('the command line', () => {
     ['a version that is none', ['create', 'x', '--version', 'newest']],
     ['a shell that it does not know', ['completion', 'tcsh']],
     ['an address that is none', ['up', '--bind-address', 'here']],
+    ['to delete where nobody can be asked', ['delete', 'blue']],
+    ['to restore where nobody can be asked', ['restore', 'blue', '--from', 'a.snapshot']],
   ])('refuses %s', async (_, args) => {
     expect(await run(...args)).toMatchObject({ exitCode: 2, stdout: '' });
     expect(server.requests).toEqual([]);
   });
 
-  it.each(['describe', 'kubeconfig', 'logs', 'delete'])(
+  it.each([['describe'], ['kubeconfig'], ['logs'], ['delete', '--yes']])(
     '%s says that there is no such tenant',
-    async (of) => {
-      expect(await run(of, 'nobody')).toMatchObject({
+    async (...of) => {
+      expect(await run(...of, 'nobody')).toMatchObject({
         exitCode: 3,
         stdout: '',
         stderr: expect.stringContaining('no VirtualCluster "nobody" in namespace default'),
