@@ -238,17 +238,25 @@ describe('delete', () => {
 
 describe('version', () => {
   it('says which one of each program runs, as its Lease says', async () => {
-    const metadata = { namespace: 'skerry-system', annotations: { 'skerry.dev/version': '0.9.9' } };
+    const metadata = { namespace: 'skerry-system', annotations: { 'skerry.dev/version': '0.9.9 host-1' } };
     const spec = { holderIdentity: 'host-1' };
     server.put(resources.leases, { metadata: { ...metadata, name: 'vc-manager' }, spec });
-    server.put(resources.leases, { metadata: { namespace: 'skerry-system', name: 'vc-syncer-0' }, spec });
+    // An older program has taken it over: the version is that of its predecessor.
+    const taken = { holderIdentity: 'host-2' };
+    server.put(resources.leases, { metadata: { ...metadata, name: 'vc-syncer-0' }, spec: taken });
+    const gateways = { 'gateway.skerry.dev/edge-1': `0.9.8 ${new Date().toISOString()}` };
+    server.put(resources.leases, {
+      metadata: { namespace: 'skerry-system', name: 'vc-gateway', annotations: gateways },
+    });
     const { stdout } = await run('version', '--all');
     expect(stdout).toMatch(/vc-manager: +0\.9\.9, host-1\n/);
-    expect(stdout).toMatch(/vc-syncer: +host-1\n/);
+    expect(stdout).toMatch(/vc-syncer: +host-2\n/);
+    expect(stdout).toMatch(/vc-gateway: +0\.9\.8, edge-1, seen \d+s ago\n/);
     expect(JSON.parse((await run('version', '--all', '-o', 'json')).stdout)).toMatchObject({
       running: [
+        { program: 'vc-gateway', version: '0.9.8', identity: 'edge-1' },
         { program: 'vc-manager', version: '0.9.9' },
-        { program: 'vc-syncer', identity: 'host-1' },
+        { program: 'vc-syncer', identity: 'host-2' },
       ],
     });
   });
