@@ -109,6 +109,6 @@ export const annotationKeys = {
   addonHash: 'skerry.dev/addon-hash',
   /** On the Lease of a syncer: the URL of its metrics and traces. */
   metricsAddress: 'skerry.dev/metrics-address',
-  /** On the Lease of a syncer and of the leading manager: the version of the program. */
+  /** On the Lease of a syncer and of the leading manager: `VERSION IDENTITY` of who holds it. */
   version: 'skerry.dev/version',
 } as const;

@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import { Command } from 'commander';
 import { type Logger, pino } from 'pino';
@@ -14,9 +15,11 @@ import {
 } from '../kube/index.ts';
 import { type Address, address, dnsDomain, positive } from '../program/flags.ts';
 import { HealthServer } from '../program/health-server.ts';
+import { packageVersion } from '../program/package-root.ts';
 import { Activity } from './activity.ts';
 import { Gateway } from './gateway.ts';
 import { GatewayMetrics } from './gateway-metrics.ts';
+import { Presence, presenceName } from './presence.ts';
 import { Readiness } from './readiness.ts';
 import { Routes } from './routes.ts';
 import { listenOrStandBy, portHolder } from './standby.ts';
@@ -110,6 +113,10 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
   });
   const routesKnown = reflector.synced(signal).catch(() => undefined);
   const activity = new Activity({ client, namespace: flags.systemNamespace, routes, clock, logger });
+  const presence = new Presence({
+    ...{ client, namespace: flags.systemNamespace, clock, logger },
+    ...{ identity: presenceName(hostname()), version: packageVersion() },
+  });
   const gateway = new Gateway({
     readiness: new Readiness({ clock, patienceMs: flags.restartSeconds * 1_000 }),
     ...{ routes, routesKnown, limits, metrics, connections, proxyProtocol, clock },
@@ -163,6 +170,7 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
   const running = Promise.all([
     reflector.run(following.signal).catch(() => undefined),
     activity.run(() => gateway.takeUsed(), following.signal),
+    presence.run(following.signal),
   ]);
   try {
     await health.listen(flags.metricsAddress.port, flags.metricsAddress.host);

@@ -22,7 +22,7 @@ describe('vc-manager', () => {
   beforeAll(async () => {
     world = new World(inject('stack'));
     // Of an earlier run, on a stack that outlived it.
-    await run('delete', 'cli-blue', '--wait', '--ignore-not-found');
+    await run('delete', 'cli-blue', '--yes', '--wait', '--ignore-not-found');
     const options = ['--weight', '7', '--version', '1.36'];
     late = await run('create', 'cli-blue', ...options, '--wait', '--timeout', '1ms');
     const ref = { namespace: 'default', name: 'cli-blue' };
@@ -106,7 +106,7 @@ describe('vc-manager', () => {
     expect(dryRun.exitCode, dryRun.stderr).toBe(exitCodes.ok);
     expect(dryRun.stdout).toContain('"cli-blue" would be deleted (dry run)');
     await protect(true);
-    const refused = await run('delete', 'cli-blue');
+    const refused = await run('delete', 'cli-blue', '--yes');
     expect(refused.exitCode).toBe(exitCodes.conflict);
     expect(refused.stderr).toContain('"deletionProtection":false');
     await expect(client.delete(resources.virtualClusters, tenant.ref)).rejects.toThrow(/deletionProtection/);
@@ -342,7 +342,7 @@ describe('vc-manager', () => {
   });
 
   it('delete --wait comes back when nothing is left of it', async () => {
-    expect((await run('delete', 'cli-blue', '--wait')).exitCode).toBe(exitCodes.ok);
+    expect((await run('delete', 'cli-blue', '--wait', '--yes')).exitCode).toBe(exitCodes.ok);
     expect((await run('describe', 'cli-blue')).exitCode).toBe(exitCodes.notFound);
   });
 });

@@ -37,7 +37,7 @@ describe.skipIf(missing !== undefined)(
       world = new World(inject('stack'));
       browser = await startBrowser();
       // Of an earlier run, on a stack that outlived it.
-      await world.cli(['delete', 'dash-blue', '--wait', '--ignore-not-found']);
+      await world.cli(['delete', 'dash-blue', '--yes', '--wait', '--ignore-not-found']);
       [there, dashboard] = await Promise.all([
         world.sharedTenant('dashboard'),
         startDashboard(world.stateDir),

@@ -382,7 +382,7 @@ describe('the kubelet of a tenant', () => {
       () => 'ended',
       () => 'cut',
     );
-    const deleted = await world.cli(['delete', other.name]);
+    const deleted = await world.cli(['delete', other.name, '--yes']);
     expect(deleted.exitCode, deleted.stderr).toBe(0);
     expect(await cut).toBe('cut');
     const again = request({

@@ -166,7 +166,10 @@ describe('the life of a tenant', () => {
           return found === undefined;
         },
       );
-      const [deleted] = await Promise.all([world.cli(['delete', name, '--wait'], { timeoutMs }), gone]);
+      const [deleted] = await Promise.all([
+        world.cli(['delete', name, '--wait', '--yes'], { timeoutMs }),
+        gone,
+      ]);
       expect(deleted.exitCode, deleted.stderr).toBe(0);
       const id = last.status?.id ?? '';
       const traces = { id, uid: vc.metadata.uid ?? '', name };

@@ -97,7 +97,7 @@ describe('a tenant that is moved', () => {
     await until('it to sleep on', ({ status }) => status?.sleep?.stopped === true);
     expect(await cli('wake', name, '--wait')).toBe(`${name} is awake`);
     await tenant.kubectl('delete', 'secret', 'password', '-n', 'shop');
-    await cli('restore', name, '--from', snapshot, '--wait');
+    await cli('restore', name, '--from', snapshot, '--wait', '--yes');
     await expectTheSame();
   });
 

@@ -20,7 +20,7 @@ describe('the policy of a namespace is a ceiling', () => {
       ceiling({ podSecurity: 'privileged', maxVirtualClusters: 1 }),
     );
     // Of an earlier run, on a stack that outlived it.
-    await world.cli(['delete', 'capped', 'second', '-n', team, '--wait', '--ignore-not-found']);
+    await world.cli(['delete', 'capped', 'second', '-n', team, '--wait', '--yes', '--ignore-not-found']);
     const { exitCode, stderr } = await world.cli(create('capped', '--pod-security', 'privileged', '--wait'));
     if (exitCode !== 0) throw new Error(stderr);
     tenant = await world.openTenant('capped', team);
@@ -28,7 +28,7 @@ describe('the policy of a namespace is a ceiling', () => {
   });
 
   afterAll(async () => {
-    await world?.cli(['delete', 'capped', 'second', 'old', '-n', team, '--ignore-not-found']);
+    await world?.cli(['delete', 'capped', 'second', 'old', '-n', team, '--yes', '--ignore-not-found']);
     await world?.superCluster.kubectl('delete', 'vcpolicy', 'ceiling-test', '--ignore-not-found');
     await world?.close();
   });
@@ -144,7 +144,7 @@ describe('the policy of a namespace is a ceiling', () => {
     expect(waiting.status?.id).toBeUndefined();
     const { stdout } = await world.cli(['describe', 'second', '-n', team]);
     expect(stdout.split('What to do:')[1]).toContain('allows no more than 1 in the namespace ceiling-team');
-    expect((await world.cli(['delete', 'second', '-n', team, '--wait'])).exitCode).toBe(0);
+    expect((await world.cli(['delete', 'second', '-n', team, '--wait', '--yes'])).exitCode).toBe(0);
   });
 
   it('and for the templates to choose from', async () => {
@@ -156,7 +156,7 @@ describe('the policy of a namespace is a ceiling', () => {
     const { exitCode, stderr } = await world.cli(create('old', '--version', '1.35', '--wait'));
     expect(exitCode).toBe(1);
     expect(stderr).toContain('VirtualClusterPolicy ceiling-test does not allow the template v1-35');
-    await world.cli(['delete', 'old', '-n', team, '--wait']);
+    await world.cli(['delete', 'old', '-n', team, '--wait', '--yes']);
   });
 
   it('without one, nothing can be had but the defaults', async () => {

@@ -57,7 +57,7 @@ describe('snapshots of a tenant', () => {
     await tenant.kubectl('scale', 'deployment', 'web', '-n', 'shop', '--replicas=3');
     await untilRunning(3);
 
-    const restoring = cli('restore', name, '--from', file, '--wait');
+    const restoring = cli('restore', name, '--from', file, '--wait', '--yes');
     await until('the data to be replaced', ({ status }) => status?.restore !== undefined);
     await kill(await world.process('vc-manager'));
     await until(
@@ -91,7 +91,7 @@ describe('snapshots of a tenant', () => {
   it('change nothing when their file is damaged', async () => {
     const { resourceVersion } = (await tenant.client.get(resources.namespaces, { name: 'shop' })).metadata;
     await truncate(file, (await stat(file)).size - 100);
-    const refused = await world.cli(['restore', name, '--from', file, '--wait']);
+    const refused = await world.cli(['restore', name, '--from', file, '--wait', '--yes']);
     expect(refused.exitCode).not.toBe(0);
     expect(refused.stderr).toMatch(/nothing was changed: the snapshot .* is damaged/);
     expect((await tenant.client.get(resources.namespaces, { name: 'shop' })).metadata.resourceVersion).toBe(
@@ -140,9 +140,9 @@ describe('snapshots of a tenant', () => {
     await world.expectAgreement([tenant, copy]);
     expect((await running(tenant)).map(({ metadata }) => metadata.uid).sort()).toEqual(uids.sort());
 
-    const foreign = await world.cli(['restore', 'copy', '--from', snapshot, '--wait']);
+    const foreign = await world.cli(['restore', 'copy', '--from', snapshot, '--wait', '--yes']);
     expect(foreign.stderr).toMatch(/it is of another tenant, default\/keeper/);
-    const deleted = await cli('delete', name, '--snapshot-first');
+    const deleted = await cli('delete', name, '--snapshot-first', '--yes');
     expect(deleted).toMatch(/keeper is kept as default\/keeper\//);
   });
 });

@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { annotationKeys } from '../../api/labels.ts';
+import { holderVersion } from '../../api/program-versions.ts';
 import {
   type Clock,
   elapsedMs,
@@ -231,7 +232,7 @@ export class OwnLease {
         annotations: {
           ...annotations,
           ...(metricsAddress === undefined ? {} : { [annotationKeys.metricsAddress]: metricsAddress }),
-          ...(version === undefined ? {} : { [annotationKeys.version]: version }),
+          ...(version === undefined ? {} : holderVersion(version, identity)),
         },
       },
       spec: {

@@ -83,7 +83,7 @@ export async function createConformanceTenant(
     return {
       kubeconfigFile,
       close: async () => {
-        await cli('delete', name, '--wait');
+        await cli('delete', name, '--wait', '--yes');
       },
     };
   } finally {

@@ -126,7 +126,7 @@ export class World {
     const { exitCode, stderr } = await this.cli(create);
     if (exitCode === conflict) {
       // Of an earlier run, on a stack that outlived it.
-      await cliOutput(this.stateDir, 'delete', name, '--wait', '--ignore-not-found');
+      await cliOutput(this.stateDir, 'delete', name, '--wait', '--yes', '--ignore-not-found');
       await cliOutput(this.stateDir, ...create);
     } else if (exitCode !== 0)
       throw new Error(`vc-manager ${create.join(' ')} ended with ${exitCode}: ${stderr}`);
@@ -231,7 +231,7 @@ export class World {
   async deleteTenant(name: string): Promise<void> {
     await this.#tenants.get(name)?.close();
     this.#tenants.delete(name);
-    await cliOutput(this.stateDir, 'delete', name, '--wait');
+    await cliOutput(this.stateDir, 'delete', name, '--wait', '--yes');
   }
 
   /** A path in the suite's own temporary directory. */
@@ -266,7 +266,7 @@ export class World {
     const names = this.tenants.filter((tenant) => !this.#shared.has(tenant)).map(({ name }) => name);
     try {
       await Promise.all([...this.#shared.values()].map((handBack) => handBack()));
-      if (names.length > 0) await cliOutput(this.stateDir, 'delete', '--ignore-not-found', ...names);
+      if (names.length > 0) await cliOutput(this.stateDir, 'delete', '--yes', '--ignore-not-found', ...names);
     } finally {
       await Promise.all(this.tenants.map((tenant) => tenant.close()));
       this.#tenants.clear();

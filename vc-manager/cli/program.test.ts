@@ -217,7 +217,7 @@ describe('create', () => {
 describe('delete', () => {
   it('deletes the very object, and waits until it is gone', async () => {
     put('blue');
-    expect(await run('delete', 'blue', '--wait')).toMatchObject({
+    expect(await run('delete', 'blue', '--wait', '--yes')).toMatchObject({
       exitCode: 0,
       stdout: 'virtualcluster.skerry.dev "blue" deleted\n',
     });
@@ -226,29 +226,37 @@ describe('delete', () => {
 
   it('deletes none when one of several does not exist', async () => {
     put('blue');
-    expect(await run('delete', 'blue', 'bleu')).toMatchObject({ exitCode: 3, stdout: '' });
+    expect(await run('delete', 'blue', 'bleu', '--yes')).toMatchObject({ exitCode: 3, stdout: '' });
     expect(server.get(resources.virtualClusters, { namespace: 'default', name: 'blue' })).toBeDefined();
   });
 
   it('can put up with what is not there', async () => {
     put('other');
-    expect(await run('delete', 'blue', '--ignore-not-found')).toMatchObject({ exitCode: 0 });
+    expect(await run('delete', 'blue', '--ignore-not-found', '--yes')).toMatchObject({ exitCode: 0 });
   });
 });
 
 describe('version', () => {
   it('says which one of each program runs, as its Lease says', async () => {
-    const metadata = { namespace: 'skerry-system', annotations: { 'skerry.dev/version': '0.9.9' } };
+    const metadata = { namespace: 'skerry-system', annotations: { 'skerry.dev/version': '0.9.9 host-1' } };
     const spec = { holderIdentity: 'host-1' };
     server.put(resources.leases, { metadata: { ...metadata, name: 'vc-manager' }, spec });
-    server.put(resources.leases, { metadata: { namespace: 'skerry-system', name: 'vc-syncer-0' }, spec });
+    // An older program has taken it over: the version is that of its predecessor.
+    const taken = { holderIdentity: 'host-2' };
+    server.put(resources.leases, { metadata: { ...metadata, name: 'vc-syncer-0' }, spec: taken });
+    const gateways = { 'gateway.skerry.dev/edge-1': `0.9.8 ${new Date().toISOString()}` };
+    server.put(resources.leases, {
+      metadata: { namespace: 'skerry-system', name: 'vc-gateway', annotations: gateways },
+    });
     const { stdout } = await run('version', '--all');
     expect(stdout).toMatch(/vc-manager: +0\.9\.9, host-1\n/);
-    expect(stdout).toMatch(/vc-syncer: +host-1\n/);
+    expect(stdout).toMatch(/vc-syncer: +host-2\n/);
+    expect(stdout).toMatch(/vc-gateway: +0\.9\.8, edge-1, seen \d+s ago\n/);
     expect(JSON.parse((await run('version', '--all', '-o', 'json')).stdout)).toMatchObject({
       running: [
+        { program: 'vc-gateway', version: '0.9.8', identity: 'edge-1' },
         { program: 'vc-manager', version: '0.9.9' },
-        { program: 'vc-syncer', identity: 'host-1' },
+        { program: 'vc-syncer', identity: 'host-2' },
       ],
     });
   });
@@ -483,15 +491,17 @@ describe('the command line', () => {
     ['a version that is none', ['create', 'x', '--version', 'newest']],
     ['a shell that it does not know', ['completion', 'tcsh']],
     ['an address that is none', ['up', '--bind-address', 'here']],
+    ['to delete where nobody can be asked', ['delete', 'blue']],
+    ['to restore where nobody can be asked', ['restore', 'blue', '--from', 'a.snapshot']],
   ])('refuses %s', async (_, args) => {
     expect(await run(...args)).toMatchObject({ exitCode: 2, stdout: '' });
     expect(server.requests).toEqual([]);
   });
 
-  it.each(['describe', 'kubeconfig', 'logs', 'delete'])(
+  it.each([['describe'], ['kubeconfig'], ['logs'], ['delete', '--yes']])(
     '%s says that there is no such tenant',
-    async (of) => {
-      expect(await run(of, 'nobody')).toMatchObject({
+    async (...of) => {
+      expect(await run(...of, 'nobody')).toMatchObject({
         exitCode: 3,
         stdout: '',
         stderr: expect.stringContaining('no VirtualCluster "nobody" in namespace default'),

@@ -1,5 +1,5 @@
 import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
-import { annotationKeys } from '../../api/labels.ts';
+import { gatewaysLeaseName, runningGateways, versionOfHolder } from '../../api/program-versions.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isWaiting } from '../../api/warm.ts';
 import { type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
@@ -11,7 +11,7 @@ export interface Versions {
   skerry: string;
   node: string;
   superCluster: string;
-  /** Programs of Skerry that hold a Lease: the leading manager, each replica of the syncer. */
+  /** The leading manager, each replica of the syncer and of the gateway, as Leases say. */
   running: { program: string; identity: string; version?: string; renewed?: string }[];
   templates: { name: string; kubernetes: string }[];
   tenants: { namespace: string; name: string; kubernetes?: string; wanted?: string; driver?: string }[];
@@ -37,10 +37,14 @@ export async function readVersions(
     node: process.versions.node,
     superCluster: (version.gitVersion ?? '').replace(/^v/, ''),
     running: leases.items.flatMap(({ metadata, spec }) => {
+      if (metadata.name === gatewaysLeaseName)
+        return runningGateways(metadata.annotations).map(({ seen, ...gateway }) => ({
+          ...{ program: 'vc-gateway', ...gateway, renewed: seen },
+        }));
       const program = /(?:^|-)(vc-(?:manager|syncer))/.exec(metadata.name ?? '')?.[1];
       const { holderIdentity: identity = '', renewTime: renewed } = spec ?? {};
       if (program === undefined || identity === '') return [];
-      const running = metadata.annotations?.[annotationKeys.version];
+      const running = versionOfHolder(metadata.annotations, identity);
       return [
         {
           ...{ program, identity },

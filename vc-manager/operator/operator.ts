@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { DriverName } from '../../api/drivers.ts';
-import { annotationKeys } from '../../api/labels.ts';
+import { holderVersion } from '../../api/program-versions.ts';
 import { Backoff, type Clock, type KubeClient, LeaseElection, systemClock } from '../../kube/index.ts';
 import { packageVersion } from '../../program/package-root.ts';
 import { OwnEtcd } from '../etcd/own-etcd.ts';
@@ -79,7 +79,7 @@ export class Operator {
     const { client, identity, lease, logger } = this.#options;
     const { namespace } = this.#settings;
     const clock = this.#clock;
-    const annotations = { [annotationKeys.version]: packageVersion() };
+    const annotations = holderVersion(packageVersion(), identity);
     const election = new LeaseElection({
       ...{ client, namespace, name: leaseName, identity, annotations, clock },
       ...lease,

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
-import { confirm } from '../confirm.ts';
+import { confirm, refuseUnasked, yesOption } from '../confirm.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { type Progress, progressFor, withStep } from '../progress.ts';
@@ -32,14 +32,14 @@ const help = `
 Removes the tenant's pods, services and volumes from the super cluster, its control plane, its data, its certificates
 and its kubeconfig. There is no way back, but what it has in the datastore can be kept as a snapshot. A tenant with spec.deletionProtection is refused, by the super cluster too.
 
-On a terminal it asks before.
+On a terminal it asks before. A script says --yes: without it nothing is deleted.
 
 Examples:
   vc-manager delete team-blue --dry-run      say what would go, and whether it may
   vc-manager delete team-blue --wait
   vc-manager delete team-blue --snapshot-first
                                              "vc-manager create NAME --from" makes it again
-  vc-manager delete tenant-1 tenant-2`;
+  vc-manager delete tenant-1 tenant-2 --yes  in a script`;
 
 export function configure(command: Command, cli: Cli): void {
   command
@@ -49,7 +49,7 @@ export function configure(command: Command, cli: Cli): void {
     .addOption(waitTimeoutOption())
     .option('--dry-run', 'delete nothing, and say what would be deleted')
     .option('--snapshot-first', 'take a snapshot of each, and delete only when it is kept')
-    .option('-y, --yes', 'do not ask; scripts, which have no terminal, are never asked')
+    .option(yesOption.flags, yesOption.description)
     .option('--ignore-not-found', 'a tenant that does not exist is no error')
     .addHelpText('after', help)
     .action(async (names: string[], _, chosen: Command) =>
@@ -59,6 +59,7 @@ export function configure(command: Command, cli: Cli): void {
 
 async function remove(cli: Cli, names: readonly string[], flags: Flags): Promise<void> {
   const refs = names.map((name) => validRef(name, flags.namespace));
+  if (!flags.dryRun) refuseUnasked(cli, flags);
   const progress = progressFor(cli);
   try {
     await withSuperCluster(cli, flags, async (client) => {
@@ -74,8 +75,8 @@ async function remove(cli: Cli, names: readonly string[], flags: Flags): Promise
         return;
       }
       const named = found.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`).join(', ');
-      if (!flags.yes && found.length > 0)
-        await confirm(cli, `Delete ${named} with all pods, volumes and data? There is no way back.`);
+      if (found.length > 0)
+        await confirm(cli, flags, `Delete ${named} with all pods, volumes and data? There is no way back.`);
       if (flags.snapshotFirst) await keepAll(cli, client, found, flags.timeout);
       await Promise.all(found.map((vc) => removeOne(cli, client, vc, flags, progress)));
     });

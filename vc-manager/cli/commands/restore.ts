@@ -3,7 +3,7 @@ import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { resources } from '../../../kube/index.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
-import { confirm } from '../confirm.ts';
+import { confirm, refuseUnasked, yesOption } from '../confirm.ts';
 import type { Cli } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { requestAndWait } from '../manager-request.ts';
@@ -31,7 +31,7 @@ Puts a tenant back to what it had when a snapshot was taken. The snapshot is rea
 damaged or of another tenant changes nothing. What the tenant has now is kept as a snapshot of its own. Then its control plane
 is stopped, everything in its datastore is replaced, and it is started again. Pods that the snapshot has run on; those that
 it does not have are removed from the super cluster, and what has ended meanwhile ends in the tenant, too. Volumes are not
-touched. A manager that is killed meanwhile leaves it to the next one.
+touched. On a terminal it asks before; a script says --yes. A manager that is killed meanwhile leaves it to the next one.
 
 Examples:
   vc-manager restore team-blue --from default/team-blue/2026-03-01T06-00-00Z-1a2b.snapshot --wait
@@ -53,7 +53,7 @@ export function configure(command: Command, cli: Cli): void {
       'change nothing; read the snapshot to its end, and say what would be changed or speaks against it',
     )
     .option('--wait', 'return when the tenant can be used again')
-    .option('-y, --yes', 'do not ask; scripts, which have no terminal, are never asked')
+    .option(yesOption.flags, yesOption.description)
     .addOption(waitTimeoutOption())
     .addHelpText('after', help)
     .action(async (name: string, _, chosen: Command) => restore(cli, name, chosen.optsWithGlobals<Flags>()));
@@ -61,6 +61,7 @@ export function configure(command: Command, cli: Cli): void {
 
 async function restore(cli: Cli, name: string, flags: Flags): Promise<void> {
   const ref = validRef(name, flags.namespace);
+  if (!flags.dryRun) refuseUnasked(cli, flags);
   await withSuperCluster(cli, flags, async (client) => {
     const vc = await getVirtualCluster(client, ref, cli.signal);
     const { status } = vc;
@@ -77,11 +78,11 @@ async function restore(cli: Cli, name: string, flags: Flags): Promise<void> {
       );
       return;
     }
-    if (!flags.yes)
-      await confirm(
-        cli,
-        `Replace everything that ${ref.namespace}/${name} has by the snapshot ${flags.from}?`,
-      );
+    await confirm(
+      cli,
+      flags,
+      `Replace everything that ${ref.namespace}/${name} has by the snapshot ${flags.from}?`,
+    );
     const from = await snapshotFileName(cli, flags, ref);
     const value = `${new Date(cli.clock.now()).toISOString()}${flags.withCertificates ? ' certificates' : ''}`;
     const annotations = { [annotationKeys.restoreFrom]: from, [annotationKeys.restore]: value };

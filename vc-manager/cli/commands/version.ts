@@ -14,11 +14,11 @@ interface Flags extends GlobalFlags {
 const help = `
 Examples:
   vc-manager version
-  vc-manager version --all              the super cluster, managers and syncers, templates and tenants too`;
+  vc-manager version --all              the super cluster, managers, syncers, gateways, templates and tenants too`;
 
 export function configure(command: Command, cli: Cli): void {
   command
-    .option('--all', 'of managers, syncers, templates and tenants too: asks the super cluster')
+    .option('--all', 'of managers, syncers, gateways, templates and tenants too: asks the super cluster')
     .option('--system-namespace <namespace>', "of Skerry's own objects", 'skerry-system')
     .addOption(new Option('-o, --output <format>', 'print an object').choices(['json']))
     .addHelpText('after', help)

@@ -1,0 +1,92 @@
+import { randomBytes } from 'node:crypto';
+import type { Logger } from 'pino';
+import {
+  gatewayAnnotation,
+  gatewayKey,
+  gatewaysLeaseName,
+  runningGateways,
+} from '../api/program-versions.ts';
+import { type Clock, isNotFound, type KubeClient, type KubeObject, resources } from '../kube/index.ts';
+
+interface PresenceOptions {
+  client: Pick<KubeClient, 'create' | 'patch'>;
+  /** Skerry's own. */
+  namespace: string;
+  /** Of this process alone, as a name of an annotation. */
+  identity: string;
+  version: string;
+  clock: Clock;
+  logger: Pick<Logger, 'debug'>;
+}
+
+/** `HOST-RANDOM`, as a name of an annotation; of this process alone. */
+export function presenceName(host: string): string {
+  const name = host.replace(/[^A-Za-z0-9.-]+/g, '-').slice(0, 50);
+  return `${name.replace(/^[-.]+/, '') || 'gateway'}-${randomBytes(4).toString('hex')}`;
+}
+
+const sayAgainMs = 60_000;
+/** One that has said nothing for so long has died without a word. */
+const forgetMs = 10 * 60_000;
+const callTimeoutMs = 5_000;
+
+/**
+ * Says that this gateway runs, and in which version, in a Lease that all gateways share. They may not read Leases: the answer
+ * to a patch has what the others say, and each takes away what a dead one has left.
+ */
+export class Presence {
+  readonly #o: PresenceOptions;
+
+  constructor(options: PresenceOptions) {
+    this.#o = options;
+  }
+
+  /** Until aborted; takes it back then. Nothing else depends on it: what fails is tried again. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#o;
+    while (!signal.aborted) {
+      await this.#attempt(() => this.#say(signal));
+      await clock.sleep(sayAgainMs, signal).catch(() => undefined);
+    }
+    await this.#attempt(() => this.#annotate({ [gatewayKey(this.#o.identity)]: null }));
+  }
+
+  async #say(signal: AbortSignal): Promise<void> {
+    const { identity, version, clock, client, namespace } = this.#o;
+    const now = clock.now();
+    const mine = gatewayAnnotation({ identity, version, seen: new Date(now).toISOString() });
+    let lease: KubeObject;
+    try {
+      lease = await this.#annotate(mine, signal);
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      const made = { metadata: { name: gatewaysLeaseName, namespace, annotations: mine }, spec: {} };
+      await client.create(resources.leases, made, { signal, timeoutMs: callTimeoutMs });
+      return;
+    }
+    const dead = runningGateways(lease.metadata.annotations).filter(
+      ({ seen }) => now - Date.parse(seen) > forgetMs,
+    );
+    if (dead.length === 0) return;
+    await this.#annotate(Object.fromEntries(dead.map((each) => [gatewayKey(each.identity), null])), signal);
+  }
+
+  #annotate(annotations: Readonly<Record<string, string | null>>, signal?: AbortSignal): Promise<KubeObject> {
+    const { client, namespace } = this.#o;
+    const options = { type: 'merge', timeoutMs: callTimeoutMs } as const;
+    const ref = { namespace, name: gatewaysLeaseName };
+    const change = { metadata: { annotations } };
+    return client.patch(
+      resources.leases,
+      ref,
+      change,
+      signal === undefined ? options : { ...options, signal },
+    );
+  }
+
+  async #attempt(write: () => Promise<unknown>): Promise<void> {
+    await write().catch((error: unknown) =>
+      this.#o.logger.debug({ err: error }, 'cannot say that this gateway runs'),
+    );
+  }
+}
