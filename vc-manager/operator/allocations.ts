@@ -111,6 +111,14 @@ export class Allocations {
     );
   }
 
+  /** Written already. A control plane of the warm pool and the one that it was given to have the same id, and are one. */
+  othersAtGatewayPort({ metadata, status }: VirtualCluster, port: number): VirtualCluster[] {
+    return [...this.#store.list()].filter(
+      (vc) =>
+        vc.metadata.uid !== metadata.uid && vc.status?.gateway?.port === port && vc.status.id !== status?.id,
+    );
+  }
+
   #others<T>(
     exceptUid: string,
     ofStored: (vc: VirtualCluster) => T | undefined,

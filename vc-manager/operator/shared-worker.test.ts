@@ -1,9 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { annotationKeys } from '../../api/labels.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
 import { isBroad } from '../../kube/testing/broad.ts';
 import { RedisServer, whyNoRedis } from '../jobs/testing/redis-server.ts';
 import type { OperatorOptions } from './services.ts';
-import { FakeDriver, World } from './testing/world.ts';
+import { FakeDriver, jobRequests, World } from './testing/world.ts';
 
 const without = whyNoRedis();
 
@@ -73,6 +75,38 @@ describe.skipIf(without !== undefined)(
       await Promise.all(names.map((name) => world.untilGone(name)));
       expect(await world.leftovers()).toMatchObject({ secrets: [], addresses: [] });
       await world.superCluster.until(() => leases().length === 0);
+    });
+
+    it('give each tenant a port of the gateway that no other has, though two choose at the same time', async () => {
+      const names = ['a', 'b'];
+      // It works on each of them under no Lease but its own.
+      const { redis: _, ...alone } = options();
+      const first = world.run(alone);
+      for (const name of names) world.create(name);
+      await Promise.all(names.map((name) => world.untilReady(name)));
+      await first.stop();
+      // What the leader does not do by itself.
+      for (const name of names)
+        jobRequests(() => world).annotate(name, annotationKeys.renewCertificates, 'now');
+      const chosen = new Map<string, unknown>();
+      const both = Promise.withResolvers<void>();
+      world.beforeUpdate = ({ metadata: { name = '' }, status }) => {
+        const { gateway } = (status ?? {}) as { gateway?: { port?: number } };
+        if (gateway?.port === undefined) return undefined;
+        if (!chosen.has(name)) chosen.set(name, gateway.port);
+        if (chosen.size === names.length) both.resolve();
+        return both.promise;
+      };
+      const gateway = { domain: 'tenants.example.com', port: 443, ports: { first: 23_000, last: 23_999 } };
+      const one = { advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379', parallel: 1 };
+      for (let count = 0; count < 2; count++) world.run(options({ settings: { ...one, gateway } }));
+      const isRenewed = ({ status }: VirtualCluster): boolean =>
+        status?.jobs?.history?.[0]?.kind === 'renewal';
+      const all = await Promise.all(names.map((name) => world.until(name, isRenewed)));
+      expect(new Set(chosen.values()).size).toBe(1);
+      expect(new Set(all.map(({ status }) => status?.gateway?.port)).size).toBe(names.length);
+      const servers = all.map(({ status }) => status?.gateway?.server);
+      expect(servers).toEqual(all.map(({ status }) => expect.stringContaining(`:${status?.gateway?.port}`)));
     });
 
     it('have tenants accept what the super cluster assigns, whichever of them does the job', async () => {

@@ -1,8 +1,10 @@
 import { isIPv6 } from 'node:net';
+import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
+import { Wakeup } from '../../../kube/index.ts';
 import type { TemplateChoice } from '../../control-plane/template.ts';
 import type { DatastoreLocation } from '../../drivers/driver.ts';
 import { freePort } from '../../os/network.ts';
-import { driverChanged, driverNotConfigured, portsExhausted } from '../errors.ts';
+import { driverChanged, driverNotConfigured, portsExhausted, RequeueAfter } from '../errors.ts';
 import { checkDriver } from '../moves.ts';
 import type { Services } from '../services.ts';
 import type { GatewaySettings } from '../settings.ts';
@@ -101,7 +103,22 @@ async function recordGateway(tenant: Tenant, services: Services): Promise<void> 
     tenant.status.set(({ gateway: _, ...rest }) => rest);
     return;
   }
-  const port = gateway.ports === undefined ? undefined : await gatewayPort(tenant, services, gateway.ports);
+  if (gateway.ports === undefined) {
+    setGateway(tenant, gateway, undefined);
+    return;
+  }
+  const refused = new Set<number>();
+  for (;;) {
+    const port = await gatewayPort(tenant, services, gateway.ports, refused);
+    const isNew = tenant.vc.status?.gateway?.port !== port;
+    setGateway(tenant, gateway, port);
+    if (services.driver.isShared !== true) return;
+    if (await isItsOwn(tenant, services, { port, isNew })) return;
+    refused.add(port);
+  }
+}
+
+function setGateway(tenant: Tenant, gateway: GatewaySettings, port: number | undefined): void {
   // Without a port a server name would be needed, which pods do not send.
   const isForPods = port !== undefined && tenant.vc.spec?.sleep?.wakeForPods !== false;
   const podAddress = isForPods ? gateway.podAddress : undefined;
@@ -126,11 +143,18 @@ export function gatewayServerName(id: string, { domain }: GatewaySettings): stri
   return `${id}.${domain}`;
 }
 
-/** One that it has is kept: kubeconfigs contain it. A new one is free on this machine, if it is the gateway's. */
-async function gatewayPort(tenant: Tenant, services: Services, range: PortRange): Promise<number> {
+/**
+ * One that it has is kept, if it is not in `refused`: kubeconfigs contain it. A new one is free on this machine, if it is
+ * the gateway's; the others go into `refused`.
+ */
+async function gatewayPort(
+  tenant: Tenant,
+  services: Services,
+  range: PortRange,
+  refused: Set<number>,
+): Promise<number> {
   const has = tenant.vc.status?.gateway?.port;
-  if (has !== undefined) return has;
-  const refused = new Set<number>();
+  if (has !== undefined && !refused.has(has)) return has;
   for (;;) {
     const taken = services.allocations.gatewayPorts(tenant.uid);
     const port = choosePort(range, services.random, (each) => taken.has(each) || refused.has(each));
@@ -138,6 +162,45 @@ async function gatewayPort(tenant: Tenant, services: Services, range: PortRange)
     if (await isFree(port)) return port;
     refused.add(port);
   }
+}
+
+/**
+ * Whether no other VirtualCluster has its port: managers that share work choose side by side. The cache shows writes in
+ * their order. So of two that have written the same port, one sees the other's when it sees its own, and gives way. A port
+ * that was given out before is kept, unless an older one has it too.
+ */
+async function isItsOwn(
+  tenant: Tenant,
+  { allocations, virtualClusters, clock }: Services,
+  { port, isNew }: { port: number; isNew: boolean },
+): Promise<boolean> {
+  const { uid, ref, signal, status } = tenant;
+  await status.flush();
+  const changed = new Wakeup();
+  const stop = virtualClusters.subscribe(({ object }) => {
+    if (object.metadata.uid === uid) changed.signal();
+  });
+  const endMs = clock.monotonic() + shownWithinMs;
+  try {
+    while (virtualClusters.get(ref)?.status?.gateway?.port !== port) {
+      const leftMs = endMs - clock.monotonic();
+      if (leftMs <= 0) throw new RequeueAfter(`Waiting to see that port ${port} is its own`, 0, 'Waiting');
+      await changed.waitFor(leftMs, clock, signal);
+    }
+  } finally {
+    stop();
+  }
+  const others = allocations.othersAtGatewayPort(tenant.vc, port);
+  return others.every((other) => !isNew && tenant.wasReady && isOlder(tenant.vc, other));
+}
+
+/** A cache that lags more has lost its watch. */
+const shownWithinMs = 10_000;
+
+function isOlder({ metadata: a }: VirtualCluster, { metadata: b }: VirtualCluster): boolean {
+  const bornAt = ({ creationTimestamp = '', uid = '' }: VirtualCluster['metadata']): string =>
+    `${creationTimestamp} ${uid}`;
+  return bornAt(a) < bornAt(b);
 }
 
 async function isFree(port: number): Promise<boolean> {

@@ -246,11 +246,16 @@ let parts: Promise<[ManagerPki, ControlPlaneTemplate[]]> | undefined;
 
 /** The fake serves any resource but does not say which. */
 class SuperClient extends KubeClient {
-  readonly #version: () => string;
+  readonly #world: World;
 
-  constructor(connection: Connection, version: () => string) {
+  constructor(connection: Connection, world: World) {
     super(connection);
-    this.#version = version;
+    this.#world = world;
+  }
+
+  override async update<T extends KubeObject>(...args: Parameters<KubeClient['update']>): Promise<T> {
+    await this.#world.beforeUpdate(args[1]);
+    return super.update<T>(args[0], args[1] as T, args[2]);
   }
 
   override async raw(
@@ -258,7 +263,7 @@ class SuperClient extends KubeClient {
     path: string,
     options?: CallOptions & { body?: unknown },
   ): Promise<unknown> {
-    if (path === '/version') return { gitVersion: this.#version() };
+    if (path === '/version') return { gitVersion: this.#world.superVersion };
     if (path !== '/apis/skerry.dev/v1alpha1') return super.raw(method, path, options);
     return {
       resources: crdManifests().map(({ spec }) => ({
@@ -294,6 +299,8 @@ export class World {
   readonly ownDatastores = new FakeOwnDatastores();
   /** What the super cluster says that it is. */
   superVersion = 'v1.36.3';
+  /** Asked before a manager writes an object of the super cluster anew; may wait. */
+  beforeUpdate: (object: KubeObject) => void | Promise<void> = () => {};
   readonly #pki: ManagerPki;
   readonly #templates: ControlPlaneTemplate[];
   readonly #pace: Pace;
@@ -341,11 +348,11 @@ export class World {
   run(options: Partial<OperatorOptions> & { connection?: Connection } = {}): RunningOperator {
     const connection = new Connection(this.superCluster.connectionOptions);
     const operator = new Operator({
-      client: new SuperClient(connection, () => this.superVersion),
+      client: new SuperClient(connection, this),
       fencedClient: (beforeWrite) =>
         new SuperClient(
           options.connection ?? new Connection({ ...this.superCluster.connectionOptions, beforeWrite }),
-          () => this.superVersion,
+          this,
         ),
       driver: this.driver,
       datastore: this.datastore,
