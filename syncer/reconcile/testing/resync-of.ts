@@ -17,7 +17,12 @@ export function resyncOf(
 ): { resync: Resync; queued: string[] } {
   const queued: string[] = [];
   const kinds = parts.kinds ?? allKinds;
-  const router = new Router({ kinds, superCaches: bench.superCaches, enqueue: () => undefined });
+  const router = new Router({
+    kinds,
+    superCaches: bench.superCaches,
+    enqueue: () => undefined,
+    enqueueFirst: () => undefined,
+  });
   router.join(bench.state);
   const reconciler = new Reconciler({
     kinds,
@@ -32,6 +37,7 @@ export function resyncOf(
     clock: bench.clock,
     keysOf: (tenant) => router.keysOf(tenant),
     driftOf: (tenant, key) => reconciler.driftOf(tenant, key),
+    isDemanded: (tenant, key) => reconciler.isDemanded(tenant, key),
     isQueued: () => false,
     enqueue: (_tenant, key) => queued.push(keyId(key)),
     isServed: () => true,
