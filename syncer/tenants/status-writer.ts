@@ -12,7 +12,12 @@ import {
 } from '../../kube/index.ts';
 import type { TenantInfo } from '../context.ts';
 import type { CustomResourceProblem } from '../controllers/custom-resources.ts';
-import type { UsedResources } from './health.ts';
+
+/** As quantities. */
+export interface UsedResources {
+  cpu: string;
+  memory: string;
+}
 
 export interface SyncerCondition {
   type: SyncerConditionType;
