@@ -29,13 +29,18 @@ function world(used: (uid: string, pods: readonly KubeObject[]) => Promise<UsedR
     });
   const sleepers: VirtualCluster[] = [];
   const written: unknown[] = [];
+  const remembered = new Set<string>();
   const warned: string[] = [];
   const usage = new SleepersUsage({
     superCaches,
     sleepers: () => sleepers,
     used: (uid, pods) => used(uid, pods),
     status: {
-      usage: async (ref, uid, what) => void written.push([ref.name, uid, what]),
+      usage: async (ref, uid, what) => {
+        written.push([ref.name, uid, what]);
+        remembered.add(uid);
+      },
+      forget: (uid) => void remembered.delete(uid),
     },
     clock,
     onError: ({ metadata }, error) => warned.push(`${metadata.name}: ${String(error)}`),
@@ -51,7 +56,7 @@ function world(used: (uid: string, pods: readonly KubeObject[]) => Promise<UsedR
     await clock.advance(everyMs);
     await clock.untilSleeping();
   };
-  return { sleepers, written, warned, pass, [Symbol.asyncDispose]: end };
+  return { sleepers, written, remembered, warned, pass, [Symbol.asyncDispose]: end };
 }
 
 it('measures the pods of tenants that are asleep, and leaves what was counted before', async () => {
@@ -64,6 +69,8 @@ it('measures the pods of tenants that are asleep, and leaves what was counted be
   await there.pass();
   expect(asked).toEqual([['uid-blue', ['a', 'b']]]);
   expect(there.written).toEqual([['blue', 'uid-blue', { ...before, cpu: '20m', memory: '64Mi' }]]);
+  // Nothing is kept of one that may be another replica's by the next time, or gone.
+  expect([...there.remembered]).toEqual([]);
   there.sleepers.pop();
   await there.pass();
   expect(there.written).toHaveLength(1);

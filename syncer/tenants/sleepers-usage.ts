@@ -11,7 +11,7 @@ interface SleepersUsageOptions {
   sleepers: () => Iterable<VirtualCluster>;
   /** What these pods of the super cluster use, which are all that the tenant with this UID has; undefined where nothing says so. */
   used: (uid: string, pods: readonly KubeObject[], signal: AbortSignal) => Promise<UsedResources | undefined>;
-  status: Pick<StatusWriter, 'usage'>;
+  status: Pick<StatusWriter, 'usage' | 'forget'>;
   clock: Clock;
   onError: (vc: VirtualCluster, error: unknown) => void;
 }
@@ -53,6 +53,11 @@ export class SleepersUsage {
     });
     signal.throwIfAborted();
     const usage = { pods, services, nodes, ...now, ...(counted === undefined ? {} : { resources: counted }) };
-    await this.#o.status.usage({ namespace, name }, uid, usage, signal);
+    try {
+      await this.#o.status.usage({ namespace, name }, uid, usage, signal);
+    } finally {
+      // Another replica may be the next to write it, and it may be deleted asleep.
+      this.#o.status.forget(uid);
+    }
   }
 }
