@@ -632,6 +632,12 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'runs are looked for in the years around alone',
     test: 'vc-manager/operator/sleep-schedule.test.ts › is looked for in the years around',
   },
+  {
+    attacker: 'tenant',
+    attack: "take the syncer's memory by ConfigMaps of a hundred thousand short keys each",
+    stoppedBy: 'names of the first keys alone are kept',
+    test: 'syncer/kinds/payload.test.ts › has the keys of its data, and of very many the first alone',
+  },
 ];
 
 const names: Readonly<Record<Attacker, string>> = {
