@@ -48,7 +48,7 @@ export function bringPayloadDown(
 export interface PayloadSummary {
   /** Equal for equal payloads. */
   readonly digest: string;
-  /** Keys of `data`. */
+  /** Keys of `data`, the first thousand or so. */
   readonly keys: readonly string[];
   /** Size as JSON, about. */
   readonly bytes: number;
@@ -86,8 +86,27 @@ export function payloadSummary(object: KubeObject, fields: readonly string[]): P
     if (!isRecord(value)) add(JSON.stringify(value));
     else for (const key of Object.keys(value).sort()) add(JSON.stringify([key, value[key]]));
   }
-  const { data } = object;
-  return { digest: hash.digest('base64'), keys: isRecord(data) ? Object.keys(data) : [], bytes };
+  return { digest: hash.digest('base64'), keys: firstKeys(object['data']), bytes };
+}
+
+/**
+ * They are kept for each object, and nobody counts them: a megabyte of short keys would take three. They matter where a pod
+ * takes all of them as variables.
+ */
+const mostBytesOfKeys = 64 * 1024;
+/** Of a text in memory, beside its characters. */
+const bytesBeside = 32;
+
+function firstKeys(data: unknown): readonly string[] {
+  if (!isRecord(data)) return [];
+  const keys: string[] = [];
+  let bytes = 0;
+  for (const key of Object.keys(data)) {
+    bytes += key.length + bytesBeside;
+    if (bytes > mostBytesOfKeys) break;
+    keys.push(key);
+  }
+  return keys;
 }
 
 /** The same object, which carries this summary from now on. */

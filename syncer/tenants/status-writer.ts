@@ -120,13 +120,11 @@ export class StatusWriter {
     return this.#inLine(uid, async () => {
       const cached = this.#cached(ref)?.status?.usage;
       if (cached !== undefined && deepEqual(change(cached), cached)) return;
-      let written: Usage | undefined;
-      await this.#modify(ref, uid, signal, (status, vc) => {
-        written = isAsleep(vc) && status.usage !== undefined ? change(status.usage) : undefined;
-        return written === undefined ? undefined : { ...status, usage: written };
-      });
+      await this.#modify(ref, uid, signal, (status, vc) =>
+        isAsleep(vc) && status.usage !== undefined ? { ...status, usage: change(status.usage) } : undefined,
+      );
       // What a session has said is not there any more: the next one says it again, be it the same.
-      if (written !== undefined) this.#remember(uid, 'usage', JSON.stringify(written));
+      this.#last.get(uid)?.delete('usage');
     });
   }
 

@@ -607,6 +607,37 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'a comparison rests as long as it has worked, after five milliseconds or one look',
     test: 'syncer/reconcile/resync.test.ts › rests as long as it has worked',
   },
+  {
+    attacker: 'tenant',
+    attack:
+      "enter a debug container of the operator's people, by one of its name that the super cluster refuses",
+    stoppedBy: "a container is marked as the tenant's when it is there, not before",
+    test: 'syncer/reconcile/engine.test.ts › of a debug container that is refused open none of its name',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'hold more commands than that by many requests on one connection',
+    stoppedBy: 'a second request before the first is answered ends the connection',
+    test: 'syncer/kubelet/pod-streams.test.ts › ends with its connection when another is asked for',
+  },
+  {
+    attacker: 'tenant',
+    attack: "keep the manager's workers by lists without end as it is to fall asleep",
+    stoppedBy: 'all of them together may take a minute, and then others have five times as long',
+    test: 'vc-manager/operator/steps/sleep.test.ts › a tenant whose API server lists without end',
+  },
+  {
+    attacker: 'owner',
+    attack: 'stop the manager by a schedule of sleep that the change of the clocks leaves out',
+    stoppedBy: 'runs are looked for in the years around alone',
+    test: 'vc-manager/operator/sleep-schedule.test.ts › is looked for in the years around',
+  },
+  {
+    attacker: 'tenant',
+    attack: "take the syncer's memory by ConfigMaps of a hundred thousand short keys each",
+    stoppedBy: 'names of the first keys alone are kept',
+    test: 'syncer/kinds/payload.test.ts › has the keys of its data, and of very many the first alone',
+  },
 ];
 
 const names: Readonly<Record<Attacker, string>> = {

@@ -1,5 +1,5 @@
-import { Cron } from 'croner';
 import type { KubeObject } from '../../kube/index.ts';
+import { nearCron } from './near-cron.ts';
 
 interface CronJob extends KubeObject {
   spec?: { schedule?: string; timeZone?: string | null; suspend?: boolean | null };
@@ -38,10 +38,7 @@ export function cronJobDueMs(
   }
   const wanted = spec?.timeZone ?? zone ?? timeZone;
   try {
-    const cron = new Cron(schedule.startsWith('@') ? schedule : withinYears(asCron(schedule), nowMs), {
-      ...(wanted !== undefined && { timezone: wanted }),
-      ...{ mode: schedule.startsWith('@') ? '5-part' : '7-part', paused: true },
-    });
+    const cron = nearCron(asCron(schedule), nowMs, wanted);
     return cron.nextRun(new Date(nowMs))?.getTime() ?? never;
   } catch {
     return never;
@@ -57,14 +54,6 @@ function intervalMs(schedule: string): number | undefined {
   for (const [, count, unit] of duration.matchAll(/([0-9]{1,6}(?:\.[0-9]{1,3})?)([hms])/g))
     ms += Number(count) * unitMs[unit as keyof typeof unitMs];
   return Math.max(1_000, Math.floor(ms / 1_000) * 1_000);
-}
-
-/** Its controller looks no further. To look for a 30th of February in a thousand years takes a tenth of a second. */
-const mostYears = 5;
-
-function withinYears(schedule: string, nowMs: number): string {
-  const year = new Date(nowMs).getUTCFullYear();
-  return `0 ${schedule} ${year - 1}-${year + mostYears}`;
 }
 
 const largest = [59, 23, 31, 12, 6];

@@ -42,6 +42,20 @@ describe('a schedule of sleep', () => {
     expect(times({ at: '0 0 31 2 *' }, '2026-10-23T18:00:00Z').asleep).toEqual([undefined, undefined]);
   });
 
+  it('is looked for in the years around, and in no others', () => {
+    // The clocks of New York go forward at two, on that Sunday since 2007: there is no such time.
+    const never = { at: '1-59 2 * 3 SUN#2', timeZone: 'America/New_York' };
+    expect(times(never, '2026-10-23T18:00:00Z')).toMatchObject({
+      asleep: [undefined, undefined],
+      problem: undefined,
+    });
+    expect(times({ at: '0 0 29 2 *' }, '2026-10-23T18:00:00Z').asleep).toEqual([
+      '2024-02-29T00:00:00.000Z',
+      '2028-02-29T00:00:00.000Z',
+    ]);
+    expect(times({ at: '* * * * * *' }, '2026-10-23T18:00:00Z').problem).toContain('exactly 5 parts');
+  });
+
   it.each([
     ['before its time', '2026-10-23T16:59:00Z', undefined, false],
     ['at its time', '2026-10-23T17:00:01Z', undefined, true],

@@ -1,5 +1,5 @@
-import { Cron } from 'croner';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { nearCron } from './near-cron.ts';
 
 /** When a tenant sleeps and wakes by the clock. Times are wall-clock times in milliseconds. */
 export interface SleepSchedule {
@@ -17,7 +17,7 @@ export function sleepSchedule({ spec }: Pick<VirtualCluster, 'spec'>, nowMs: num
   const read = (field: string, pattern: string | undefined): SleepSchedule['asleep'] => {
     if (pattern === undefined) return {};
     try {
-      const cron = new Cron(pattern, { timezone: timeZone, mode: '5-part', paused: true });
+      const cron = nearCron(pattern, nowMs, timeZone);
       const now = new Date(nowMs);
       const [last] = cron.previousRuns(1, now);
       const next = cron.nextRun(now);

@@ -48,13 +48,15 @@ export const fallAsleep: Step = {
     const reason = request !== undefined ? 'Requested' : isScheduled ? 'Scheduled' : 'Idle';
     const woken = tenant.vc.metadata.annotations?.[annotationKeys.wake];
     const nowMs = services.clock.now();
+    const startedMs = services.clock.monotonic();
     let left: { dueAt?: string; pods: number };
     try {
-      left = await whatIsLeft(tenant, nowMs);
+      left = await whatIsLeft(tenant, services, nowMs);
     } catch (error) {
       if (tenant.signal.aborted) throw error;
-      // Nobody could tell when it is needed.
-      tenant.unfinished = { step: 'sleep', failing: explain(error, tenant).message, againAfterMs: 10_000 };
+      // Nobody could tell when it is needed. Others wait for this worker, too.
+      const againAfterMs = Math.max(10_000, 5 * (services.clock.monotonic() - startedMs));
+      tenant.unfinished = { step: 'sleep', failing: explain(error, tenant).message, againAfterMs };
       return;
     }
     const since = new Date(nowMs).toISOString();
@@ -151,20 +153,21 @@ async function isIdle(tenant: Tenant, services: Services): Promise<boolean> {
     tenant.lookAgainMs = Math.min(tenant.lookAgainMs, leftMs);
     return false;
   }
-  return !(await isBusyByItself(tenant));
+  return !(await isBusyByItself(tenant, services));
 }
 
 /**
  * Whether its controllers have something to do at a later time, which they would miss. What cannot be told counts as
  * yes: it costs nothing but an API server that runs.
  */
-async function isBusyByItself(tenant: Tenant): Promise<boolean> {
+async function isBusyByItself(tenant: Tenant, services: Services): Promise<boolean> {
   let isBusy = false;
   try {
-    await visit(tenant, resources.cronJobs, ({ spec }) => {
+    const visit = visitor(tenant, services);
+    await visit(resources.cronJobs, ({ spec }) => {
       isBusy ||= (spec as { suspend?: boolean })?.suspend !== true;
     });
-    await visit(tenant, resources.jobs, ({ spec }) => {
+    await visit(resources.jobs, ({ spec }) => {
       isBusy ||= typeof (spec as { ttlSecondsAfterFinished?: number })?.ttlSecondsAfterFinished === 'number';
     });
     return isBusy;
@@ -185,19 +188,24 @@ const latestMs = 8.64e15;
  * What is not to be missed while it sleeps: when a CronJob is to run or a Job to be removed, and how many pods run. To be
  * asked while its API server runs.
  */
-async function whatIsLeft(tenant: Tenant, nowMs: number): Promise<{ dueAt?: string; pods: number }> {
+async function whatIsLeft(
+  tenant: Tenant,
+  services: Services,
+  nowMs: number,
+): Promise<{ dueAt?: string; pods: number }> {
   // Containers have no other one; processes have that of the machine, as this one has.
   const timeZone = tenant.vc.status?.driver === 'process' ? undefined : 'UTC';
   let dueMs = Number.POSITIVE_INFINITY;
   let schedules = 0;
-  await visit(tenant, resources.cronJobs, (cronJob) => {
+  const visit = visitor(tenant, services);
+  await visit(resources.cronJobs, (cronJob) => {
     if (schedules++ < mostSchedules) dueMs = Math.min(dueMs, cronJobDueMs(cronJob, nowMs, timeZone));
   });
-  await visit(tenant, resources.jobs, (job) => {
+  await visit(resources.jobs, (job) => {
     dueMs = Math.min(dueMs, Math.max(jobDueMs(job), nowMs + overdueMs));
   });
   let pods = 0;
-  await visit(tenant, resources.pods, (pod) => {
+  await visit(resources.pods, (pod) => {
     if (hasRunSince(pod, nowMs)) pods++;
   });
   return { pods, ...(dueMs <= latestMs && { dueAt: new Date(dueMs).toISOString() }) };
@@ -205,22 +213,26 @@ async function whatIsLeft(tenant: Tenant, nowMs: number): Promise<{ dueAt?: stri
 
 const pageSize = 100;
 const mostPages = 10_000;
+/** For all lists together: its API server may be slow, and say that there is always more. */
+const longestVisitMs = 60_000;
 
-/** Page by page: a list as a whole may be larger than what is read of one. */
-async function visit(
+/** Lists page by page: a list as a whole may be larger than what is read of one. Throws what a client throws, RangeError. */
+function visitor(
   { client, signal }: Tenant,
-  resource: Resource,
-  see: (object: KubeObject) => void,
-): Promise<void> {
-  let token: string | undefined;
-  for (let page = 0; page < mostPages; page++) {
-    const { items, metadata } = await client.list(resource, {
-      ...{ limit: pageSize, signal },
-      ...(token !== undefined && { continue: token }),
-    });
-    for (const item of items) see(item);
-    token = metadata.continue;
-    if (!token) return;
-  }
-  throw new RangeError(`a list of ${resource.plural} has no end`);
+  { clock }: Services,
+): (resource: Resource, see: (object: KubeObject) => void) => Promise<void> {
+  const endMs = clock.monotonic() + longestVisitMs;
+  return async (resource, see) => {
+    let token: string | undefined;
+    for (let page = 0; page < mostPages && clock.monotonic() < endMs; page++) {
+      const { items, metadata } = await client.list(resource, {
+        ...{ limit: pageSize, signal },
+        ...(token !== undefined && { continue: token }),
+      });
+      for (const item of items) see(item);
+      token = metadata.continue;
+      if (!token) return;
+    }
+    throw new RangeError(`its list of ${resource.plural} has no end, or takes too long`);
+  };
 }
