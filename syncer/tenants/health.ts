@@ -11,6 +11,7 @@ import {
   networkPoliciesCondition,
   type StatusWriter,
   type SyncerCondition,
+  type UsedResources,
 } from './status-writer.ts';
 
 interface HealthOptions {
@@ -29,12 +30,6 @@ interface HealthOptions {
   used?: (signal: AbortSignal) => Promise<UsedResources | undefined>;
   clock: Clock;
   logger: { warn(fields: object, message: string): void };
-}
-
-/** As quantities. */
-export interface UsedResources {
-  cpu: string;
-  memory: string;
 }
 
 /** Kubelets are asked for all pods at once, and each change is a write; sooner when pods have come or gone. */

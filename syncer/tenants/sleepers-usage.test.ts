@@ -5,8 +5,8 @@ import { type KubeObject, resources } from '../../kube/index.ts';
 import { FakeClock } from '../../kube/testing/index.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { Caches } from '../reconcile/caches.ts';
-import type { UsedResources } from './health.ts';
 import { SleepersUsage } from './sleepers-usage.ts';
+import type { UsedResources } from './status-writer.ts';
 
 const everyMs = 5 * 60_000;
 const before = { pods: 2, services: 1, nodes: 1, cpu: '900m', memory: '1Gi', resources: { pods: '2' } };

@@ -1,8 +1,8 @@
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type Clock, type KubeObject, resources } from '../../kube/index.ts';
 import { byTenantIndex, type Caches } from '../reconcile/caches.ts';
-import { type UsedResources, usedEveryMs } from './health.ts';
-import type { StatusWriter } from './status-writer.ts';
+import { usedEveryMs } from './health.ts';
+import type { StatusWriter, UsedResources } from './status-writer.ts';
 
 interface SleepersUsageOptions {
   /** Complete, as far as the tenants go that are served. */

@@ -12,13 +12,18 @@ import {
 } from '../../kube/index.ts';
 import type { TenantInfo } from '../context.ts';
 import type { CustomResourceProblem } from '../controllers/custom-resources.ts';
-import type { UsedResources } from './health.ts';
 
 export interface SyncerCondition {
   type: SyncerConditionType;
   status: Condition['status'];
   reason: string;
   message: string;
+}
+
+/** What pods use, as quantities. */
+export interface UsedResources {
+  cpu: string;
+  memory: string;
 }
 
 type Status = NonNullable<VirtualCluster['status']>;
