@@ -13,17 +13,17 @@ import {
 import type { TenantInfo } from '../context.ts';
 import type { CustomResourceProblem } from '../controllers/custom-resources.ts';
 
-/** As quantities. */
-export interface UsedResources {
-  cpu: string;
-  memory: string;
-}
-
 export interface SyncerCondition {
   type: SyncerConditionType;
   status: Condition['status'];
   reason: string;
   message: string;
+}
+
+/** What pods use, as quantities. */
+export interface UsedResources {
+  cpu: string;
+  memory: string;
 }
 
 type Status = NonNullable<VirtualCluster['status']>;
