@@ -8,6 +8,8 @@ import {
   type BinaryRequest,
   binaryNames,
   defaultRequests,
+  defaultVersions,
+  familyOf,
   hostPlatform,
   knownGoVersion,
   normalizeRequest,
@@ -15,11 +17,11 @@ import {
   type Report,
 } from './binary.ts';
 import { BinaryCache } from './binary-cache.ts';
-import { type BinaryAttempt, BinaryError, BinaryUnavailableError } from './errors.ts';
-import { goBuild } from './go-build.ts';
+import { type BinaryAttempt, BinaryError, BinaryUnavailableError, noSuchVersion } from './errors.ts';
+import { goBuild, otherVersions } from './go-build.ts';
 import { type LocalResult, searchLocally, UserDirectories } from './local-search.ts';
-import { releaseFile } from './release.ts';
-import { downloadRelease, ReleaseHttp } from './release-download.ts';
+import { newestPatchUrl, releaseFile } from './release.ts';
+import { downloadRelease, newestPatch, ReleaseHttp } from './release-download.ts';
 
 export interface BinariesOptions {
   /** Searched before those that the environment names. */
@@ -91,7 +93,7 @@ export class Binaries {
     return location;
   }
 
-  /** @throws BinaryUnavailableError when no source has it; BinaryError CacheUnusable, InvalidRequest; the signal's reason */
+  /** @throws BinaryUnavailableError when no source has it; BinaryError NoSuchVersion, CacheUnusable, InvalidRequest; the signal's reason */
   async ensure(
     request: BinaryRequest,
     { signal, onProgress = this.#options.onProgress }: EnsureBinaryOptions,
@@ -187,8 +189,9 @@ export class Binaries {
         if (error instanceof BinaryError && error.code === 'CacheUnusable') throw error;
         attempt.reason = (error as Error).message;
         attempts.push(attempt);
-        if (source === 'download')
-          report('note', `${attempt.what}: ${attempt.reason}; trying to build it instead`);
+        if (source !== 'download') continue;
+        await this.#refuseUnknown(wanted, error, signal);
+        report('note', `${attempt.what}: ${attempt.reason}; trying to build it instead`);
       }
     }
     const missing = { ...wanted, goVersion: knownGoVersion(wanted.name, wanted.version), attempts };
@@ -201,10 +204,9 @@ export class Binaries {
     report: Report,
     signal: AbortSignal,
   ): Promise<void> {
-    const { env, offline, downloadBase } = this.#options;
+    const { env, offline } = this.#options;
     if (offline) throw new BinaryError('Unreachable', 'not tried, offline was asked for');
-    const mirror = downloadBase?.(wanted.name) ?? (env['SKERRY_DOWNLOAD_BASE'] || undefined);
-    const release = releaseFile(wanted.name, wanted.version, this.#platform, mirror);
+    const release = releaseFile(wanted.name, wanted.version, this.#platform, this.#mirror(wanted.name));
     attempt.what = `download from ${URL.parse(release.url)?.origin ?? release.url}`;
     const { path } = await this.#cache.prepare(wanted);
     await this.#cache.withTemporaryDirectory(wanted.name, async (directory) => {
@@ -222,6 +224,32 @@ export class Binaries {
       });
       await this.#cache.install(wanted, target);
     });
+  }
+
+  /**
+   * Throws `NoSuchVersion` where the release server or the module proxy says so: other builds are not waited for, and nothing
+   * is built. `error`: why it could not be downloaded.
+   */
+  async #refuseUnknown(wanted: BinaryRequest, error: unknown, signal: AbortSignal): Promise<void> {
+    const { name, version } = wanted;
+    const { cacheDir, env, offline } = this.#options;
+    if (offline || familyOf(name) !== 'kubernetes' || version === defaultVersions.kubernetes) return;
+    if (error instanceof BinaryError && error.code === 'HttpStatus') {
+      const url = newestPatchUrl(version, this.#mirror(name));
+      const newest = await newestPatch(this.#http, url, signal);
+      if (newest !== undefined && version.localeCompare(newest, 'en', { numeric: true }) > 0)
+        throw noSuchVersion(version, URL.parse(url)?.host ?? url, [newest]);
+    }
+    await this.#cache.withTemporaryDirectory(name, async (directory) => {
+      const workshop = { platform: this.#platform, directory, home: cacheDir, env, offline: false };
+      const known = await otherVersions(wanted, { ...workshop, report: () => undefined, signal });
+      if (known !== undefined) throw noSuchVersion(version, 'the Go module proxy', known);
+    });
+  }
+
+  #mirror(name: BinaryName): string | undefined {
+    const { env, downloadBase } = this.#options;
+    return downloadBase?.(name) ?? (env['SKERRY_DOWNLOAD_BASE'] || undefined);
   }
 
   async #build(wanted: BinaryRequest, _: BinaryAttempt, report: Report, signal: AbortSignal): Promise<void> {

@@ -4,6 +4,7 @@ import { CodedError } from '../../kube/index.ts';
  * - `InvalidRequest`: unknown name or malformed version
  * - `UnsupportedPlatform`: this operating system or processor is not served
  * - `NotPublished`: no official file for this platform, or one without a published SHA-256
+ * - `NoSuchVersion`: there is no such version of Kubernetes, as the release server or the module proxy says
  * - `Unreachable`: no connection, or no answer in time
  * - `HttpStatus`: the server answered with something else than the file
  * - `Interrupted`: the transfer broke off repeatedly; what arrived is kept and resumed next time
@@ -17,6 +18,7 @@ export type BinaryErrorCode =
   | 'InvalidRequest'
   | 'UnsupportedPlatform'
   | 'NotPublished'
+  | 'NoSuchVersion'
   | 'Unreachable'
   | 'HttpStatus'
   | 'Interrupted'
@@ -36,6 +38,17 @@ export class BinaryError extends CodedError<BinaryErrorCode> {
   constructor(code: BinaryErrorCode, message: string, options?: ErrorOptions) {
     super(code, message, retryableCodes.has(code), options);
   }
+}
+
+/** @param known what the source has of the same minor version, or of all; may be long */
+export function noSuchVersion(version: string, source: string, known: readonly string[]): BinaryError {
+  const minor = version.split('.').slice(0, 2).join('.');
+  const same = known.filter((each) => each.startsWith(`${minor}.`));
+  const offer =
+    same.length > 0
+      ? `Of ${minor} it has ${same.slice(-20).join(', ')}`
+      : `The newest that it has is ${known.at(-1)}`;
+  return new BinaryError('NoSuchVersion', `there is no Kubernetes ${version}, says ${source}. ${offer}.`);
 }
 
 /** One source that was tried in vain. */

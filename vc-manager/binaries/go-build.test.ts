@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { execa } from 'execa';
 import { describe, expect, it } from 'vitest';
 import { identify } from '../os/process-identity.ts';
+import { ReleaseServer } from './testing/release-server.ts';
 import { program, Workplace } from './testing/workplace.ts';
 
 const apiserver = { name: 'kube-apiserver', version: '1.36.3' } as const;
@@ -45,6 +46,78 @@ esac
 function successfulBuild(version: string): string {
   return `echo k8s.io/api/core/v1 >&2; printf '%s' "${program(`Kubernetes v${version}`).replaceAll('\n', '\\n')}" | sed 's/\\\\n/\\n/g' > "$target"; chmod +x "$target"`;
 }
+
+describe('a version that there is not', () => {
+  const wanted = { ...apiserver, version: '1.36.99' };
+  /** Its module proxy has two patches of 1.36, and one of 1.35. */
+  const withProxy = (place: Workplace, isThere: boolean) =>
+    place.script(
+      'bin/go',
+      `#!/bin/sh
+echo "go $*" >> '${place.directory}/calls'
+case "$*" in
+  'list -m -versions k8s.io/kubernetes') echo 'k8s.io/kubernetes v1.35.4 v1.36.1 v1.36.3' ;;
+  'list -m k8s.io/kubernetes@v1.36.99') ${isThere ? 'echo k8s.io/kubernetes v1.36.99' : 'exit 1'} ;;
+  *) exit 1 ;;
+esac
+`,
+    );
+  const calls = (place: Workplace) => readFile(join(place.directory, 'calls'), 'utf8');
+
+  it('is refused with those that the module proxy has, before anything is built', async () => {
+    await using place = await Workplace.create();
+    await using server = await ReleaseServer.start();
+    await withProxy(place, false);
+    const binaries = place.binaries({ downloadBase: () => server.address });
+    await expect(binaries.ensure(wanted, { signal })).rejects.toMatchObject({
+      code: 'NoSuchVersion',
+      retryable: false,
+      message: 'there is no Kubernetes 1.36.99, says the Go module proxy. Of 1.36 it has 1.36.1, 1.36.3.',
+    });
+    expect(await calls(place)).not.toContain('go env');
+    await expect(binaries.ensure({ ...wanted, version: '1.37.0' }, { signal })).rejects.toThrow(
+      'there is no Kubernetes 1.37.0, says the Go module proxy. The newest that it has is 1.36.3.',
+    );
+  });
+
+  it('is refused with the newest that the release server has, without Go', async () => {
+    await using place = await Workplace.create();
+    await using server = await ReleaseServer.start();
+    server.file('/dl.k8s.io/release/stable-1.36.txt', 'v1.36.12\n');
+    const binaries = place.binaries({ downloadBase: () => server.address });
+    await expect(binaries.ensure(wanted, { signal })).rejects.toMatchObject({
+      code: 'NoSuchVersion',
+      message: expect.stringMatching(
+        /no Kubernetes 1\.36\.99, says 127\.0\.0\.1:\d+\. Of 1\.36 it has 1\.36\.12\./,
+      ),
+    });
+    // A mirror need not have all that there are.
+    await expect(binaries.ensure({ ...wanted, version: '1.36.9' }, { signal })).rejects.toMatchObject({
+      code: 'Unavailable',
+    });
+  });
+
+  it('is built when the list of the proxy is only old', async () => {
+    await using place = await Workplace.create();
+    await using server = await ReleaseServer.start();
+    await withProxy(place, true);
+    const binaries = place.binaries({ downloadBase: () => server.address });
+    await expect(binaries.ensure(wanted, { signal })).rejects.toMatchObject({ code: 'Unavailable' });
+    expect(await calls(place)).toContain('go env');
+  });
+
+  it('is tried as any other where nobody is asked, or nobody says', async () => {
+    await using place = await Workplace.create();
+    await using server = await ReleaseServer.start();
+    await withProxy(place, false);
+    const tried = { code: 'Unavailable' };
+    await expect(place.binaries({ offline: true }).ensure(wanted, { signal })).rejects.toMatchObject(tried);
+    expect(await calls(place)).not.toContain('-versions');
+    await place.script('bin/go', '#!/bin/sh\nexit 1\n');
+    const binaries = place.binaries({ downloadBase: () => server.address });
+    await expect(binaries.ensure(wanted, { signal })).rejects.toMatchObject(tried);
+  });
+});
 
 describe('building from Go modules', () => {
   it('builds in a throw-away module, with the version stamped, and installs the result', async () => {

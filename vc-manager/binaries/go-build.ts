@@ -214,6 +214,32 @@ export async function buildFromModule(
   return program;
 }
 
+/**
+ * What the Go module proxy has instead of this version, in order and without `v`; undefined when it has it, or does not say.
+ */
+export async function otherVersions(
+  { name, version }: BinaryRequest,
+  workshop: GoBuildEnvironment,
+): Promise<string[] | undefined> {
+  const go = new GoCommand(workshop);
+  const { module, moduleVersion } = buildRecipe(name, version);
+  try {
+    await writeFile(join(workshop.directory, 'go.mod'), 'module skerry.local/build\n');
+    // Lists may be old: the version itself is asked for too.
+    const list = (await go.run(['list', '-m', '-versions', module])).trim().split(/\s+/).slice(1);
+    if (list.length === 0 || list.includes(moduleVersion)) return undefined;
+    const isThere = await go.run(['list', '-m', `${module}@${moduleVersion}`]).then(
+      () => true,
+      () => false,
+    );
+    workshop.signal.throwIfAborted();
+    return isThere ? undefined : list.map((each) => each.replace(/^v/, ''));
+  } catch (error) {
+    if (error instanceof BinaryError) return undefined;
+    throw error;
+  }
+}
+
 async function moduleFile(go: GoCommand, { module, moduleVersion }: BuildRecipe): Promise<string> {
   const answer = await go.run(['list', '-m', '-json', `${module}@${moduleVersion}`]);
   try {

@@ -5,7 +5,7 @@ import { pipeline } from 'node:stream/promises';
 import { execa } from 'execa';
 import { type Dispatcher, EnvHttpProxyAgent, interceptors } from 'undici';
 import type { Clock } from '../../kube/index.ts';
-import { megabytes, type Report } from './binary.ts';
+import { megabytes, parseVersion, type Report } from './binary.ts';
 import { BinaryError } from './errors.ts';
 import { checksumFor, type ReleaseFile, releaseDigestFor, sha256OfFile } from './release.ts';
 
@@ -219,6 +219,25 @@ function isLocal(error: unknown): boolean {
 
 async function sizeOf(file: string): Promise<number> {
   return (await stat(file).catch(() => undefined))?.size ?? 0;
+}
+
+/** The newest patch of a minor version, as `stable-1.36.txt` names it; undefined when the server does not say. */
+export async function newestPatch(
+  http: ReleaseHttp,
+  url: string,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  try {
+    return await http.session(async (session) => {
+      const { statusCode, body } = await session.get(url, {}, signal);
+      if (statusCode === 200) return parseVersion(await body.text())?.text;
+      await body.dump();
+      return undefined;
+    });
+  } catch {
+    signal.throwIfAborted();
+    return undefined;
+  }
 }
 
 interface ReleaseDownloadOptions {

@@ -56,6 +56,12 @@ export interface ReleaseFile {
   checksum: { url: string; format: 'sums' | 'github' };
 }
 
+/** Where Kubernetes' release server names the newest patch of a minor version. `mirror`: as for `releaseFile`. */
+export function newestPatchUrl(version: string, mirror?: string): string {
+  const root = mirror === undefined ? 'https:/' : mirror.replace(/\/+$/, '');
+  return `${root}/dl.k8s.io/release/stable-${version.split('.').slice(0, 2).join('.')}.txt`;
+}
+
 /**
  * The official file for a binary.
  *

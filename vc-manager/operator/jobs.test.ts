@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
+import { BinaryError } from '../binaries/index.ts';
 import { DriverError } from '../drivers/errors.ts';
 import { condition, hurried, jobRequests, World } from './testing/world.ts';
 
@@ -197,6 +198,29 @@ describe('jobs', () => {
     annotate('a', annotationKeys.retryJob, 'again');
     await world.until('a', (vc) => vc.status?.version === '1.36.3' && vc.status.phase === 'Ready');
     expect(condition(world.get('a') as VirtualCluster, 'VersionCurrent')).toBeUndefined();
+  });
+
+  it('go back from a version that there is not, and fail at once without another one', async () => {
+    world.run();
+    world.create('a', { version: '1.35.4' });
+    await world.untilReady('a');
+    world.driver.beforeEnsure = ({ components }) => {
+      const binary = components[0]?.binary;
+      if (binary !== undefined && 'version' in binary && binary.version === '1.36.99')
+        throw new BinaryError('NoSuchVersion', 'there is no Kubernetes 1.36.99');
+    };
+    const phases: (string | undefined)[] = [];
+    world.edit('a', { version: '1.36.99' });
+    const held = await world.until('a', (vc) => {
+      phases.push(vc.status?.phase);
+      return condition(vc, 'VersionCurrent')?.reason === 'RolledBack';
+    });
+    expect(condition(held, 'VersionCurrent')?.message).toContain('there is no Kubernetes 1.36.99');
+    expect((await world.untilReady('a')).status?.version).toBe('1.35.4');
+    expect(phases).not.toContain('Failed');
+    world.create('b', { version: '1.36.99' });
+    const failed = await world.until('b', (vc) => vc.status?.phase === 'Failed');
+    expect(condition(failed, 'Ready')?.reason).toBe('NoSuchVersion');
   });
 
   it('try a new version again whose place is at fault, and not the version', async () => {

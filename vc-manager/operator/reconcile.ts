@@ -27,7 +27,7 @@ import { apiCalls } from './steps/api-calls.ts';
 import { authorities } from './steps/authorities.ts';
 import { bootstrap } from './steps/bootstrap.ts';
 import { certificates, credentials } from './steps/certificates.ts';
-import { controllers, controlPlane, datastore } from './steps/control-plane.ts';
+import { controllers, controlPlane, datastore, isNoSuchVersion } from './steps/control-plane.ts';
 import { datastoreUsage } from './steps/datastore-usage.ts';
 import { dns } from './steps/dns.ts';
 import { encryption } from './steps/encryption.ts';
@@ -285,6 +285,8 @@ function provisionHooks(
       status.set(observed);
       // It goes on where it was.
       if (tenant.vc.status?.move !== undefined) return;
+      // It goes back to the version that it runs.
+      if (tenant.change !== undefined && isNoSuchVersion(error)) return;
       if (lasting || failures + 1 >= lastingFailures)
         status.set({ phase: 'Failed' satisfies VirtualClusterPhase });
     },

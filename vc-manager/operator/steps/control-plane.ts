@@ -63,7 +63,7 @@ export const controlPlane: Step = {
       await replaced(tenant, wasReplacing, (begin) => ensureControlPlane(tenant, services, begin));
     } catch (error) {
       // Until its API server is ready the new version is not the one of the datastore.
-      if (change !== undefined && isNotStarting(error))
+      if (change !== undefined && (isNotStarting(error) || isNoSuchVersion(error)))
         recordHeld(tenant, services, 'version-change', explain(error, tenant).message);
       throw error;
     }
@@ -132,6 +132,10 @@ const notStarting: readonly DriverError['code'][] = [
 /** Whether what is to run is the reason, and not that it cannot be looked after. */
 export function isNotStarting(error: unknown): error is DriverError {
   return error instanceof DriverError && notStarting.includes(error.code);
+}
+
+export function isNoSuchVersion(error: unknown): boolean {
+  return error instanceof BinaryError && error.code === 'NoSuchVersion';
 }
 
 function reportReplacing(
