@@ -34,15 +34,18 @@ export class SteadyClient {
   readonly #asked = new Set<Promise<void>>();
   readonly #timer: NodeJS.Timeout;
   readonly #began = performance.now();
+  readonly #patienceMs: number;
 
-  constructor(options: ConnectionOptions, everyMs = requestEveryMs) {
+  /** `patienceMs`: after so long a request counts as failed. */
+  constructor(options: ConnectionOptions, { everyMs = requestEveryMs, patienceMs = 30_000 } = {}) {
+    this.#patienceMs = patienceMs;
     this.use(options);
     this.#timer = setInterval(() => void this.ask(), everyMs);
   }
 
   /** From now on with these credentials. */
   use(options: ConnectionOptions): void {
-    const limits = { requestTimeoutMs: 30_000, connectTimeoutMs: 30_000 };
+    const limits = { requestTimeoutMs: this.#patienceMs, connectTimeoutMs: this.#patienceMs };
     const connection = new Connection({ ...options, ...limits });
     this.#connections.push(connection);
     this.#client = new KubeClient(connection);

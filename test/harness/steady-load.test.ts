@@ -14,7 +14,7 @@ const comeBack: Fault = { ...shuttingDown, retryAfterSeconds: 0 };
 async function record(...requests: (readonly Fault[])[]): Promise<SteadyClient> {
   await using cluster = await startFakeCluster();
   cluster.server.put(resources.namespaces, { metadata: { name: 'default' } });
-  const client = new SteadyClient(cluster.server.connectionOptions, never);
+  const client = new SteadyClient(cluster.server.connectionOptions, { everyMs: never });
   try {
     await client.ask();
     for (const faults of requests) {

@@ -22,8 +22,9 @@ export async function whileAsked(
   kubeconfig: string,
   what: string,
   work: (client: SteadyClient) => Promise<void>,
+  options: { patienceMs?: number } = {},
 ): Promise<SteadyClient> {
-  const client = new SteadyClient(connectionFromSecret(kubeconfig));
+  const client = new SteadyClient(connectionFromSecret(kubeconfig), options);
   try {
     await client.answered(20);
     await work(client);
