@@ -137,7 +137,10 @@ class TestRun {
       );
       otherBuilds.catch(nothing);
       await this.#project('unit');
-      await this.#on(dockerEngine, await docker, () => this.#project('docker'));
+      await this.#on(dockerEngine, await docker, async () => {
+        await otherBuilds;
+        await this.#project('docker', 'docker', { builds: this.#builds });
+      });
       await this.#on(realNodes, await nodes, () => this.#onNodes());
       if (this.#hasTwoStacks) await this.#endToEndOfSecondRow(otherBuilds);
     };

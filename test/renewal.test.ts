@@ -12,6 +12,7 @@ import {
   Store,
 } from '../kube/index.ts';
 import { itBroadly } from '../kube/testing/broad.ts';
+import type { SteadyClient } from '../scripts/bench/steady-client.ts';
 import {
   changePki,
   letAge,
@@ -24,7 +25,7 @@ import { processesOf } from './harness/managers.ts';
 import { namespace, pod } from './harness/manifests.ts';
 import { poll } from './harness/poll.ts';
 import { holdUp, isAlive, kill, send } from './harness/processes.ts';
-import { expectAllServed, type SteadyClient, whileAsked } from './harness/steady-load.ts';
+import { expectAllServed, whileAsked } from './harness/steady-load.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const name = 'renewed';

@@ -1,11 +1,11 @@
 import { connect } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import type { VirtualCluster, VirtualClusterPhase } from '../api/virtual-cluster.ts';
-import { Connection, connectionFromSecret, KubeClient, type KubeObject, resources } from '../kube/index.ts';
+import { connectionFromSecret, type KubeObject, resources } from '../kube/index.ts';
 import { itBroadly } from '../kube/testing/broad.ts';
 import { at } from './harness/checker/view.ts';
 import { deployment, namespace } from './harness/manifests.ts';
 import { processesOf } from './harness/processes.ts';
+import { Sleeper } from './harness/sleeper.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const name = 'sleeper';
@@ -13,10 +13,12 @@ const name = 'sleeper';
 describe('a tenant that sleeps', () => {
   let world: World;
   let tenant: Tenant;
+  let sleeper: Sleeper;
 
   beforeAll(async () => {
     world = new World(inject('stack'));
     tenant = await world.createTenant(name);
+    sleeper = new Sleeper(world, tenant, async () => processes());
     await tenant.apply(namespace('shop'), deployment('shop', 'web', 3));
     await untilRunning(3);
   });
@@ -27,38 +29,8 @@ describe('a tenant that sleeps', () => {
       const running = pods.filter(({ status }) => at(status, 'phase') === 'Running');
       return running.length === count && running;
     });
-  const superPods = async (): Promise<string[]> => {
-    const labelSelector = `skerry.dev/tenant=${tenant.uid}`;
-    const { items } = await world.superCluster.client.list(resources.pods, { labelSelector });
-    return items.map(({ metadata }) => metadata.uid ?? '').sort();
-  };
   const processes = (): string[] =>
     [...processesOf(world.stateDir).values()].filter((each) => each.includes(`${tenant.id}/`));
-  const untilPhase = (phase: VirtualClusterPhase): Promise<VirtualCluster> =>
-    world.superCluster.until<VirtualCluster, VirtualCluster>(
-      { resource: resources.virtualClusters, namespace: 'default', name, what: `the phase ${phase}` },
-      ([vc]) => vc?.status?.phase === phase && vc,
-    );
-  /** The first request of a client that has more patience than kubectl, whose ten seconds are short on a busy machine. */
-  const podsByFirstRequest = async (): Promise<KubeObject[]> => {
-    const timeoutMs = 60_000;
-    const options = connectionFromSecret(tenant.kubeconfig);
-    const connection = new Connection({
-      ...options,
-      requestTimeoutMs: timeoutMs,
-      connectTimeoutMs: timeoutMs,
-    });
-    try {
-      return (await new KubeClient(connection).list(resources.pods, { namespace: 'shop' })).items;
-    } finally {
-      await connection.close();
-    }
-  };
-  const sleep = async (): Promise<void> => {
-    const { exitCode, stdout } = await world.cli(['sleep', name, '--wait']);
-    expect([exitCode, stdout.trim()]).toEqual([0, `${name} is asleep`]);
-  };
-
   /** What a TLS client without a request gets to hear at the tenant's port of the gateway. */
   const said = (servername?: string): Promise<string> =>
     new Promise((resolve) => {
@@ -72,11 +44,10 @@ describe('a tenant that sleeps', () => {
     });
 
   it('has no process, keeps its pods, sleeps on for a client that asks to be left out, and wakes up for the first request, which is answered', async () => {
-    const before = await superPods();
+    const before = await sleeper.superPods();
     expect(processes()).toHaveLength(2);
-    await sleep();
-    expect(processes()).toEqual([]);
-    expect(await superPods()).toEqual(before);
+    await sleeper.sleep();
+    expect(await sleeper.superPods()).toEqual(before);
     const { stdout } = await world.cli(['list']);
     expect(stdout).toMatch(new RegExp(`${name} +Asleep .* -$`, 'm'));
     expect((await world.cli(['sleep', name])).stdout).toMatch(/asleep already/);
@@ -89,10 +60,10 @@ describe('a tenant that sleeps', () => {
     expect(items.map((slice) => at(slice, 'ports', '0', 'port'))).toEqual([port]);
     const background = `background-${tenant.virtualCluster.status?.gateway?.serverName ?? ''}`;
     expect(await said(background)).toMatch(/alert internal error/);
-    expect((await untilPhase('Asleep')).status?.sleep?.since).toBeDefined();
+    expect((await sleeper.untilPhase('Asleep')).status?.sleep?.since).toBeDefined();
 
-    expect(await podsByFirstRequest()).toHaveLength(3);
-    await untilPhase('Ready');
+    expect(await sleeper.podsByFirstRequest('shop')).toHaveLength(3);
+    await sleeper.untilPhase('Ready');
     expect(await said(background)).toBe('connected');
     // As pods come, which name no server.
     expect(await said()).toBe('connected');
@@ -100,19 +71,19 @@ describe('a tenant that sleeps', () => {
     // Served again, as if nothing had been.
     await tenant.kubectl('scale', 'deployment', 'web', '-n', 'shop', '--replicas=4');
     await untilRunning(4);
-    expect(await superPods()).toEqual(expect.arrayContaining(before));
+    expect(await sleeper.superPods()).toEqual(expect.arrayContaining(before));
     await world.expectAgreement([tenant]);
   });
 
   it('wakes up when the super cluster loses a pod of it, and has another one', async () => {
-    await sleep();
-    const before = await superPods();
+    await sleeper.sleep();
+    const before = await sleeper.superPods();
     const labelSelector = `skerry.dev/tenant=${tenant.uid}`;
     const { items } = await world.superCluster.client.list(resources.pods, { labelSelector });
     const lost = items.find(({ metadata }) => metadata.name?.startsWith('web-'));
     const { namespace = '', name: lostName = '', uid = '' } = lost?.metadata ?? {};
     await world.superCluster.client.delete(resources.pods, { namespace, name: lostName });
-    await untilPhase('Ready');
+    await sleeper.untilPhase('Ready');
     await world.superCluster.until(
       { resource: resources.pods, labelSelector, what: 'another pod in its place' },
       (pods) =>
@@ -136,7 +107,7 @@ describe('a tenant that sleeps', () => {
     expect(Date.parse(records(secret as KubeObject)[0]?.expires ?? '')).toBeGreaterThan(
       Date.now() + 300 * 86_400_000,
     );
-    await sleep();
+    await sleeper.sleep();
     const due = records(secret as KubeObject).map((record) => ({
       ...record,
       renewAt: new Date().toISOString(),
@@ -149,15 +120,15 @@ describe('a tenant that sleeps', () => {
       { metadata: { annotations: { 'skerry.dev/tokens': JSON.stringify(due) } } },
       { type: 'merge' },
     );
-    await untilPhase('Ready');
+    await sleeper.untilPhase('Ready');
     await world.superCluster.until({ ...tokens, what: 'the token to be renewed' }, (all) =>
       all.every(isFresh),
     );
   });
 
   it('can be deleted', async () => {
-    await sleep();
+    await sleeper.sleep();
     await world.deleteTenant(name);
-    expect(await superPods()).toEqual([]);
+    expect(await sleeper.superPods()).toEqual([]);
   });
 });

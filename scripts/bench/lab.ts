@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { apiVersion } from '../../api/names.ts';
-import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import type { VirtualCluster, VirtualClusterSpec } from '../../api/virtual-cluster.ts';
 import {
   type Condition,
   Connection,
@@ -142,9 +142,10 @@ export class Lab {
   }
 
   /** Creates the VirtualCluster of a tenant; `close` removes it at the latest. */
-  async request(name: string): Promise<void> {
+  async request(name: string, spec: VirtualClusterSpec = {}): Promise<void> {
     this.#requested.add(name);
-    await this.tenants.request(name, this.signal);
+    const { driver } = this.#options;
+    await this.tenants.request(name, { ...(driver && { driver }), ...spec }, this.signal);
   }
 
   async removeTenant(name: string): Promise<void> {
@@ -240,14 +241,14 @@ class Tenants {
     return this.#store.get({ namespace: this.#namespace, name });
   }
 
-  async request(name: string, signal: AbortSignal): Promise<void> {
+  async request(name: string, spec: VirtualClusterSpec, signal: AbortSignal): Promise<void> {
     // Not earlier: the manager installs the resource that is watched.
     this.#running ??= this.#reflector.run(this.#stop.signal);
     const vc = {
       apiVersion,
       kind: 'VirtualCluster',
       metadata: { name, namespace: this.#namespace },
-      spec: {},
+      spec,
     };
     await this.#client.create(resources.virtualClusters, vc, { signal });
   }
@@ -295,7 +296,7 @@ class Tenants {
     );
   }
 
-  /** Resolves when no process of its control plane runs. */
+  /** Resolves when nothing of its control plane runs. */
   async putToSleep(name: string, signal: AbortSignal): Promise<void> {
     const ref = { namespace: this.#namespace, name };
     const patch = { metadata: { annotations: { [annotationKeys.sleep]: new Date().toISOString() } } };
@@ -303,6 +304,25 @@ class Tenants {
     const isAsleep = (vc: VirtualCluster | undefined): boolean =>
       vc?.status?.phase === 'Asleep' && vc.status.sleep?.stopped === true;
     await this.#when(name, isAsleep, signal);
+  }
+
+  /** Changes the VirtualCluster; resolves when `isDone` holds of it, and no job is under way. */
+  async change(
+    name: string,
+    patch: object,
+    isDone: (vc: VirtualCluster) => boolean,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const ref = { namespace: this.#namespace, name };
+    await this.#client.patch(resources.virtualClusters, ref, patch, { type: 'merge', signal });
+    await this.#when(
+      name,
+      (vc) => {
+        throwIfFailed(vc);
+        return vc !== undefined && vc.status?.jobs?.current === undefined && isDone(vc);
+      },
+      signal,
+    );
   }
 
   /** Resolves when as many control planes wait for an owner as the manager wants; at once without a warm pool. */

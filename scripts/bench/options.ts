@@ -1,4 +1,5 @@
-import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { type DriverName, driverNames } from '../../api/drivers.ts';
 import { attacks } from './attacker/attacks.ts';
 
 /** Options with a default of their own. */
@@ -43,6 +44,10 @@ interface DerivedSizes {
 interface Choices {
   /** Names of floods; absent: all. */
   floods?: readonly string[];
+  /** What runs the tenants; absent: what the manager chooses. */
+  driver?: DriverName;
+  /** Full version from which `change` takes tenants to the usual one; absent: it leaves that change out. */
+  fromVersion?: string;
 }
 
 interface Locations {
@@ -152,6 +157,13 @@ function benchCommand(known: readonly KnownScenario[]): Command {
     .option('--lanes <n>', 'operations in flight per tenant in churn and soak', whole(1), 4)
     .option('--minutes <n>', 'how long soak goes on', whole(1), 30)
     .option('--soak-rate <n>', 'operations per second in soak, over all tenants', whole(1), 20)
+    .addOption(
+      new Option(
+        '--driver <driver>',
+        'of the tenants, if the manager has it (default: what it chooses)',
+      ).choices(driverNames),
+    )
+    .option('--from-version <version>', 'of Kubernetes, from which change takes tenants to the usual one')
     .option('--seed <n>', 'of everything that is random', whole(0), 1)
     .option('--nodes <n>', 'simulated nodes', whole(1), 20)
     .option('--timeout <seconds>', 'for one run until all of its pods are Ready', whole(1), 300)

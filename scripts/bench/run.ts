@@ -7,6 +7,7 @@ import { renderCell, renderTable } from './markdown.ts';
 import { type BenchOptions, parseArguments } from './options.ts';
 import type { Scenario, ScenarioResult } from './scenario.ts';
 import { burst, burstTokens } from './scenarios/burst.ts';
+import { change } from './scenarios/change.ts';
 import { churn } from './scenarios/churn.ts';
 import { create } from './scenarios/create.ts';
 import { deletion } from './scenarios/delete.ts';
@@ -99,7 +100,7 @@ async function openStack(options: BenchOptions, { env, signal, onProgress }: Ben
 
 /** In the order in which they run: first those that need a fresh stack, last those that leave most behind. */
 const scenarios: readonly Scenario[] = [
-  ...[create, wake, footprint, restart, patrol],
+  ...[create, wake, change, footprint, restart, patrol],
   ...[latency, deletion, burst, burstTokens, fairness, churn, floods, hanging, distance, soak],
 ];
 

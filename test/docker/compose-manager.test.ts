@@ -7,7 +7,7 @@ import { execa } from 'execa';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { connectionFromSecret, resources } from '../../kube/index.ts';
-import { itBroadly } from '../../kube/testing/broad.ts';
+import { isBroad, itBroadly } from '../../kube/testing/broad.ts';
 import { scriptRunBy } from '../../scripts/docs-commands.ts';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../../vc-manager/binaries/index.ts';
 import { ProcessDriver } from '../../vc-manager/drivers/process/process-driver.ts';
@@ -15,18 +15,26 @@ import { egressFilterProblem } from '../../vc-manager/os/egress-filter.ts';
 import { startAttackerServer, tenantEgress } from '../harness/attacker-server.ts';
 import { renewAll } from '../harness/certificates.ts';
 import { poll } from '../harness/poll.ts';
+import { Sleeper } from '../harness/sleeper.ts';
 import { makeRunDirectory, removeRun, runCli, stateDirOf } from '../harness/stack.ts';
-import { expectAllServed, whileAsked } from '../harness/steady-load.ts';
+import { expectAllServed, SteadyWriter, whileAsked } from '../harness/steady-load.ts';
 import { until } from '../harness/until.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { type Containers, openContainers, RedisContainer } from './containers/containers.ts';
 import { describeWithEngine } from './engine/describe-with-engine.ts';
 import { mustDocker } from './engine/engine.ts';
-import { withKubernetesImages, withRedisImage } from './images/index.ts';
+import { withControlPlaneImages, withKubernetesImages, withRedisImage } from './images/index.ts';
 
 const { signal } = new AbortController();
 const root = join(import.meta.dirname, '..', '..');
 const isConfined = egressFilterProblem() === undefined;
+
+const running = defaultVersions.kubernetes;
+const earlier = (process.env['SKERRY_E2E_EARLIER_VERSIONS'] ?? '').split(',').filter((each) => each !== '');
+/** A change goes one minor version up at most. */
+const nearEnough = earlier.filter((each) => Number(each.split('.')[1]) >= Number(running.split('.')[1]) - 1);
+/** With npm run test:all each of them, else the last one, which is of another minor version. */
+const changed = isBroad ? nearEnough : nearEnough.slice(-1);
 
 /** A local stack whose manager has been replaced by one with the driver `compose` and with its jobs in Redis. */
 describeWithEngine('vc-manager operator --driver compose', (engine) => {
@@ -98,6 +106,11 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
   function containersOf(format: string): Promise<string> {
     const mine = ['--filter', `label=skerry.dev/id=${tenant.id}`];
     return mustDocker(engine, ['ps', '--all', '--no-trunc', ...mine, '--format', format]);
+  }
+
+  async function runningContainers(): Promise<string[]> {
+    const lines = (await containersOf('{{.State}} {{.Names}}')).split('\n');
+    return lines.filter((line) => line.startsWith('running '));
   }
 
   async function pidOf(component: string): Promise<number> {
@@ -190,6 +203,21 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     expect((await world.virtualCluster('boxed')).status?.phase).toBe('Ready');
   });
 
+  it('stops the containers of a tenant that sleeps, and starts them for its first request and by command', async () => {
+    const sleeper = new Sleeper(world, tenant, runningContainers);
+    await sleeper.sleepAndWake('default');
+    await world.expectAgreement([tenant]);
+  });
+
+  it('goes on putting a tenant to sleep, and waking it, where one that was killed has left off', async () => {
+    const sleeper = new Sleeper(world, tenant, runningContainers);
+    await sleeper.outlastKills(async () => {
+      await end(manager as ChildProcess, 'SIGKILL');
+      manager = startManager();
+    });
+    expect(await tenant.kubectl('get', 'pod', 'web', '-o', 'name')).toContain('pod/web');
+  });
+
   it.skipIf(!isConfined)(
     'has its API server dial what the operator lists, and nothing else here',
     async () => {
@@ -274,6 +302,34 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
       expect(await tenant.kubectl('get', 'pod', 'web', '-o', 'name')).toContain('pod/web');
       const { status } = await world.virtualCluster('boxed');
       expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'renewal', result: 'Succeeded' });
+    },
+  );
+
+  it.each(changed)(
+    'changes the version of a tenant between real builds, with a new API server beside the old one: %s',
+    async (from) => {
+      await withControlPlaneImages(engine, from);
+      const name = `build-${from.replaceAll('.', '-')}`;
+      const built = await world.createTenant(name, '--version', from, '--dns', 'none');
+      const serverVersion = async (): Promise<string> =>
+        ((await built.client.raw('GET', '/version')) as { gitVersion: string }).gitVersion;
+      expect(await serverVersion()).toBe(`v${from}`);
+      const writer = new SteadyWriter(built);
+      try {
+        const client = await whileAsked(built.kubeconfig, `from ${from} to ${running}`, async (client) => {
+          const { exitCode, stdout, stderr } = await world.cli(['upgrade', name, '--wait']);
+          expect([exitCode, stdout.trim()], stderr).toEqual([0, `${name} runs ${running}`]);
+          await client.served(20);
+        });
+        expectAllServed(client, 1);
+        const written = await writer.stop();
+        console.log(`from ${from} to ${running}: ${JSON.stringify(written)}`);
+        expect(written.lost).toEqual([]);
+      } finally {
+        await writer.close();
+      }
+      expect(await serverVersion()).toBe(`v${running}`);
+      await world.deleteTenant(name);
     },
   );
 

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { resources } from '../../kube/index.ts';
 import { type Fault, startFakeCluster } from '../../kube/testing/index.ts';
-import { expectAllServed, SteadyClient } from './steady-load.ts';
+import { SteadyClient } from '../../scripts/bench/steady-client.ts';
+import { expectAllServed } from './steady-load.ts';
 
 /** So long that each request is sent by the test. */
 const never = 2 ** 31 - 1;
@@ -13,7 +14,7 @@ const comeBack: Fault = { ...shuttingDown, retryAfterSeconds: 0 };
 async function record(...requests: (readonly Fault[])[]): Promise<SteadyClient> {
   await using cluster = await startFakeCluster();
   cluster.server.put(resources.namespaces, { metadata: { name: 'default' } });
-  const client = new SteadyClient(cluster.server.connectionOptions, never);
+  const client = new SteadyClient(cluster.server.connectionOptions, { everyMs: never });
   try {
     await client.ask();
     for (const faults of requests) {

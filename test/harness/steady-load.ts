@@ -1,143 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
-import {
-  ApiError,
-  Connection,
-  ConnectionError,
-  type ConnectionOptions,
-  connectionFromSecret,
-  KubeClient,
-  resources,
-} from '../../kube/index.ts';
+import { connectionFromSecret, resources } from '../../kube/index.ts';
+import { SteadyClient } from '../../scripts/bench/steady-client.ts';
 import { poll } from './poll.ts';
 import type { Tenant } from './world.ts';
-
-interface SteadyAnswer {
-  /** Milliseconds since it began. */
-  at: number;
-  tookMs: number;
-  /** Why the request was sent a second time: the error of the first. */
-  repeated?: string;
-  /** Absent: it was answered well. */
-  error?: string;
-}
-
-const requestEveryMs = 50;
-const closed = new Set(['UND_ERR_SOCKET', 'ECONNRESET']);
-
-/**
- * Asks an API server for one object twenty times a second, whatever the answers, and remembers them all. A request that
- * crosses the end of a server is sent once more, as client-go does for a GET: the server closes connections that it finds
- * idle, or answers 503 with Retry-After. Each such repeat counts (`repeats`).
- */
-export class SteadyClient {
-  readonly answers: SteadyAnswer[] = [];
-  /** Most requests under way at the same time, and so the most connections. */
-  mostAtOnce = 0;
-  readonly #connections: Connection[] = [];
-  #client!: KubeClient;
-  readonly #asked = new Set<Promise<void>>();
-  readonly #timer: NodeJS.Timeout;
-  readonly #began = performance.now();
-
-  constructor(options: ConnectionOptions, everyMs = requestEveryMs) {
-    this.use(options);
-    this.#timer = setInterval(() => void this.ask(), everyMs);
-  }
-
-  /** From now on with these credentials. */
-  use(options: ConnectionOptions): void {
-    const limits = { requestTimeoutMs: 30_000, connectTimeoutMs: 30_000 };
-    const connection = new Connection({ ...options, ...limits });
-    this.#connections.push(connection);
-    this.#client = new KubeClient(connection);
-  }
-
-  /** Sends one request now; resolves when its answer has been recorded. */
-  ask(): Promise<void> {
-    const asking = this.#ask().finally(() => this.#asked.delete(asking));
-    this.#asked.add(asking);
-    this.mostAtOnce = Math.max(this.mostAtOnce, this.#asked.size);
-    return asking;
-  }
-
-  async #ask(): Promise<void> {
-    const since = performance.now();
-    const get = (): Promise<unknown> => this.#client.raw('GET', '/api/v1/namespaces/default');
-    let repeated: string | undefined;
-    let error: string | undefined;
-    try {
-      await get().catch(async (first: Error) => {
-        const waitMs = repeatAfterMs(first);
-        if (waitMs === undefined) throw first;
-        repeated = first.message;
-        await delay(waitMs);
-        return get();
-      });
-    } catch (last) {
-      error = (last as Error).message;
-    }
-    this.answers.push({
-      at: since - this.#began,
-      tookMs: performance.now() - since,
-      ...(repeated === undefined ? {} : { repeated }),
-      ...(error === undefined ? {} : { error }),
-    });
-  }
-
-  /** Until it has been answered so often, from now on. */
-  async answered(count: number): Promise<void> {
-    const wanted = this.answers.length + count;
-    while (this.answers.length < wanted) await Promise.race([...this.#asked, nextTurn()]);
-  }
-
-  /** Until it has been answered well so often in a row, from now on. */
-  async served(count: number): Promise<void> {
-    const since = this.answers.length;
-    const isServed = (): boolean => {
-      const answers = this.answers.slice(since);
-      return answers.length >= count && answers.slice(-count).every(({ error }) => error === undefined);
-    };
-    while (!isServed()) await Promise.race([...this.#asked, nextTurn()]);
-  }
-
-  /** Milliseconds since it began. */
-  get elapsedMs(): number {
-    return performance.now() - this.#began;
-  }
-
-  get failures(): SteadyAnswer[] {
-    return this.answers.filter(({ error }) => error !== undefined);
-  }
-
-  get repeats(): SteadyAnswer[] {
-    return this.answers.filter(({ repeated }) => repeated !== undefined);
-  }
-
-  /** What became of it, in one line that begins with `what`. */
-  describe(what: string): string {
-    const { answers, failures, repeats } = this;
-    const span = failures.length === 0 ? 0 : (failures.at(-1)?.at ?? 0) - (failures[0]?.at ?? 0);
-    const slowest = Math.max(...answers.map(({ tookMs }) => tookMs));
-    const kinds = [
-      ...new Set([...failures, ...repeats].map(({ error, repeated }) => error ?? repeated)),
-    ].join('; ');
-    return `${what}: ${failures.length} of ${answers.length} requests failed, within ${Math.round(span)} ms; ${repeats.length} asked twice; slowest ${Math.round(slowest)} ms. ${kinds}`.trim();
-  }
-
-  /** Ends it when all is answered. */
-  async close(): Promise<void> {
-    clearInterval(this.#timer);
-    await Promise.all(this.#asked);
-    for (const connection of this.#connections) await connection.close();
-  }
-}
-
-/** How long to wait before the one repeat; undefined: the error is no reason for one. */
-function repeatAfterMs(error: Error): number | undefined {
-  if (error instanceof ConnectionError && closed.has(error.code)) return 0;
-  return error instanceof ApiError && error.code === 503 ? error.retryAfterMs : undefined;
-}
 
 /**
  * No request failed, and none was repeated, but for one per connection to each of the servers that ended meanwhile.
@@ -156,8 +22,9 @@ export async function whileAsked(
   kubeconfig: string,
   what: string,
   work: (client: SteadyClient) => Promise<void>,
+  options: { patienceMs?: number } = {},
 ): Promise<SteadyClient> {
-  const client = new SteadyClient(connectionFromSecret(kubeconfig));
+  const client = new SteadyClient(connectionFromSecret(kubeconfig), options);
   try {
     await client.answered(20);
     await work(client);
@@ -166,10 +33,6 @@ export async function whileAsked(
     console.log(client.describe(what));
   }
   return client;
-}
-
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, requestEveryMs));
 }
 
 const writeEveryMs = 50;

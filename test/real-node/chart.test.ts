@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { findCondition, type KubeObject, resources } from '../../kube/index.ts';
+import { findCondition, type KubeObject, type Resource, resources } from '../../kube/index.ts';
 import { itBroadly } from '../../kube/testing/broad.ts';
 import { defaultVersions } from '../../vc-manager/binaries/index.ts';
 import { RedisServer, whyNoRedis } from '../../vc-manager/jobs/testing/redis-server.ts';
@@ -13,8 +13,9 @@ import type { Cluster } from '../harness/cluster.ts';
 import { complaints } from '../harness/helm.ts';
 import { configMap, namespace, pod, service } from '../harness/manifests.ts';
 import { poll } from '../harness/poll.ts';
-import { send } from '../harness/processes.ts';
+import { kill, type ProcessIdentity, send } from '../harness/processes.ts';
 import { chartRightsFaults } from '../harness/rights.ts';
+import { Sleeper } from '../harness/sleeper.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { type ClusterInfo, stackOf } from './cluster/cluster-info.ts';
 import { startCluster, stopCluster } from './cluster/start-cluster.ts';
@@ -61,7 +62,16 @@ async function brokenTemplate({ superCluster }: World): Promise<KubeObject> {
 
 const upTimeoutMs = 600_000;
 const image = 'registry.example.com/skerry:0.1.0';
-const values = ['--set', 'image.registry=registry.example.com', '--set', 'redis.secretName=skerry-redis'];
+const nodePort = 30_443;
+/** With a gateway at a port of the node `address`, as docs/gateway.md says for people outside of the cluster. */
+function valuesFor(address: string): string[] {
+  return [
+    ...['image.registry=registry.example.com', 'redis.secretName=skerry-redis'],
+    ...['enabled=true', 'domain=tenants.example.com', `address=${address}`, 'replicas=1', 'drainSeconds=1']
+      .concat('service.type=NodePort', `service.nodePort=${nodePort}`)
+      .map((each) => `gateway.${each}`),
+  ].flatMap((each) => ['--set', each]);
+}
 const shellPod = pod('default', 'web', {
   containers: [script('echo hello; touch /tmp/said; exec sleep 3600', { readinessProbe: hasSaid })],
 });
@@ -76,6 +86,7 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
   let release: ChartRelease;
   let redis: RedisServer;
   let routes: ServiceRoutes;
+  let values: string[];
 
   beforeAll(async () => {
     const tell = (line: string): void => console.log(line);
@@ -94,6 +105,7 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
     const [node] = cluster.nodes;
     if (node === undefined) throw new Error('the cluster has no node');
     routes = new ServiceRoutes(node);
+    values = valuesFor(node.address);
     [redis] = await Promise.all([
       RedisServer.start({ host: cluster.address, password: 'from-a-secret' }),
       importImage(cluster, archive, { from: `docker.io/library/${skerryImage}`, to: image }),
@@ -147,12 +159,18 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
         (status as { containerStatuses: { restartCount: number }[] }).containerStatuses[0]?.restartCount,
       ],
     );
+  const namesIn = async ({ id }: Tenant, resource: Resource): Promise<string[]> => {
+    const { items } = await world.superCluster.client.list(resource, { namespace: `skerry-tenant-${id}` });
+    return items.map(({ metadata }) => metadata.name ?? '').sort();
+  };
+  const sleeperOf = (tenant: Tenant): Sleeper =>
+    new Sleeper(world, tenant, () => namesIn(tenant, resources.pods));
   const namesOf = async (what: string): Promise<string[]> =>
     (await world.superCluster.kubectl('-n', release.namespace, 'get', what, '-o', 'name')).split('\n').sort();
 
   const untilUninstalled = async (): Promise<void> => {
     expect(complaints(await release.uninstall('--wait', '--timeout=180s'))).toEqual([]);
-    for (const component of ['manager', 'syncer', 'etcd'] as const)
+    for (const component of ['manager', 'syncer', 'gateway', 'etcd'] as const)
       await release.untilPods(component, 'its pods to go', (pods) => pods.length === 0);
   };
 
@@ -289,6 +307,38 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
       80,
       noRouteToHost,
     );
+  });
+
+  it('stops the pods of a control plane that sleeps, and starts them for its first request and by command', async () => {
+    const tenant = await openTenant('first');
+    const services = await namesIn(tenant, resources.services);
+    expect(services).not.toEqual([]);
+    const sleeper = sleeperOf(tenant);
+    await sleeper.sleepAndWake('default');
+    await sleeper.sleep();
+    // What waits for it to wake up: its address, and sets that have no pods.
+    expect(await namesIn(tenant, resources.services)).toEqual(services);
+    const sets = { namespace: `skerry-tenant-${tenant.id}` };
+    const { items } = await world.superCluster.client.list(resources.statefulSets, sets);
+    expect(items.map(({ spec }) => (spec as { replicas?: number }).replicas)).toEqual(items.map(() => 0));
+    await sleeper.podsByFirstRequest('default');
+    await world.expectAgreement([tenant]);
+  });
+
+  it('goes on putting a tenant to sleep, and waking it, when the manager that is at it is killed', async () => {
+    const sleeper = sleeperOf(await openTenant('first'));
+    const processes = new Map(
+      (await release.pods('manager')).map(({ metadata }) => [
+        metadata.name ?? '',
+        (): ProcessIdentity => processOfPod(metadata.uid ?? '', 'node'),
+      ]),
+    );
+    await sleeper.outlastKills(async (holder) => {
+      const process = processes.get(holder)?.();
+      if (process === undefined) throw new Error(`${holder} is no manager of the release`);
+      await kill(process);
+    });
+    await release.untilRolledOut();
   });
 
   itBroadly(

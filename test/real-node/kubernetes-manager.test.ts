@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { resources } from '../../kube/index.ts';
+import type { SteadyClient } from '../../scripts/bench/steady-client.ts';
 import { Binaries, defaultCacheDirectory } from '../../vc-manager/binaries/index.ts';
 import { ensureManagerPki } from '../../vc-manager/pki/index.ts';
 import { renewAll } from '../harness/certificates.ts';
@@ -291,13 +292,15 @@ describe('a manager with --driver kubernetes', () => {
     const move = async (driver: string): Promise<void> => {
       const writer = new SteadyWriter(mover, `to-${driver}`);
       let pausedMs = 0;
-      const client = await whileAsked(mover.kubeconfig, `moved to ${driver}`, async (client) => {
+      const work = async (client: SteadyClient): Promise<void> => {
         const args = ['move', 'mover', '--driver', driver, '--wait', '-o', 'json'];
         const { exitCode, stdout, stderr } = await world.cli(args);
         expect(exitCode, stderr).toBe(0);
         ({ pausedMs } = JSON.parse(stdout) as { pausedMs: number });
         await client.served(20);
-      });
+      };
+      // As long as the gateway holds requests, however slow the machine is.
+      const client = await whileAsked(mover.kubeconfig, `moved to ${driver}`, work, { patienceMs: 300_000 });
       expectAllServed(client, 1);
       const written = await writer.stop();
       console.log(`to ${driver}: paused for ${pausedMs} ms; ${JSON.stringify(written)}`);

@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { ApiError, type KubeObject, resources } from '../../kube/index.ts';
 import { itBroadly } from '../../kube/testing/broad.ts';
+import { SteadyClient } from '../../scripts/bench/steady-client.ts';
 import { KubernetesDriver } from '../../vc-manager/drivers/kubernetes/kubernetes-driver.ts';
 import { at } from '../harness/checker/view.ts';
 import { isAlive, kill } from '../harness/processes.ts';
-import { expectAllServed, SteadyClient } from '../harness/steady-load.ts';
+import { expectAllServed } from '../harness/steady-load.ts';
 import { until } from '../harness/until.ts';
 import { type KubernetesWorld, kubernetesWorld } from './suite/kubernetes-world.ts';
 import { LocatedPlan } from './suite/located-plan.ts';

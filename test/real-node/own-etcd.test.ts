@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resources } from '../../kube/index.ts';
+import { SteadyClient } from '../../scripts/bench/steady-client.ts';
 import { KubernetesDriver } from '../../vc-manager/drivers/kubernetes/kubernetes-driver.ts';
 import { EventLog } from '../drivers/driver-world.ts';
 import { configMap } from '../harness/manifests.ts';
 import { poll } from '../harness/poll.ts';
 import { kill } from '../harness/processes.ts';
-import { SteadyClient } from '../harness/steady-load.ts';
 import { World } from '../harness/world.ts';
 import { storageClassName } from './addons.ts';
 import { type KubernetesWorld, kubernetesWorld } from './suite/kubernetes-world.ts';

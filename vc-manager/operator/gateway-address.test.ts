@@ -160,4 +160,31 @@ describe('the address of a tenant behind a gateway', () => {
     const without = await world.until('a', (vc) => vc.status?.gateway === undefined);
     expect(without.status?.endpoint).toBeDefined();
   });
+
+  it('is another port than that of an older tenant, which keeps it, where two had the same', async () => {
+    class SharedDriver extends LocatingDriver {
+      readonly isShared = true;
+    }
+    const driver = new SharedDriver();
+    const gateway = { domain: 'tenants.example.com', port: 443, ports: { first: 23_000, last: 23_999 } };
+    const { settings: chosen } = settings(gateway) as { settings: object };
+    const options = { driver, settings: { ...chosen, driver: 'kubernetes' } as never };
+    const first = world.run(options);
+    world.create('older', {}, { creationTimestamp: '2026-01-02T00:00:00Z' });
+    world.create('younger', {}, { creationTimestamp: '2026-01-03T00:00:00Z' });
+    const older = (await world.untilReady('older')).status?.gateway;
+    const younger = await world.untilReady('younger');
+    expect(younger.status?.gateway?.port).not.toBe(older?.port);
+    await first.stop();
+    const status = { ...younger.status, gateway: { ...younger.status?.gateway, port: older?.port } };
+    world.superCluster.put(resources.virtualClusters, { ...younger, status });
+    for (const name of ['older', 'younger']) world.edit(name, { weight: 7 });
+    world.run(options);
+    const portOf = async (name: string): Promise<number | undefined> =>
+      (await world.until(name, (vc) => vc.status?.observedGeneration === 2)).status?.gateway?.port;
+    expect(await portOf('older')).toBe(older?.port);
+    const found = await portOf('younger');
+    expect(found).not.toBe(older?.port);
+    expect(clusterOf('younger')?.['server']).toContain(`:${found}`);
+  });
 });

@@ -17,11 +17,11 @@ export const wake: Scenario = {
   needsTenants: true,
   onlyWhenNamed: true,
 
-  async run(lab, { creates: wakes }) {
+  async run(lab, { creates: wakes, driver }) {
     await lab.request(sleeper);
     try {
       const options = await lab.tenants.waitUntilUsable(sleeper, lab.signal);
-      assertIsWoken(lab.tenants.get(sleeper));
+      assertHasGateway(lab.tenants.get(sleeper), 'wake');
       const seconds: number[] = [];
       for (let round = 0; round < wakes; round++) {
         await lab.tenants.waitUntilSynced(sleeper, lab.signal);
@@ -39,7 +39,7 @@ export const wake: Scenario = {
       }
       const { p50, p90, p99, max } = distribution(seconds);
       return {
-        settings: { wakes },
+        settings: { wakes, driver },
         rounds: seconds,
         figures: figure('asleep until the answer', 's', seconds),
         tables: [
@@ -64,12 +64,12 @@ export const wake: Scenario = {
   },
 };
 
-/** Without a gateway nothing would wake it, and its address refuse the connection. */
-export function assertIsWoken(vc: VirtualCluster | undefined): void {
+/** Without a gateway nothing wakes a tenant, and what replaces its API server has the same address. */
+export function assertHasGateway(vc: VirtualCluster | undefined, scenario: string): void {
   if (vc?.status?.gateway !== undefined) return;
   throw new Error(
-    'the scenario wake needs a stack with a gateway, which wakes tenants: start one with "vc-manager up" and give its ' +
-      'directory with --state-dir, or a super cluster whose chart has gateway.enabled with --kubeconfig',
+    `the scenario ${scenario} needs a stack with a gateway: start one with "vc-manager up" and give its directory with ` +
+      '--state-dir, or a super cluster whose chart has gateway.enabled with --kubeconfig',
   );
 }
 

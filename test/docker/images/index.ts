@@ -1,3 +1,4 @@
+import { controlPlaneRequests } from '../../../vc-manager/binaries/index.ts';
 import { Cache } from '../../real-node/build/programs.ts';
 import { docker, type EngineInfo, mustDocker } from '../engine/engine.ts';
 import { loadImages, provideArchive, transferTimeoutMs } from './load-images.ts';
@@ -29,6 +30,16 @@ export async function prepareImages(cache: Cache): Promise<void> {
 export async function withKubernetesImages(engine: EngineInfo, tell = console.log): Promise<void> {
   const cache = cacheOf(tell);
   await loadImages(engine, cache, kubernetesImages(cache));
+}
+
+/** Has the engine know upstream's images of another version's control planes. */
+export async function withControlPlaneImages(
+  engine: EngineInfo,
+  version: string,
+  tell = console.log,
+): Promise<void> {
+  const cache = cacheOf(tell);
+  await loadImages(engine, cache, kubernetesImages(cache, controlPlaneRequests(version)));
 }
 
 /** Has the engine know upstream's image of Redis. */

@@ -40,10 +40,10 @@ const upstream: Record<BinaryName, { at: string } & ImageConfig> = {
   kwok: { at: 'usr/local/bin/kwok', entrypoint: ['/usr/local/bin/kwok'] },
 };
 
-/** Every program of control planes and of the local super cluster, each under its upstream name. */
-export function kubernetesImages(cache: Cache): DockerImage[] {
+/** Programs, each under its upstream name: by default every one of control planes and of the local super cluster. */
+export function kubernetesImages(cache: Cache, requests = defaultRequests()): DockerImage[] {
   const binaries = new Binaries({ cacheDir: defaultCacheDirectory(cache.env), env: cache.env });
-  return defaultRequests().map((request) => {
+  return requests.map((request) => {
     const { at, ...config } = upstream[request.name];
     return {
       ...config,

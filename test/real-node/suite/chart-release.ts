@@ -88,14 +88,14 @@ export class ChartRelease {
     return this.#helm('uninstall', 'skerry', ...args);
   }
 
-  async pods(component: 'manager' | 'syncer' | 'etcd'): Promise<ReleasePod[]> {
+  async pods(component: 'manager' | 'syncer' | 'etcd' | 'gateway'): Promise<ReleasePod[]> {
     const place = { namespace: this.namespace, labelSelector: this.#selector(component) };
     return (await this.#world.superCluster.client.list<ReleasePod>(resources.pods, place)).items;
   }
 
   /** Waits, on events, for something of a component's pods. */
   untilPods<R>(
-    component: 'manager' | 'syncer' | 'etcd',
+    component: 'manager' | 'syncer' | 'etcd' | 'gateway',
     what: string,
     answer: (pods: ReleasePod[]) => R | undefined | false,
   ): Promise<R> {
