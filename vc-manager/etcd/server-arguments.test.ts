@@ -36,6 +36,10 @@ describe('etcdServerArguments', () => {
     expect(etcdServerArguments(options)).toContain('--auto-compaction-mode=periodic');
   });
 
+  it('lets writes of others pass while it compacts what one has made large', () => {
+    expect(etcdServerArguments(options)).toContain('--compaction-batch-limit=20');
+  });
+
   it('has forgotten the version of a list before a client that lists and watches opens its watch anew', () => {
     const retention = etcdServerArguments(options).find((each) => each.includes('retention='));
     const [, minutes, seconds] = /=(\d+)m(\d+)s$/.exec(retention ?? '') ?? [];

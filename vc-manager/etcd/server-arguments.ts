@@ -42,6 +42,11 @@ const defaultQuotaBytes = 8 * 1024 ** 3;
  * has gone, the client lists again, which costs next to nothing.
  */
 const historyKept = '2m30s';
+/**
+ * How many versions etcd removes at once; 1,000 by default. All writes of all tenants wait meanwhile, and for each version
+ * that a tenant has made large the disk may have to be read: a thousand of 1 MB took 1.5 s, twenty 0.06 s.
+ */
+const compactedAtOnce = 20;
 
 /**
  * The command line of an etcd of one member that takes only clients with a certificate of its authority.
@@ -79,6 +84,7 @@ export function etcdServerArguments(options: EtcdServerOptions): string[] {
     // API servers are started without compaction of their own: each would compact the keys of all.
     `--auto-compaction-mode=periodic`,
     `--auto-compaction-retention=${historyKept}`,
+    `--compaction-batch-limit=${compactedAtOnce}`,
     `--quota-backend-bytes=${options.quotaBytes ?? defaultQuotaBytes}`,
     ...(options.metricsPort === undefined
       ? []
