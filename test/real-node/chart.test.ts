@@ -322,7 +322,9 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
     const { items } = await world.superCluster.client.list(resources.statefulSets, sets);
     expect(items.map(({ spec }) => (spec as { replicas?: number }).replicas)).toEqual(items.map(() => 0));
     await sleeper.podsByFirstRequest('default');
-    await world.expectAgreement([tenant]);
+    // Served again, as if nothing had been.
+    await tenant.apply(webPod('default', 'later'));
+    await untilReady(tenant, 'default', 'later');
   });
 
   it('goes on putting a tenant to sleep, and waking it, when the manager that is at it is killed', async () => {
