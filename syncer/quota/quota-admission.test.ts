@@ -106,6 +106,12 @@ describe('the quota of a tenant', () => {
     expect(sides.inSuper(resources.services, 'web')?.['spec']).toMatchObject({ type: 'ClusterIP' });
     sides.inShop(resources.services, service('ClusterIP', { labels: { again: 'yes' } }));
     await sides.until(() => sides.inSuper(resources.services, 'web')?.metadata.labels?.['again'] === 'yes');
+
+    await using roomy = await startWith({ 'services.loadbalancers': '1' });
+    const typeOf = (of: typeof sides): unknown =>
+      (of.inSuper(resources.services, 'web')?.['spec'] as { type?: string } | undefined)?.type;
+    roomy.inShop(resources.services, service('LoadBalancer'));
+    await roomy.until(() => typeOf(roomy) === 'LoadBalancer');
   });
 
   it('lets a claim grow as far as there is storage left', async () => {
