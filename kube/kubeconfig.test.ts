@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { parse, stringify } from 'yaml';
+import { parse, parseDocument, stringify } from 'yaml';
 import {
   connectionFromSecret,
   leaveContext,
@@ -58,6 +58,7 @@ describe('connectionFromSecret', () => {
         'a: [planted-secret: b',
         '%planted-secret\n---\n:',
       ]) {
+        expect(inspect(parseDocument(text))).toContain('planted-secret');
         let thrown: unknown;
         try {
           connectionFromSecret(text);

@@ -479,5 +479,9 @@ it('never takes the place of those that keep tenants apart', () => {
     notice: expect.objectContaining({ reason: 'ReservedName' }),
   });
   expect(kind.superName?.('skerry-egress', testTenant())).not.toBe('skerry-egress');
+  const { metadata, ...rest } = own;
+  const ordinary = { ...rest, metadata: { ...metadata, name: 'egress' } };
+  expect(kind.admit?.(ordinary, testContext())?.wanted).toBe(true);
+  expect(kind.superName?.('egress', testTenant())).toBe('egress');
   expect(kind.tenantName?.(kind.superName?.('skerry-egress', testTenant()) ?? '')).toBe('skerry-egress');
 });

@@ -39,12 +39,14 @@ describe('reconcile', () => {
     it('an object without a namespace, as no server of Kubernetes has it, goes nowhere', async () => {
       await using bench = await Bench.start();
       bench.namespace('shop');
-      bench.show('tenant', resources.networkPolicies, {
-        metadata: { name: 'x', uid: 'x' },
-        spec: { podSelector: {} },
-      });
+      const metadata = { name: 'x', uid: 'x' };
+      const spec = { podSelector: {} };
+      bench.show('tenant', resources.networkPolicies, { metadata, spec });
       expect(await bench.reconcile('networkpolicies', 'x')).toEqual({ is: 'done' });
       expect(bench.asked('super')).toEqual([]);
+      bench.show('tenant', resources.networkPolicies, { metadata: { ...metadata, namespace: 'shop' }, spec });
+      await bench.reconcile('networkpolicies', 'x', 'shop');
+      expect(bench.asked('super')).toEqual(['create networkpolicies']);
     });
 
     it('one that was just made for an earlier namespace of that name does not count', async () => {

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { attempts, attemptsTable } from './attempts.ts';
-import { runningTitles } from './running-titles.ts';
+import { type RunningTest, runningTests } from './running-tests.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
@@ -26,10 +26,30 @@ describe('the table of attacks in docs/security.md', () => {
   });
 
   it.each(attempts)('names a test that runs: $test', ({ test }) => {
-    const [path = '', title = ''] = test.split(' › ');
-    expect(runningTitles(read(path)).some((each) => each.includes(title))).toBe(true);
+    expect(testsNamed(test).length).toBeGreaterThan(0);
+  });
+
+  it.each(attempts)('names the control of $test', ({ test, control }) => {
+    const isTest = control.includes('› ');
+    if (!isTest) return expect(testsNamed(test).some(({ text }) => has(text, control))).toBe(true);
+    const [path = ''] = test.split(' › ');
+    const other = control.startsWith('› ') ? `${path} ${control}` : control;
+    expect(other).not.toBe(test);
+    return expect(testsNamed(other).length).toBeGreaterThan(0);
   });
 });
+
+/** Tests that run of a `path › title`, whose title may be cut at its end. */
+function testsNamed(test: string): RunningTest[] {
+  const [path = '', title = ''] = test.split(' › ');
+  return runningTests(read(path)).filter((each) => each.title.includes(title));
+}
+
+/** Whether code has a piece, wherever its lines are broken. */
+function has(code: string, piece: string): boolean {
+  const plain = (text: string): string => text.replaceAll(/\s+/g, '').replaceAll(/,(?=[)\]}])/g, '');
+  return plain(code).includes(plain(piece));
+}
 
 describe('the titles of tests that run', () => {
   it.each([
@@ -41,7 +61,7 @@ describe('the titles of tests that run', () => {
     "it.runIf(isRoot)('has a title', () => {});",
     "describe('has a title', () => { it('too', () => {}); });",
   ])('are those of %s', (source) => {
-    expect(runningTitles(source).some((title) => title.startsWith('has a title'))).toBe(true);
+    expect(runningTests(source).some(({ title }) => title.startsWith('has a title'))).toBe(true);
   });
 
   it.each([
@@ -58,6 +78,12 @@ describe('the titles of tests that run', () => {
     "expect(text).toBe('has a title');",
     "const title = 'has a title';",
   ])('are not those of %s', (source) => {
-    expect(runningTitles(source)).not.toContain('has a title');
+    expect(runningTests(source).map(({ title }) => title)).not.toContain('has a title');
+  });
+
+  it('have their code without comments', () => {
+    const [test] = runningTests("it('has a title', () => { /* a(); */ b(); // c();\n });");
+    expect(test?.text).toContain('b();');
+    expect(test?.text).not.toMatch(/[ac]\(/);
   });
 });

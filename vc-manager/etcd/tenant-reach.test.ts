@@ -56,6 +56,7 @@ describe('the etcd user of a tenant', () => {
       'removing a member': await as('blue', 'Cluster/MemberRemove', { 1: 1n }),
     };
     expect(Object.entries(refused).filter(([, status]) => status !== permissionDenied)).toEqual([]);
+    expect(await as('blue', 'KV/Range', { 1: '/tenants/blue/x' })).toBe(0);
   });
 
   it("cannot end the lease that another tenant's keys are bound to, nor learn of it", async () => {

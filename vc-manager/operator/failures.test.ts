@@ -78,12 +78,14 @@ describe('a step that fails', () => {
       { apiVersion: 'skerry.dev/v1alpha1', kind: 'VirtualCluster', name: 'a', uid: 'earlier' },
     ];
     const labels = { [labelKeys.virtualCluster]: 'a' };
-    world.superCluster.put(resources.secrets, {
-      metadata: { namespace: 'team', name: 'a-kubeconfig', labels, ownerReferences },
-    });
+    const ref = { namespace: 'team', name: 'a-kubeconfig' };
+    world.superCluster.put(resources.secrets, { metadata: { ...ref, labels, ownerReferences } });
     world.run();
     world.create('a');
     await world.untilReason('a', 'CertificatesReady', 'SecretNotOurs');
+    world.superCluster.remove(resources.secrets, ref);
+    world.edit('a', { weight: 2 });
+    await world.untilReady('a');
   });
 
   it('makes no second set of authorities for a control plane that has lost its own', async () => {

@@ -318,6 +318,9 @@ describe('admission', () => {
       );
       const envFrom = [{ configMapRef: { name: 'tenant-kube-root-ca.crt' } }];
       expect(reason({ spec: { containers: [{ name: 'main', envFrom }] } })).toBe('ReservedName');
+      expect(admission({ spec: { volumes: [{ name: 'v', secret: { secretName: 'tokens' } }] } })).toEqual({
+        wanted: true,
+      });
     });
   });
 });

@@ -11,28 +11,39 @@ const testWords: ReadonlySet<string> = new Set(['it', 'itBroadly', 'test']);
 /** What does not run, or passes when it fails. */
 const idleWords: ReadonlySet<string> = new Set(['skip', 'todo', 'fails']);
 
+/** A test that runs, or a group that has one. */
+export interface RunningTest {
+  readonly title: string;
+  /** The call as it is written, without comments. */
+  readonly text: string;
+}
+
 /**
- * Titles of the tests of a file that run, and of the groups that have one. Those that depend on the machine
- * (`runIf`, `skipIf`) or run in the broad run only (`itBroadly`) count as running.
+ * The tests of a file that run, and the groups that have one, each group once for each of its tests. Those that depend
+ * on the machine (`runIf`, `skipIf`) or run in the broad run only (`itBroadly`) count as running.
  */
-export function runningTitles(source: string): string[] {
-  const { program, errors } = parseSync('source.ts', source);
+export function runningTests(source: string): RunningTest[] {
+  const { program, comments, errors } = parseSync('source.ts', source);
   if (errors.length > 0) throw new SyntaxError(errors[0]?.message ?? 'cannot be parsed');
-  const groups: (TestCall & { readonly isIdle: boolean })[] = [];
-  const titles = new Set<string>();
+  const groups: (TestCall & RunningTest & { readonly isIdle: boolean })[] = [];
+  const tests: RunningTest[] = [];
+  let code = source;
+  for (const { start, end } of comments)
+    code = code.slice(0, start) + ' '.repeat(end - start) + code.slice(end);
   const enter = (node: CallExpression): void => {
     const call = testCall(node);
     if (call === undefined) return;
     const isIdle = groups.at(-1)?.isIdle === true || isMarkedIdle(node, call);
-    if (!testWords.has(call.words[0] ?? '')) groups.push({ ...call, isIdle });
-    else if (!isIdle) for (const { title } of [...groups, call]) titles.add(title);
+    const found = { ...call, text: code.slice(node.start, node.end) };
+    if (!testWords.has(call.words[0] ?? '')) groups.push({ ...found, isIdle });
+    else if (!isIdle) for (const { title, text } of [...groups, found]) tests.push({ title, text });
   };
   const leave = (node: CallExpression): void => {
     const call = testCall(node);
     if (call?.words[0] === 'describe') groups.pop();
   };
   new Visitor({ CallExpression: enter, 'CallExpression:exit': leave }).visit(program);
-  return [...titles];
+  return tests;
 }
 
 function testCall({ callee, arguments: [first] }: CallExpression): TestCall | undefined {
