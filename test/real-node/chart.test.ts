@@ -327,21 +327,24 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
     await untilReady(tenant, 'default', 'later');
   });
 
-  it('goes on putting a tenant to sleep, and waking it, when the manager that is at it is killed', async () => {
-    const sleeper = sleeperOf(await openTenant('first'));
-    const processes = new Map(
-      (await release.pods('manager')).map(({ metadata }) => [
-        metadata.name ?? '',
-        (): ProcessIdentity => processOfPod(metadata.uid ?? '', 'node'),
-      ]),
-    );
-    await sleeper.outlastKills(async (holder) => {
-      const process = processes.get(holder)?.();
-      if (process === undefined) throw new Error(`${holder} is no manager of the release`);
-      await kill(process);
-    });
-    await release.untilRolledOut();
-  });
+  itBroadly(
+    'goes on putting a tenant to sleep, and waking it, when the manager that is at it is killed',
+    async () => {
+      const sleeper = sleeperOf(await openTenant('first'));
+      const processes = new Map(
+        (await release.pods('manager')).map(({ metadata }) => [
+          metadata.name ?? '',
+          (): ProcessIdentity => processOfPod(metadata.uid ?? '', 'node'),
+        ]),
+      );
+      await sleeper.outlastKills(async (holder) => {
+        const process = processes.get(holder)?.();
+        if (process === undefined) throw new Error(`${holder} is no manager of the release`);
+        await kill(process);
+      });
+      await release.untilRolledOut();
+    },
+  );
 
   itBroadly(
     'finishes, with the other manager, what the leading one was at when its pod was killed',
