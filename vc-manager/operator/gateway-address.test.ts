@@ -170,8 +170,9 @@ describe('the address of a tenant behind a gateway', () => {
     const { settings: chosen } = settings(gateway) as { settings: object };
     const options = { driver, settings: { ...chosen, driver: 'kubernetes' } as never };
     const first = world.run(options);
-    world.create('older', {}, { creationTimestamp: '2026-01-02T00:00:00Z' });
-    world.create('younger', {}, { creationTimestamp: '2026-01-03T00:00:00Z' });
+    // Within one second of each other the UID decides.
+    world.create('older', {}, { uid: '00000000-0000-4000-8000-000000000001' });
+    world.create('younger', {}, { uid: '00000000-0000-4000-8000-000000000002' });
     const older = (await world.untilReady('older')).status?.gateway;
     const younger = await world.untilReady('younger');
     expect(younger.status?.gateway?.port).not.toBe(older?.port);
