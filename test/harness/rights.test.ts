@@ -39,6 +39,7 @@ describe('the use of rights', () => {
   it('excuses the gateway while an API server does not know its role yet, and nothing else of it', () => {
     const gateway: Rights = {
       cluster: [{ apiGroups: ['skerry.dev'], resources: ['virtualclusters'], verbs: ['list'] }],
+      namespace: [{ apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['patch'] }],
     };
     const use = new UseOfRights({ manager: none, syncer, gateway });
     for (const verb of ['list', 'delete']) {
@@ -49,6 +50,8 @@ describe('the use of rights', () => {
       };
       const line = event(verb, { apiGroup: 'skerry.dev', resource: 'virtualclusters' }, refused);
       use.observe(parseAuditLine(JSON.stringify(line)) as Asked);
+      const lease = { apiGroup: 'coordination.k8s.io', resource: 'leases', namespace: 'skerry-system' };
+      use.observe(parseAuditLine(JSON.stringify(event('patch', lease, refused))) as Asked);
     }
     expect(use.refused).toEqual(['skerry-gateway may not delete virtualclusters.skerry.dev (1 times)']);
     expect(use.unused.join()).not.toContain('gateway');

@@ -9,7 +9,7 @@ import {
   userOf,
 } from '../../vc-manager/rights.ts';
 
-/** Those that every stack of a suite has. The gateway reads VirtualClusters and no more. */
+/** Those that every stack of a suite has. */
 const audited = ['manager', 'syncer'] as const;
 type AuditedProgram = (typeof audited)[number];
 
@@ -255,6 +255,7 @@ export class UseOfRights {
     }
     // Not every stack has a gateway: its rights need no use.
     for (const rule of rights.gateway?.cluster ?? []) this.#add('gateway', 'cluster', rule, true);
+    for (const rule of rights.gateway?.namespace ?? []) this.#add('gateway', 'namespace', rule, true);
   }
 
   observe({ user, verb, hasCreated, resource, path, isAllowed }: Asked): void {
