@@ -290,12 +290,7 @@ async function follow(resource: Resource, raw: KubeObject, twin: KubeObject | un
     superIdentity: 'super',
     nowMs: () => 0,
   });
-  const router = new Router({
-    kinds: allKinds,
-    superCaches,
-    enqueue: () => undefined,
-    enqueueFirst: () => undefined,
-  });
+  const router = new Router({ kinds: allKinds, superCaches, enqueue: () => undefined });
   const reconciler = new Reconciler({
     kinds: allKinds,
     superClient,

@@ -189,13 +189,19 @@ export class Reconciler implements Controller {
     }
   }
 
-  async #carryOut(work: Work, { actions, check }: Decision): Promise<Outcome> {
+  async #carryOut(work: Work, decision: Decision): Promise<Outcome> {
+    const { actions, check } = decision;
     if (check === undefined) return this.#executor.run(actions, work);
     const { tenant, situation } = work;
     const { side } = check;
-    // Before the tenant's server is asked, which may hang.
-    if (side === 'tenant' && (await this.#enforce(work))) return behind;
-    const verdict = await this.#verdictOn(work, check);
+    let isOpen = false;
+    let verdict: Verdict;
+    try {
+      verdict = await this.#verdictOn(work, check);
+      isOpen = verdict.is === 'open';
+    } finally {
+      if (!isOpen && side === 'tenant') await this.#enforce(work);
+    }
     if (verdict.is === 'exists') {
       return side === 'super'
         ? this.#executor.restoreMarks(work, verdict.live)
@@ -219,13 +225,13 @@ export class Reconciler implements Controller {
     });
   }
 
-  /** Does what policy demands of a super object (sync rule `policy-over-holds`); whether there was anything to do. */
-  async #enforce(work: Work): Promise<boolean> {
+  /** What policy demands of a super object that is not deleted now (sync rule `policy-over-holds`). */
+  async #enforce(work: Work): Promise<void> {
     const { kind, situation, tenant } = work;
-    const demanded = kind.direction === 'down' ? demandedDown(kind, situation) : [];
-    if (demanded.length === 0 || !(await this.#safety.mayEnforce(tenant))) return false;
-    const outcome = await this.#executor.run(demanded, work);
-    return outcome.is === 'done';
+    if (kind.direction !== 'down') return;
+    const demanded = demandedDown(kind, situation);
+    if (demanded.length > 0 && (await this.#safety.mayEnforce(tenant)))
+      await this.#executor.run(demanded, work);
   }
 
   /** Whether something was created that the cache has not shown yet, and may never show: it can be gone already. */

@@ -17,12 +17,7 @@ export function resyncOf(
 ): { resync: Resync; queued: string[] } {
   const queued: string[] = [];
   const kinds = parts.kinds ?? allKinds;
-  const router = new Router({
-    kinds,
-    superCaches: bench.superCaches,
-    enqueue: () => undefined,
-    enqueueFirst: () => undefined,
-  });
+  const router = new Router({ kinds, superCaches: bench.superCaches, enqueue: () => undefined });
   router.join(bench.state);
   const reconciler = new Reconciler({
     kinds,
