@@ -226,9 +226,8 @@ const reachable: ReadonlySet<string> = new Set(['InternalIP', 'ExternalIP']);
 
 /**
  * What the virtual node says of itself. Images and attached volumes of the super object are not in it: they are other
- * tenants'. The tenant's API server looks for kubelets at `InternalDNS`, then at the first `InternalIP` (its template says
- * so): the one is the name of our kubelet proxy, the other its address where it has no name. The node's own addresses are those
- * that node ports answer at.
+ * tenants'. The tenant's API server looks for kubelets at `InternalDNS`, then at `InternalIP` (its template says so), which
+ * is where our kubelet proxy listens; the node's own addresses are those that node ports answer at.
  */
 function wantedStatus(superObject: Node, context: SyncContext): NodeStatus {
   const { addresses, capacity, allocatable, nodeInfo, conditions } = superObject.status ?? {};
@@ -237,12 +236,14 @@ function wantedStatus(superObject: Node, context: SyncContext): NodeStatus {
   const own = hideNodes
     ? [{ type: 'InternalIP', address: kubelet.address }]
     : (addresses ?? []).filter(({ type }) => reachable.has(type));
-  const named = kubelet.name === undefined ? [] : [{ type: 'InternalDNS', address: kubelet.name }];
+  const internal = own.find(({ type }) => type === 'InternalIP');
+  // An address is no DNS name: it stands as one only where the node's own comes first otherwise.
+  const isFound = kubelet.name === undefined && internal?.address === kubelet.address;
   return {
     addresses: [
-      ...(kubelet.name === undefined ? firstOf(kubelet.address, own) : own),
+      ...own,
       { type: 'Hostname', address: name },
-      ...named,
+      ...(isFound ? [] : [{ type: 'InternalDNS', address: kubelet.name ?? kubelet.address }]),
     ],
     daemonEndpoints: { kubeletEndpoint: { Port: kubelet.port } },
     ...(capacity === undefined ? {} : { capacity }),
@@ -250,12 +251,6 @@ function wantedStatus(superObject: Node, context: SyncContext): NodeStatus {
     ...(nodeInfo === undefined ? {} : { nodeInfo: known(nodeInfo, hideNodes) }),
     ...(conditions === undefined ? {} : { conditions: readable(conditions, context) }),
   };
-}
-
-/** Of several addresses of one type an API server dials the first; it takes none twice. */
-function firstOf(address: string, own: readonly NodeAddress[]): NodeAddress[] {
-  const isThis = (each: NodeAddress): boolean => each.type === 'InternalIP' && each.address === address;
-  return [{ type: 'InternalIP', address }, ...own.filter((each) => !isThis(each))];
 }
 
 function known(nodeInfo: Record<string, unknown>, anonymous = false): Record<string, unknown> {
