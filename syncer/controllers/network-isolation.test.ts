@@ -103,6 +103,14 @@ describe("a pod under a policy of the tenant's own", () => {
       for (const each of bench.super.server.list(resource)) bench.show('super', resource, each);
   };
 
+  /** The policy is in force, the pod out of the default ones, and the cache shows both. */
+  const leaveToWall = async (bench: Bench): Promise<void> => {
+    await bench.reconcile('networkpolicies', 'wall', 'shop');
+    show(bench);
+    await bench.reconcile('pods', 'web', 'shop');
+    show(bench);
+  };
+
   it('is left to that policy as soon as it is in force, and not before', async () => {
     const { bench } = await withWall();
     await using _bench = bench;
@@ -117,10 +125,7 @@ describe("a pod under a policy of the tenant's own", () => {
   it('stays so when its own policy selects by more than can be compared: the policy stays as it is, too', async () => {
     const { bench, policy } = await withWall();
     await using _bench = bench;
-    await bench.reconcile('networkpolicies', 'wall', 'shop');
-    show(bench);
-    await bench.reconcile('pods', 'web', 'shop');
-    show(bench);
+    await leaveToWall(bench);
     const values = Array.from({ length: 200 }, (_, at) => `v${at}`);
     const podSelector = { matchExpressions: [{ key: 'app', operator: 'In', values }] };
     bench.have('tenant', resources.networkPolicies, { ...policy, spec: { ...wall.spec, podSelector } });
@@ -161,10 +166,7 @@ describe("a pod under a policy of the tenant's own", () => {
   it('is back under those of the super cluster before its own goes', async () => {
     const { bench, policy } = await withWall();
     await using _bench = bench;
-    await bench.reconcile('networkpolicies', 'wall', 'shop');
-    show(bench);
-    await bench.reconcile('pods', 'web', 'shop');
-    show(bench);
+    await leaveToWall(bench);
     bench.tenant.server.remove(resources.networkPolicies, { namespace: 'shop', name: 'wall' });
     bench.hide('tenant', resources.networkPolicies, policy);
     const from = bench.super.server.requests.length;
@@ -181,10 +183,7 @@ describe("a pod under a policy of the tenant's own", () => {
   it('is looked at among thousands in turns, and not at all where the policy does not hold', async () => {
     const { bench, policy } = await withWall();
     await using _bench = bench;
-    await bench.reconcile('networkpolicies', 'wall', 'shop');
-    show(bench);
-    await bench.reconcile('pods', 'web', 'shop');
-    show(bench);
+    await leaveToWall(bench);
     const { superCaches } = bench;
     const inSuper = (name: string) =>
       superCaches.get(resources.networkPolicies, { namespace: bench.shop, name });

@@ -719,7 +719,7 @@ export const attempts: readonly Attempt[] = [
       "enter a debug container of the operator's people, by one of its name that the super cluster refuses",
     stoppedBy: "a container is marked as the tenant's when it is there, not before",
     test: 'syncer/reconcile/engine.test.ts › of a debug container that is refused open none of its name',
-    control: '› that fail otherwise are tried again as any other',
+    control: 'syncer/kinds/pods/updates.test.ts › wait for what they refer to, as far as the tenant has it',
   },
   {
     attacker: 'tenant',
@@ -734,7 +734,8 @@ export const attempts: readonly Attempt[] = [
     attack: "keep the manager's workers by lists without end as it is to fall asleep",
     stoppedBy: 'all of them together may take a minute, and then others have five times as long',
     test: 'vc-manager/operator/steps/sleep.test.ts › a tenant whose API server lists without end',
-    control: 'expect(lists).toBe(60)',
+    control:
+      'vc-manager/operator/sleep.test.ts › is stopped on request, left alone while it sleeps, and started when somebody connects',
   },
   {
     attacker: 'owner',
