@@ -57,6 +57,23 @@ describe('policies that keep tenants apart (sync rule `tenant-isolation`)', () =
     expect(policies(bench).map(({ spec }) => spec)).toEqual(made.map(({ spec }) => spec));
   });
 
+  it('follow the settings while deletions of the tenant are stopped', async () => {
+    await using bench = await Bench.start({ tenant: { isolation } });
+    const { controller } = controllerOf(bench);
+    bench.namespace('shop');
+    await controller.reconcile(bench.state, key, signal);
+    const before = policies(bench);
+    bench.state.frozen = 'TenantIdentity';
+    bench.tenant.server.remove(resources.namespaces, { name: 'kube-system' });
+    const closedCIDRs = ['192.0.2.1/32', '192.0.2.2/32'];
+    bench.state.updateInfo({ ...bench.state.info, isolation: { ...isolation, closedCIDRs } });
+    expect(await controller.reconcile(bench.state, key, signal)).toEqual({ is: 'done' });
+    expect(policies(bench)).not.toEqual(before);
+    bench.state.updateInfo({ ...bench.state.info, isolation: undefined });
+    await controller.reconcile(bench.state, key, signal);
+    expect(bench.super.server.list(resources.networkPolicies)).toEqual([]);
+  });
+
   it('go where the operator wants none, and are never made in a namespace that is not ours', async () => {
     await using bench = await Bench.start({ tenant: { isolation } });
     const { controller } = controllerOf(bench);

@@ -151,6 +151,16 @@ export interface DownKind extends KindBase, NamedResource {
    * object, if there, goes unless `keep` is set.
    */
   admit?(tenantObject: KubeObject, context: SyncContext): Admission;
+  /**
+   * What the operator's policy demands of a super object, whatever the tenant says: `patchSuper` or `deleteSuper`, empty
+   * where it is as it may be. Carried out where the super object stays as it is although the tenant object is gone or
+   * not wanted (sync rule `policy-over-holds`). `tenantObject`: the one that it was made from, if that is there.
+   */
+  enforce?(
+    superObject: KubeObject,
+    tenantObject: KubeObject | undefined,
+    context: SyncContext,
+  ): readonly Action[];
   /** What must be in agreement before the super object is created: ServiceAccount, objects that a pod refers to. */
   requires?(tenantObject: KubeObject, context: SyncContext): readonly KeyRef[];
   /**

@@ -141,6 +141,21 @@ function superPodAt(address: string, { tenant, superObjects }: SyncContext): Kub
   return superObjects.byIndex(resources.pods, 'byIP', address).find((pod) => isOurs(pod, tenant));
 }
 
+/** Endpoints that are not allowed any more are taken out: another tenant may have the address by now. */
+function enforce(
+  superObject: KubeObject,
+  _: KubeObject | undefined,
+  context: SyncContext,
+): readonly Action[] {
+  if (tenantNamespaceOf(superObject) === 'default' && superObject.metadata.name === 'kubernetes') return [];
+  const isOnAllowList = allowListOf(context);
+  const isAllowed = (address: string): boolean =>
+    superPodAt(address, context) !== undefined || isOnAllowList(address);
+  const { endpoints = [] } = superObject as EndpointSlice;
+  const kept = endpoints.filter(({ addresses }) => addresses.every((address) => isAllowed(address)));
+  return kept.length === endpoints.length ? [] : [{ do: 'patchSuper', patch: { endpoints: kept } }];
+}
+
 interface Pod extends KubeObject {
   spec?: { nodeName?: string };
 }
@@ -174,8 +189,9 @@ export const endpointSliceKind: DownKind = {
   direction: 'down',
   // Slices that either side's own controllers write are ignored; there are very many.
   selector: { tenant: `${managedByLabel}!=${selectorController}`, super: `${managedByLabel}=${managedBy}` },
-  indexes: { tenant: { byService, byAddress }, super: { byApiServer } },
+  indexes: { tenant: { byService, byAddress }, super: { byApiServer, byAddress } },
   admit,
+  enforce,
   toSuper(tenantObject, context) {
     const { addressType, endpoints, ports } = wantedContent(tenantObject, context);
     return {

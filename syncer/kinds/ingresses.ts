@@ -11,7 +11,7 @@ import {
 } from '../mapping/metadata.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
 import { knownPart, type Shape, unknownFields } from './known-fields.ts';
-import { isOffered, isOnItsWay } from './published-kind.ts';
+import { isOffered, isOnItsWay, isPublishedTo } from './published-kind.ts';
 import { isReserved } from './reserved-names.ts';
 
 interface Backend {
@@ -239,6 +239,26 @@ function hindrance(tenantObject: KubeObject, context: SyncContext): Admission | 
   return undefined;
 }
 
+/** It goes when it claims what its tenant may not have, by what is said in the super cluster alone. */
+function enforce(
+  superObject: KubeObject,
+  _: KubeObject | undefined,
+  context: SyncContext,
+): readonly Action[] {
+  const { tenant, superObjects } = context;
+  const spec = specOf(superObject);
+  const { namespace } = superObject.metadata;
+  const name = classOf(superObject) ?? '';
+  const isRefused =
+    spec.defaultBackend !== undefined ||
+    hostsNotAllowed(spec, tenant.policy.ingressHosts).length > 0 ||
+    !isPublishedTo(resources.ingressClasses, superObjects.get(resources.ingressClasses, { name }), context) ||
+    servicesOf(superObject).some((service) =>
+      isExternalName(superObjects.get(resources.services, { namespace, name: service })),
+    );
+  return isRefused ? [{ do: 'deleteSuper' }] : [];
+}
+
 /** `namespace/name` of the Services that an Ingress leads to in the super cluster. */
 function servicesInSuper(superObject: KubeObject): readonly string[] {
   return servicesOf(superObject).map((name) => `${superObject.metadata.namespace}/${name}`);
@@ -252,7 +272,10 @@ function ownServices(superObject: KubeObject): readonly KeyRef[] {
 
 /** The controller would fetch from any name that it can resolve, in the super cluster's name. */
 function leadsElsewhere(name: string, { metadata }: KubeObject, { tenantObjects }: SyncContext): boolean {
-  const service = tenantObjects.get(resources.services, { namespace: metadata.namespace, name });
+  return isExternalName(tenantObjects.get(resources.services, { namespace: metadata.namespace, name }));
+}
+
+function isExternalName(service: KubeObject | undefined): boolean {
   return (service?.['spec'] as { type?: string } | undefined)?.type === 'ExternalName';
 }
 
@@ -277,6 +300,7 @@ export const ingressKind: DownKind = {
   indexes: { super: { byService: servicesInSuper } },
   touches: { super: ownServices },
   admit,
+  enforce,
   requires,
   toSuper(tenantObject, context) {
     return {

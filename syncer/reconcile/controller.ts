@@ -12,6 +12,8 @@ export interface Controller {
   driftOf(tenant: TenantState, key: KeyRef): Drift | undefined;
   /** The same with what is to be said of it, of objects that are not carried over as well. */
   findingOf?(tenant: TenantState, key: KeyRef): Finding | undefined;
+  /** Whether policy demands something of the super object of a key, be its deletion held back or not. */
+  isDemanded?(tenant: TenantState, key: KeyRef): boolean;
 }
 
 /** A controller of objects that are not mirrored one by one. It subscribes to the caches that it needs itself. */

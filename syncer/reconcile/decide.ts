@@ -81,7 +81,8 @@ export function decideDown(kind: DownKind, situation: Situation): Decision {
     const notices: Action[] =
       admission.notice === undefined ? [] : [{ do: 'notice', notice: admission.notice }];
     if (admission.keep === true) {
-      return { actions: [...notices, ...(kind.up?.(tenantObject, superObject, context) ?? [])] };
+      const up = kind.up?.(tenantObject, superObject, context) ?? [];
+      return { actions: [...notices, ...demandedDown(kind, situation), ...up] };
     }
     if (superObject.metadata.deletionTimestamp !== undefined) return { actions: notices };
     // What other objects want decides here: while too many of those are missing, it proves nothing.
@@ -94,6 +95,20 @@ export function decideDown(kind: DownKind, situation: Situation): Decision {
     superObject.metadata.deletionTimestamp === undefined ? kind.down(tenantObject, superObject, context) : [];
   const up = kind.up?.(tenantObject, superObject, context) ?? [];
   return guarded(down.length === 0 ? up : [...down, ...up]);
+}
+
+/**
+ * Sync rule `policy-over-holds`: what the operator's policy demands of the super object of a key, where it is ours and
+ * stays. Nothing of it is founded on the absence of anything in the tenant. Pure.
+ */
+export function demandedDown(
+  kind: DownKind,
+  { tenantObject, superObject, context }: Situation,
+): readonly Action[] {
+  if (superObject === undefined || superObject.metadata.deletionTimestamp !== undefined) return [];
+  if (kind.enforce === undefined || !isOurs(superObject, context.tenant)) return [];
+  const isOriginal = tenantObject !== undefined && tenantObject.metadata.uid === originalUid(superObject);
+  return kind.enforce(superObject, isOriginal ? tenantObject : undefined, context);
 }
 
 /** A delete that a kind asks for needs the identity check too, even while both objects are there. */

@@ -37,7 +37,7 @@ interface Deletion {
  * - `exists`: the server has the object that the cache has lost.
  * - `definition-gone`: the definition of the object is gone too, so that its absence says nothing.
  */
-type Verdict =
+export type Verdict =
   | { readonly is: 'open' }
   | { readonly is: 'held' }
   | { readonly is: 'exists'; readonly live: KubeObject }
@@ -77,6 +77,15 @@ export class DeletionSafety {
       return held;
     }
     return open;
+  }
+
+  /**
+   * Whether the super cluster is the right one, so that what policy demands there may be carried out. Nothing that the
+   * tenant says or does counts. Throws what a client throws when it cannot tell.
+   */
+  async mayEnforce(tenant: TenantState): Promise<boolean> {
+    if (tenant.frozen === 'SuperClusterIdentity' || this.#isForeign(tenant)) return false;
+    return (await this.#options.superIdentity.verify()) && !this.#isForeign(tenant);
   }
 
   /** Whether the super cluster is known not to be this tenant's, or to show its own past. */

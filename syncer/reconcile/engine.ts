@@ -168,6 +168,7 @@ export class SyncEngine {
       clock: options.clock,
       keysOf: (tenant) => this.#router.keysOf(tenant),
       driftOf: (tenant, key) => this.#controllerOf(key).driftOf(tenant, key),
+      isDemanded: (tenant, key) => this.#controllerOf(key).isDemanded?.(tenant, key) === true,
       isQueued: (tenant, key) =>
         this.#queue.has({ ...key, tenant: tenant.info.uid }, soonMs) ||
         this.#admission?.isParked(tenant, key) === true ||

@@ -5,8 +5,17 @@ import { isOurs, originalUid } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
 import type { Caches } from './caches.ts';
 import type { Controller } from './controller.ts';
-import { type Decision, type Drift, decideDown, decideUp, driftOf, type Situation } from './decide.ts';
-import { DeletionSafety, type DeletionSafetyOptions, liveObject } from './deletion-safety.ts';
+import {
+  type Decision,
+  type DeleteCheck,
+  type Drift,
+  decideDown,
+  decideUp,
+  demandedDown,
+  driftOf,
+  type Situation,
+} from './decide.ts';
+import { DeletionSafety, type DeletionSafetyOptions, liveObject, type Verdict } from './deletion-safety.ts';
 import { type Finding, findingOf } from './differences.ts';
 import {
   type ActionGate,
@@ -131,6 +140,11 @@ export class Reconciler implements Controller {
     return findingOf(driftOf(kind, situation, decision), decision.actions);
   }
 
+  isDemanded(tenant: TenantState, key: KeyRef): boolean {
+    const kind = this.#kindOf(tenant, key.kind);
+    return kind?.direction === 'down' && demandedDown(kind, this.#situation(tenant, kind, key)).length > 0;
+  }
+
   /** Whether nothing stands in the way of what requires this key: its copy is there, or none is to be. */
   isSettled(tenant: TenantState, key: KeyRef): boolean {
     if (key.kind === 'namespaces') return tenant.namespaceReady(key.name) !== false;
@@ -175,16 +189,19 @@ export class Reconciler implements Controller {
     }
   }
 
-  async #carryOut(work: Work, { actions, check }: Decision): Promise<Outcome> {
+  async #carryOut(work: Work, decision: Decision): Promise<Outcome> {
+    const { actions, check } = decision;
     if (check === undefined) return this.#executor.run(actions, work);
-    const { tenant, situation, definition } = work;
-    const { side, unwatched } = check;
-    const verdict = await this.#safety.check(tenant, {
-      side,
-      unwatched,
-      ...(check.live ? { live: () => liveObject(work, side, this.#options.superClient) } : {}),
-      ...(side === 'tenant' && situation.tenantObject === undefined ? { definition } : {}),
-    });
+    const { tenant, situation } = work;
+    const { side } = check;
+    let isOpen = false;
+    let verdict: Verdict;
+    try {
+      verdict = await this.#verdictOn(work, check);
+      isOpen = verdict.is === 'open';
+    } finally {
+      if (!isOpen && side === 'tenant') await this.#enforce(work);
+    }
     if (verdict.is === 'exists') {
       return side === 'super'
         ? this.#executor.restoreMarks(work, verdict.live)
@@ -195,6 +212,26 @@ export class Reconciler implements Controller {
     const { key } = situation;
     tenant.held.set(keyId(key), key);
     return { is: 'held' };
+  }
+
+  /** Throws what a client throws when it cannot tell. */
+  #verdictOn(work: Work, { side, live, unwatched }: DeleteCheck): Promise<Verdict> {
+    const { tenant, situation, definition } = work;
+    return this.#safety.check(tenant, {
+      side,
+      unwatched,
+      ...(live ? { live: () => liveObject(work, side, this.#options.superClient) } : {}),
+      ...(side === 'tenant' && situation.tenantObject === undefined ? { definition } : {}),
+    });
+  }
+
+  /** What policy demands of a super object that is not deleted now (sync rule `policy-over-holds`). */
+  async #enforce(work: Work): Promise<void> {
+    const { kind, situation, tenant } = work;
+    if (kind.direction !== 'down') return;
+    const demanded = demandedDown(kind, situation);
+    if (demanded.length > 0 && (await this.#safety.mayEnforce(tenant)))
+      await this.#executor.run(demanded, work);
   }
 
   /** Whether something was created that the cache has not shown yet, and may never show: it can be gone already. */

@@ -43,6 +43,8 @@ export interface ResyncOptions {
   keysOf: (tenant: TenantState) => Iterable<KeyRef>;
   /** How its sides disagree, by the caches; may throw. */
   driftOf: (tenant: TenantState, key: KeyRef) => Drift | undefined;
+  /** Whether there is something to be done for a key whose deletion is held back. */
+  isDemanded: (tenant: TenantState, key: KeyRef) => boolean;
   /** Whether it will be reconciled soon in any case. */
   isQueued: (tenant: TenantState, key: KeyRef) => boolean;
   enqueue: (tenant: TenantState, key: KeyRef) => void;
@@ -96,8 +98,9 @@ export class Resync {
   }
 
   #look(tenant: TenantState, key: KeyRef, found: Map<string, Map<Drift, number>>): void {
-    const { isQueued, enqueue } = this.#options;
-    if ((tenant.held.size > 0 && tenant.held.has(keyId(key))) || isQueued(tenant, key)) return;
+    const { isQueued, isDemanded, enqueue } = this.#options;
+    if (isQueued(tenant, key)) return;
+    if (tenant.held.size > 0 && tenant.held.has(keyId(key)) && !isDemanded(tenant, key)) return;
     const finding = this.#findingOf(tenant, key);
     if (finding === undefined) return;
     const counts = found.get(key.kind) ?? new Map<Drift, number>();

@@ -1,7 +1,7 @@
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { type KubeObject, type MergePatch, resources } from '../../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../../context.ts';
-import { originalUid, tenantUidOf } from '../../mapping/labels.ts';
+import { isOurs, originalUid, tenantNamespaceOf, tenantUidOf } from '../../mapping/labels.ts';
 import { superMetadataPatch, transparentMetadataPatch } from '../../mapping/metadata.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
 import { shownNodeName } from '../../mapping/node-names.ts';
@@ -191,6 +191,7 @@ export const podKind: DownKind = {
   compact: { tenant: wellFormed({ spec: 'PodSpec', status: 'PodStatus' }), super: compactSuperPod },
   touches: { membershipOnly: true, tenant: touched, super: touchedFromSuper },
   admit: admitPod,
+  enforce,
   requires: requiredObjects,
   toSuper: toSuperPod,
   judge: judgePod,
@@ -236,13 +237,28 @@ function nodeOf(name = '', { tenant }: SyncContext): readonly KeyRef[] {
   return forPods && name !== '' ? [{ kind: 'nodes', name }] : [];
 }
 
-/** Slices that name an address may do so while one of the tenant's own pods has it, by what the super object says. */
-function slicesWith(pod: Pod, { tenantObjects }: SyncContext): readonly KeyRef[] {
-  return addressesOf(pod).flatMap((address) =>
-    tenantObjects
-      .byIndex(resources.endpointSlices, 'byAddress', address)
-      .map(({ metadata: { namespace, name = '' } }) => ({ kind: 'endpointslices', namespace, name })),
-  );
+/**
+ * Slices of either side that name an address may do so while one of the tenant's own pods has it, by what the super
+ * object says.
+ */
+function slicesWith(pod: Pod, { tenant, tenantObjects, superObjects }: SyncContext): readonly KeyRef[] {
+  const keys = new Map<string, KeyRef>();
+  const add = (namespace: string | undefined, name = ''): void =>
+    void keys.set(`${namespace}/${name}`, { kind: 'endpointslices', namespace, name });
+  for (const address of addressesOf(pod)) {
+    for (const { metadata } of tenantObjects.byIndex(resources.endpointSlices, 'byAddress', address))
+      add(metadata.namespace, metadata.name);
+    for (const slice of superObjects.byIndex(resources.endpointSlices, 'byAddress', address))
+      if (isOurs(slice, tenant)) add(tenantNamespaceOf(slice), slice.metadata.name);
+  }
+  return [...keys.values()];
+}
+
+/** One that is refused by policy goes, unless the tenant has it bound: then it runs on (sync rule `pod-creation`). */
+function enforce(_: KubeObject, tenantPod: Pod | undefined, context: SyncContext): readonly Action[] {
+  const admission = tenantPod && admitPod(tenantPod, context);
+  const isRefused = admission?.wanted === false && admission.keep !== true && admission.notice !== undefined;
+  return isRefused ? [{ do: 'deleteSuper' }] : [];
 }
 
 /** What is kept in the cache of the references that volumes hold. */

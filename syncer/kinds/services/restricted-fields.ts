@@ -90,6 +90,16 @@ export function restrictedFieldsPatch(wanted: Options, superObject: KubeObject):
   return patch;
 }
 
+/** Takes away options that a tenant object has given and that the policy does not allow. */
+export function refusedOptionsPatch(superObject: KubeObject, policy: TenantPolicy): MergePatch {
+  const there = specOf(superObject);
+  const given = (superObject.metadata.annotations?.[restrictedFieldsAnnotation] ?? '').split(',');
+  const refused = optionalFields.filter(
+    (field) => given.includes(field) && !isAllowed(field, policy) && there[field] !== undefined,
+  );
+  return Object.fromEntries(refused.map((field) => [field, null]));
+}
+
 function isAsked(value: string | readonly string[] | undefined): boolean {
   return value !== undefined && value.length > 0;
 }

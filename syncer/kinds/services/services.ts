@@ -26,6 +26,7 @@ import {
 import {
   allowedRestrictedFields,
   droppedFields,
+  refusedOptionsPatch,
   restrictedFieldsAnnotation,
   restrictedFieldsDigest,
   restrictedFieldsPatch,
@@ -208,6 +209,7 @@ export const serviceKind: DownKind = {
     tenant: slicesOf,
   },
   admit,
+  enforce,
   judge: judgeService,
   toSuper(tenantObject, context) {
     const spec = wantedSpec(tenantObject, context);
@@ -262,6 +264,16 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   if (isStillServed(tenantObject, context)) return { wanted: false, keep: true, notice: stillServed };
   const notice = droppedNotice(tenantObject, context);
   return notice === undefined ? { wanted: true } : { wanted: true, notice };
+}
+
+/** Options that the tenant has asked for, and that its policy does not allow any more, are taken back. */
+function enforce(
+  superObject: KubeObject,
+  _: KubeObject | undefined,
+  { tenant }: SyncContext,
+): readonly Action[] {
+  const spec = refusedOptionsPatch(superObject, tenant.policy);
+  return Object.keys(spec).length === 0 ? [] : [{ do: 'patchSuper', patch: { spec } }];
 }
 
 const stillServed: Notice = {

@@ -32,6 +32,7 @@ export function resyncOf(
     clock: bench.clock,
     keysOf: (tenant) => router.keysOf(tenant),
     driftOf: (tenant, key) => reconciler.driftOf(tenant, key),
+    isDemanded: (tenant, key) => reconciler.isDemanded(tenant, key),
     isQueued: () => false,
     enqueue: (_tenant, key) => queued.push(keyId(key)),
     isServed: () => true,

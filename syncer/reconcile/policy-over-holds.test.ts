@@ -1,0 +1,159 @@
+import { describe, expect, it } from 'vitest';
+import { defaultPolicy, type TenantPolicy } from '../../api/policy.ts';
+import { type KubeObject, resources } from '../../kube/index.ts';
+import { ingressKind } from '../kinds/ingresses.ts';
+import { serviceKind } from '../kinds/services/services.ts';
+import { Bench } from './testing/bench.ts';
+import { resyncOf } from './testing/resync-of.ts';
+
+const policy = { ...defaultPolicy, ingressHosts: ['*.blue.example'], externalIPs: true };
+const start = (): Promise<Bench> => Bench.start({ tenant: { syncIngresses: true, policy } });
+const own = (spec: object, uid = 't1'): KubeObject => ({
+  metadata: { namespace: 'shop', name: 'web', uid },
+  spec,
+});
+
+function tighten({ state }: Bench, change: Partial<TenantPolicy>): void {
+  state.updateInfo({ ...state.info, policy: { ...policy, ...change } });
+}
+
+/** An Ingress in the super cluster, of which the tenant does not say anything. */
+function ingress(bench: Bench): void {
+  bench.namespace('shop');
+  const metadata = { name: 'nginx', labels: { 'skerry.dev/public': 'true' } };
+  bench.have('super', resources.ingressClasses, { metadata, spec: { controller: 'x' } });
+  const rules = [{ host: 'a.blue.example' }];
+  bench.have(
+    'super',
+    resources.ingresses,
+    ingressKind.toSuper(own({ ingressClassName: 'nginx', rules }), bench.state.context()),
+  );
+}
+
+const inSuper = (bench: Bench, plural: 'ingresses' | 'services' | 'endpointSlices'): KubeObject | undefined =>
+  bench.super.server.get(resources[plural], { namespace: bench.shop, name: 'web' });
+
+/** Ways in which a tenant keeps the syncer from carrying over that something is gone. */
+const holds: Readonly<Record<string, (bench: Bench) => void>> = {
+  'whose server is another one': ({ tenant }) => {
+    tenant.server.remove(resources.namespaces, { name: 'kube-system' });
+    tenant.server.put(resources.namespaces, { metadata: { name: 'kube-system', uid: 'another' } });
+  },
+  'that has said that the super cluster ran backwards': ({ state }) => {
+    state.frozen = 'SuperClusterRanBackwards';
+  },
+  'that has lost too much at once': (bench) => {
+    for (let index = 0; index < 30; index++) {
+      const original = { metadata: { name: `x-${index}`, namespace: 'shop', uid: `x-${index}` } };
+      bench.have('super', resources.configMaps, bench.superOf(original));
+    }
+  },
+  'whose server does not say who it is': ({ tenant }) => {
+    tenant.server.inject({ name: 'kube-system', times: 10, fault: { kind: 'status', code: 500 } });
+  },
+  'whose server has what it does not list': (bench) => {
+    bench.server('tenant', resources.ingresses, own({}));
+  },
+};
+
+describe.each(Object.entries(holds))('a tenant %s (sync rule `policy-over-holds`)', (_, hold) => {
+  it('keeps an Ingress of a host that it may have, and loses it with the host', async () => {
+    await using bench = await start();
+    ingress(bench);
+    hold(bench);
+    await bench.reconcile('ingresses', 'web', 'shop');
+    expect(inSuper(bench, 'ingresses')).toBeDefined();
+
+    tighten(bench, { ingressHosts: ['*.green.example'] });
+    hold(bench);
+    await bench.reconcile('ingresses', 'web', 'shop');
+    expect(inSuper(bench, 'ingresses')).toBeUndefined();
+  });
+});
+
+describe('of a tenant whose deletions are stopped (sync rule `policy-over-holds`)', () => {
+  const stopped = async (): Promise<Bench> => {
+    const bench = await start();
+    bench.state.frozen = 'TenantIdentity';
+    bench.namespace('shop');
+    return bench;
+  };
+
+  /** A running pod in the super cluster with an address. */
+  const pod = (bench: Bench): KubeObject =>
+    bench.have('super', resources.pods, {
+      ...bench.superOf({ metadata: { namespace: 'shop', name: 'web', uid: 'p1' } }),
+      status: { podIP: '10.244.1.7', podIPs: [{ ip: '10.244.1.7' }] },
+    });
+
+  it('a slice loses the address of a pod when that is gone, and nothing before', async () => {
+    await using bench = await stopped();
+    const there = pod(bench);
+    bench.have('super', resources.endpointSlices, {
+      ...bench.superOf(own({})),
+      addressType: 'IPv4',
+      endpoints: [{ addresses: ['10.244.1.7'] }],
+    });
+    expect(await bench.reconcile('endpointslices', 'web', 'shop')).toEqual({ is: 'held' });
+    expect(inSuper(bench, 'endpointSlices')?.['endpoints']).toHaveLength(1);
+
+    bench.hide('super', resources.pods, there);
+    expect(await bench.reconcile('endpointslices', 'web', 'shop')).toEqual({ is: 'held' });
+    expect(inSuper(bench, 'endpointSlices')?.['endpoints']).toEqual([]);
+  });
+
+  it.each([
+    ['is gone', undefined],
+    ['is of no form that Kubernetes has', { ports: 'none' }],
+  ])('a Service whose tenant object %s loses an option with the policy for it', async (_, said) => {
+    await using bench = await stopped();
+    const asked = own({ type: 'ClusterIP', ports: [{ port: 80 }], externalIPs: ['198.51.100.7'] });
+    bench.have('super', resources.services, serviceKind.toSuper(asked, bench.state.context()));
+    const compact = serviceKind.compact?.tenant;
+    if (said !== undefined && compact !== undefined)
+      bench.state.caches.store(resources.services).apply('ADDED', compact({ ...asked, spec: said }));
+    await bench.reconcile('services', 'web', 'shop');
+    expect(inSuper(bench, 'services')?.['spec']).toHaveProperty('externalIPs');
+
+    tighten(bench, { externalIPs: false });
+    await bench.reconcile('services', 'web', 'shop');
+    expect(inSuper(bench, 'services')?.['spec']).not.toHaveProperty('externalIPs');
+  });
+
+  it('a pod goes that policy refuses and the tenant has not bound', async () => {
+    await using bench = await stopped();
+    const spec = { containers: [{ name: 'main', image: 'busybox', securityContext: { privileged: true } }] };
+    const t = bench.have('tenant', resources.pods, own(spec));
+    bench.have('super', resources.pods, bench.superOf(t, { spec }));
+    const there = (): KubeObject[] => bench.super.server.list(resources.pods);
+    tighten(bench, { podSecurity: 'privileged' });
+    await bench.reconcile('pods', 'web', 'shop');
+    expect(there()).toHaveLength(1);
+    tighten(bench, { podSecurity: 'baseline' });
+    await bench.reconcile('pods', 'web', 'shop');
+    expect(there()).toEqual([]);
+  });
+
+  it('nothing is touched in a super cluster that is not the right one', async () => {
+    await using bench = await start();
+    ingress(bench);
+    tighten(bench, { ingressHosts: [] });
+    bench.superIdentity.distrust('it shows its past');
+    expect(await bench.reconcile('ingresses', 'web', 'shop')).toEqual({ is: 'held' });
+    expect(inSuper(bench, 'ingresses')).toBeDefined();
+  });
+
+  it('a comparison of both sides finds what policy demands, and leaves the rest that is held', async () => {
+    await using bench = await stopped();
+    ingress(bench);
+    await bench.reconcile('ingresses', 'web', 'shop');
+    const found = async (): Promise<string[]> => {
+      const { resync, queued } = resyncOf(bench);
+      await resync.run(bench.state);
+      return queued;
+    };
+    expect(await found()).not.toContain('ingresses/shop/web');
+    tighten(bench, { ingressHosts: [] });
+    expect(await found()).toContain('ingresses/shop/web');
+  });
+});
