@@ -82,7 +82,7 @@ export function decideDown(kind: DownKind, situation: Situation): Decision {
       admission.notice === undefined ? [] : [{ do: 'notice', notice: admission.notice }];
     if (admission.keep === true) {
       const up = kind.up?.(tenantObject, superObject, context) ?? [];
-      return { actions: [...notices, ...demandedDown(kind, situation), ...up] };
+      return { actions: [...demandedDown(kind, situation), ...notices, ...up] };
     }
     if (superObject.metadata.deletionTimestamp !== undefined) return { actions: notices };
     // What other objects want decides here: while too many of those are missing, it proves nothing.

@@ -74,6 +74,7 @@ export class SyncEngine {
   readonly #reconciler: Reconciler;
   readonly #router: Router;
   readonly #controllers: ReadonlyMap<string, SpecialController>;
+  readonly #isolation: NetworkIsolationController;
   readonly #resync: Resync;
   readonly #differences: Differences;
   /** Undefined where nothing is done for fairness. */
@@ -132,6 +133,12 @@ export class SyncEngine {
       readBudget: this.#quota.reads,
       ...(options.observer === undefined ? {} : { observer: options.observer }),
     });
+    this.#isolation = new NetworkIsolationController({
+      superClient: options.superClient,
+      superCaches: options.superCaches,
+      tenant: (uid) => this.#router.tenant(uid),
+      enqueue: (tenant, key) => this.#enqueue(tenant, key, 'live', { first: true }),
+    });
     const controllers: SpecialController[] = [
       new EventController({
         superCaches: options.superCaches,
@@ -139,12 +146,7 @@ export class SyncEngine {
         enqueue: (tenant, key) => this.#enqueue(tenant, key, 'background'),
         isBusy: () => this.#queue.hasLiveWaiting(),
       }),
-      new NetworkIsolationController({
-        superClient: options.superClient,
-        superCaches: options.superCaches,
-        tenant: (uid) => this.#router.tenant(uid),
-        enqueue: (tenant, key) => this.#enqueue(tenant, key, 'live'),
-      }),
+      this.#isolation,
       new PodTokenController({
         superClient: options.superClient,
         superCaches: options.superCaches,
@@ -162,7 +164,8 @@ export class SyncEngine {
       kinds: options.kinds,
       controllers,
       superCaches: options.superCaches,
-      enqueue: (tenant, key, priority, version) => this.#enqueue(tenant, key, priority, version),
+      enqueue: (tenant, key, priority, version) => this.#enqueue(tenant, key, priority, { version }),
+      enqueueFirst: (tenant, key) => this.#enqueue(tenant, key, 'live', { first: true }),
     });
     this.#resync = new Resync({
       clock: options.clock,
@@ -252,6 +255,12 @@ export class SyncEngine {
   requeue(tenant: TenantState): void {
     tenant.held.clear();
     this.#router.enqueueAll(tenant);
+    // What its new settings demand in the super cluster does not wait for what the tenant has queued itself.
+    for (const key of this.#router.keysHeldToPolicy(tenant))
+      if (this.#reconciler.isDemanded(tenant, key)) this.#enqueue(tenant, key, 'live', { first: true });
+    for (const key of this.#isolation.keysOf(tenant))
+      if (this.#isolation.driftOf(tenant, key) !== undefined)
+        this.#enqueue(tenant, key, 'live', { first: true });
   }
 
   /** The API server is back: what waited for it is tried again. */
@@ -409,11 +418,17 @@ export class SyncEngine {
     return resource && tenant.caches.get(resource, key)?.metadata.resourceVersion;
   }
 
-  #enqueue(tenant: TenantState, key: KeyRef, priority: Priority, version?: string): void {
+  #enqueue(
+    tenant: TenantState,
+    key: KeyRef,
+    priority: Priority,
+    { version, first = false }: { version?: string | undefined; first?: boolean } = {},
+  ): void {
     const uid = tenant.info.uid;
     if (this.#router.tenant(uid) !== tenant) return;
     this.#options.observer?.queued?.(tenant, key);
-    this.#queue.add({ ...key, tenant: uid }, version === undefined ? { priority } : { priority, version });
+    const options = { priority, first };
+    this.#queue.add({ ...key, tenant: uid }, version === undefined ? options : { ...options, version });
   }
 
   /** From within the queue, whose state an error must not leave half changed. */

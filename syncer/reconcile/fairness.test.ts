@@ -111,6 +111,57 @@ describe('what comes up from the super cluster', () => {
   });
 });
 
+describe('what its policy demands of a tenant in the super cluster (sync rule `policy-over-holds`)', () => {
+  const service = {
+    metadata: { namespace: 'shop', name: 'open' },
+    spec: { type: 'ClusterIP', ports: [{ port: 80 }], externalIPs: ['198.51.100.7'] },
+  };
+  const taken = 'super patch services open';
+
+  /** A Service with an option that the policy allows at first. */
+  function haveService(sides: StepEngine, tenant: TenantState): void {
+    tenant.updateInfo({ ...tenant.info, policy: { ...tenant.info.policy, externalIPs: true } });
+    sides.show(tenant, resources.services, service);
+    sides.showSuper(tenant, 'services', tenant.caches.get(resources.services, service.metadata));
+    const own = tenant.caches.get(resources.services, service.metadata);
+    if (own !== undefined) tenant.caches.store(resources.services).apply('DELETED', own);
+    tenant.frozen = 'TenantIdentity';
+  }
+
+  function tighten(sides: StepEngine, tenant: TenantState): void {
+    tenant.updateInfo({ ...tenant.info, policy: { ...tenant.info.policy, externalIPs: false } });
+    sides.engine.requeue(tenant);
+  }
+
+  it('is done within the turns of the workers, though the tenant has 2,000 ConfigMaps waiting', async () => {
+    await using sides = new StepEngine({ workers });
+    const greedy = sides.join('greedy');
+    haveService(sides, greedy);
+    manySettings(sides, greedy, 2_000);
+    for (let i = 0; i < 50; i += 1) await sides.turn();
+    expect(sides.made).not.toContain(taken);
+    tighten(sides, greedy);
+    sides.show(greedy, resources.configMaps, settings('last'));
+    expect(await sides.turnsUntil(taken, 2 * workers)).toBeLessThanOrEqual(2 * workers);
+    // Its own work waits its turn.
+    expect(sides.made).not.toContain('super create configmaps last');
+  });
+
+  it('is done as soon as one of its calls has ended, while its server hangs', async () => {
+    await using sides = new StepEngine({ workers });
+    const hung = sides.join('hung');
+    haveService(sides, hung);
+    sides.behave('hung', 'hangs');
+    manyRunning(sides, hung, 200);
+    await sides.idle();
+    tighten(sides, hung);
+    await sides.idle();
+    expect(sides.made).not.toContain(taken);
+    sides.pending.find(({ to }) => to === 'hung')?.answer(new Error('timed out'));
+    expect(await sides.turnsUntil(taken, 2)).toBeLessThanOrEqual(2);
+  });
+});
+
 describe('weights', () => {
   it('of 1 and 3 get one and three of four turns', async () => {
     await using sides = new StepEngine({ workers });

@@ -290,7 +290,12 @@ async function follow(resource: Resource, raw: KubeObject, twin: KubeObject | un
     superIdentity: 'super',
     nowMs: () => 0,
   });
-  const router = new Router({ kinds: allKinds, superCaches, enqueue: () => undefined });
+  const router = new Router({
+    kinds: allKinds,
+    superCaches,
+    enqueue: () => undefined,
+    enqueueFirst: () => undefined,
+  });
   const reconciler = new Reconciler({
     kinds: allKinds,
     superClient,

@@ -189,19 +189,13 @@ export class Reconciler implements Controller {
     }
   }
 
-  async #carryOut(work: Work, decision: Decision): Promise<Outcome> {
-    const { actions, check } = decision;
+  async #carryOut(work: Work, { actions, check }: Decision): Promise<Outcome> {
     if (check === undefined) return this.#executor.run(actions, work);
     const { tenant, situation } = work;
     const { side } = check;
-    let isOpen = false;
-    let verdict: Verdict;
-    try {
-      verdict = await this.#verdictOn(work, check);
-      isOpen = verdict.is === 'open';
-    } finally {
-      if (!isOpen && side === 'tenant') await this.#enforce(work);
-    }
+    // Before the tenant's server is asked, which may hang.
+    if (side === 'tenant' && (await this.#enforce(work))) return behind;
+    const verdict = await this.#verdictOn(work, check);
     if (verdict.is === 'exists') {
       return side === 'super'
         ? this.#executor.restoreMarks(work, verdict.live)
@@ -225,13 +219,13 @@ export class Reconciler implements Controller {
     });
   }
 
-  /** What policy demands of a super object that is not deleted now (sync rule `policy-over-holds`). */
-  async #enforce(work: Work): Promise<void> {
+  /** Does what policy demands of a super object (sync rule `policy-over-holds`); whether there was anything to do. */
+  async #enforce(work: Work): Promise<boolean> {
     const { kind, situation, tenant } = work;
-    if (kind.direction !== 'down') return;
-    const demanded = demandedDown(kind, situation);
-    if (demanded.length > 0 && (await this.#safety.mayEnforce(tenant)))
-      await this.#executor.run(demanded, work);
+    const demanded = kind.direction === 'down' ? demandedDown(kind, situation) : [];
+    if (demanded.length === 0 || !(await this.#safety.mayEnforce(tenant))) return false;
+    const outcome = await this.#executor.run(demanded, work);
+    return outcome.is === 'done';
   }
 
   /** Whether something was created that the cache has not shown yet, and may never show: it can be gone already. */

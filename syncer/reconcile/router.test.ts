@@ -15,6 +15,7 @@ function routed(bench: Bench): { router: Router; heard: () => string[] } {
     superCaches: bench.superCaches,
     enqueue: (_tenant, key, priority, version) =>
       queued.push(`${priority} ${keyId(key)}${version === undefined ? '' : ` at ${version}`}`),
+    enqueueFirst: (_tenant, key) => queued.push(`first ${keyId(key)}`),
   });
   router.join(bench.state);
   const heard = (): string[] => {

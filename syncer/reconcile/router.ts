@@ -16,6 +16,8 @@ interface RouterOptions {
   controllers?: readonly SpecialController[];
   /** `version`: resourceVersion of the tenant object whose change is the reason. */
   enqueue: (tenant: TenantState, key: KeyRef, priority: Priority, version?: string) => void;
+  /** The same, ahead of all that the tenant has waiting. */
+  enqueueFirst: (tenant: TenantState, key: KeyRef) => void;
 }
 
 /** Turns events of either side into keys, and keeps the marks of watched deletions. */
@@ -23,11 +25,16 @@ export class Router {
   readonly #options: RouterOptions;
   /** Tenants that are served, by UID of their VirtualCluster. */
   readonly #tenants = new Map<string, TenantState>();
+  /** Names of kinds of whose super objects policy may demand something at any time. */
+  readonly #heldToPolicy: ReadonlySet<string>;
   /** Stores of custom kinds in the super cluster whose events are routed. */
   readonly #followed = new WeakSet<Store>();
 
   constructor(options: RouterOptions) {
     this.#options = options;
+    const { kinds } = options;
+    const heldToPolicy = kinds.filter((kind) => kind.direction === 'down' && kind.enforce !== undefined);
+    this.#heldToPolicy = new Set(heldToPolicy.map(({ name }) => name));
     for (const kind of options.kinds) {
       options.superCaches.of(kind).subscribe((event) => this.#superEvent(kind, event));
     }
@@ -84,6 +91,17 @@ export class Router {
       if (this.#isServed(tenant, kind)) yield* this.#keysOfKind(tenant, kind);
     }
     for (const controller of this.#options.controllers ?? []) yield* controller.keysOf(tenant);
+  }
+
+  /** Of all that the tenant has in the super cluster and that policy may demand something of. */
+  *keysHeldToPolicy(tenant: TenantState): Generator<KeyRef> {
+    for (const kind of this.#options.kinds) {
+      if (!this.#heldToPolicy.has(kind.name)) continue;
+      for (const object of this.#superObjects(tenant, kind)) {
+        const key = this.#superKey(tenant, kind, object);
+        if (key !== undefined) yield key;
+      }
+    }
   }
 
   *#keysOfKind(tenant: TenantState, kind: SyncedKind): Generator<KeyRef> {
@@ -202,8 +220,11 @@ export class Router {
     const now = touchedBy(event.object);
     const before = event.previous === undefined ? [] : touchedBy(event.previous);
     if (event.type === 'modified' && kind.touches?.membershipOnly === true && sameKeys(now, before)) return;
-    for (const key of now) this.#options.enqueue(tenant, key, priority);
-    for (const key of before) this.#options.enqueue(tenant, key, priority);
+    const { enqueue, enqueueFirst } = this.#options;
+    for (const key of [...now, ...before]) {
+      if (side === 'super' && this.#heldToPolicy.has(key.kind)) enqueueFirst(tenant, key);
+      else enqueue(tenant, key, priority);
+    }
   }
 
   /** The tenants that an object of the super cluster can matter to. */

@@ -17,7 +17,12 @@ export function resyncOf(
 ): { resync: Resync; queued: string[] } {
   const queued: string[] = [];
   const kinds = parts.kinds ?? allKinds;
-  const router = new Router({ kinds, superCaches: bench.superCaches, enqueue: () => undefined });
+  const router = new Router({
+    kinds,
+    superCaches: bench.superCaches,
+    enqueue: () => undefined,
+    enqueueFirst: () => undefined,
+  });
   router.join(bench.state);
   const reconciler = new Reconciler({
     kinds,

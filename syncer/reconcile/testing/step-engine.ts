@@ -50,6 +50,8 @@ export class StepEngine implements AsyncDisposable {
   #count = 0;
 
   constructor(options: { workers: number; fair?: boolean; observer?: EngineObserver }) {
+    const metadata = { name: 'kube-system', uid: 'super' };
+    this.#objects.set(objectId('super', resources.namespaces, metadata), { metadata });
     this.engine = new SyncEngine({
       kinds: allKinds,
       superClient: this.#superClient,
