@@ -29,6 +29,8 @@ export type Action =
        * comes up without waiting for it.
        */
       readonly mayBeRefused?: true;
+      /** It only takes away, as policy demands: no quota of the tenant's holds it back. */
+      readonly isDemanded?: true;
     }
   | { readonly do: 'deleteSuper'; readonly gracePeriodSeconds?: number }
   | { readonly do: 'createTenant'; readonly object: KubeObject }
@@ -153,8 +155,8 @@ export interface DownKind extends KindBase, NamedResource {
   admit?(tenantObject: KubeObject, context: SyncContext): Admission;
   /**
    * What the operator's policy demands of a super object, whatever the tenant says: `patchSuper` or `deleteSuper`, empty
-   * where it is as it may be. Carried out where the super object stays as it is although the tenant object is gone or
-   * not wanted (sync rule `policy-over-holds`). `tenantObject`: the one that it was made from, if that is there.
+   * where it is as it may be. Carried out before anything else (sync rule `policy-over-holds`). `tenantObject`: the one
+   * that it was made from, if that is there.
    */
   enforce?(
     superObject: KubeObject,

@@ -161,6 +161,7 @@ export class QuotaAdmission {
     const { tenant, kind, situation } = work;
     if (kind.direction === 'up') return action;
     if (action.do !== 'createSuper' && action.do !== 'patchSuper') return action;
+    if (action.do === 'patchSuper' && action.isDemanded === true) return action;
     const isCreated = action.do === 'createSuper';
     const noRoom = isCreated
       ? this.reserve(tenant, situation.key, kind, action.object)

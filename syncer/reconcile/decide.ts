@@ -82,7 +82,7 @@ export function decideDown(kind: DownKind, situation: Situation): Decision {
       admission.notice === undefined ? [] : [{ do: 'notice', notice: admission.notice }];
     if (admission.keep === true) {
       const up = kind.up?.(tenantObject, superObject, context) ?? [];
-      return { actions: [...demandedDown(kind, situation), ...notices, ...up] };
+      return { actions: [...notices, ...up] };
     }
     if (superObject.metadata.deletionTimestamp !== undefined) return { actions: notices };
     // What other objects want decides here: while too many of those are missing, it proves nothing.
@@ -98,8 +98,8 @@ export function decideDown(kind: DownKind, situation: Situation): Decision {
 }
 
 /**
- * Sync rule `policy-over-holds`: what the operator's policy demands of the super object of a key, where it is ours and
- * stays. Nothing of it is founded on the absence of anything in the tenant. Pure.
+ * Sync rule `policy-over-holds`: what the operator's policy demands of the super object of a key, where it is ours.
+ * Nothing of it is founded on the absence of anything in the tenant. Pure.
  */
 export function demandedDown(
   kind: DownKind,
@@ -108,7 +108,8 @@ export function demandedDown(
   if (superObject === undefined || superObject.metadata.deletionTimestamp !== undefined) return [];
   if (kind.enforce === undefined || !isOurs(superObject, context.tenant)) return [];
   const isOriginal = tenantObject !== undefined && tenantObject.metadata.uid === originalUid(superObject);
-  return kind.enforce(superObject, isOriginal ? tenantObject : undefined, context);
+  const actions = kind.enforce(superObject, isOriginal ? tenantObject : undefined, context);
+  return actions.map((action) => (action.do === 'patchSuper' ? { ...action, isDemanded: true } : action));
 }
 
 /** A delete that a kind asks for needs the identity check too, even while both objects are there. */

@@ -119,6 +119,7 @@ export class Reconciler implements Controller {
     if (kind === undefined) return undefined;
     const situation = this.#situation(tenant, kind, key);
     if (this.#inSync.has(situation) || this.#isBehind(tenant, situation)) return undefined;
+    if (kind.direction === 'down' && demandedDown(kind, situation).length > 0) return 'differs';
     if (kind.direction === 'down' && kind.payload !== undefined) {
       if (payloadsDiffer(kind, kind.payload, situation, tenant)) return 'differs';
     }
@@ -169,6 +170,8 @@ export class Reconciler implements Controller {
     try {
       let situation = this.#situation(tenant, kind, key);
       if (this.#isBehind(tenant, situation)) return behind;
+      // Before the tenant's server is asked for anything: it may hang.
+      if (await this.#enforce({ kind, situation, tenant, signal, definition: undefined })) return behind;
       if (kind.direction === 'down' && kind.payload !== undefined) {
         const { superClient, readBudget: budget } = this.#options;
         const { payload } = kind;
@@ -193,8 +196,6 @@ export class Reconciler implements Controller {
     if (check === undefined) return this.#executor.run(actions, work);
     const { tenant, situation } = work;
     const { side } = check;
-    // Before the tenant's server is asked, which may hang.
-    if (side === 'tenant' && (await this.#enforce(work))) return behind;
     const verdict = await this.#verdictOn(work, check);
     if (verdict.is === 'exists') {
       return side === 'super'
