@@ -4,7 +4,12 @@ import { labelKeys } from '../../api/labels.ts';
 import { defaultPolicy } from '../../api/policy.ts';
 import type { Quota } from '../../api/quota.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
+import { allKinds } from '../kinds/registry.ts';
+import { serviceKind } from '../kinds/services/services.ts';
+import type { Situation } from '../reconcile/decide.ts';
+import { Bench } from '../reconcile/testing/bench.ts';
 import { TwoSides } from '../reconcile/testing/two-sides.ts';
+import { QuotaAdmission } from './quota-admission.ts';
 
 const pod = (name: string, cpu = '100m'): KubeObject => ({
   metadata: { name },
@@ -165,6 +170,31 @@ describe('the quota of a tenant', () => {
     expect(cpu()).toBe('100m');
     sides.inShop(resources.pods, resized('300m'));
     await sides.until(() => cpu() === '300m');
+  });
+
+  it('holds back nothing that policy demands, though nothing is left of what it may write (sync rule `policy-over-holds`)', async () => {
+    const policy = { ...defaultPolicy, quota: { 'writes.bytes-per-minute': '1' } };
+    await using bench = await Bench.start({ tenant: { policy } });
+    const quota = new QuotaAdmission({
+      kinds: allKinds,
+      superCaches: bench.superCaches,
+      monotonicMs: () => 0,
+      wake: () => undefined,
+    });
+    quota.join(bench.state);
+    const key = { kind: 'services', namespace: 'shop', name: 'web' };
+    const tenantObject = { metadata: { namespace: 'shop', name: 'web', uid: 't1' } };
+    const superObject = bench.superOf(tenantObject, { spec: { externalIPs: ['198.51.100.7'] } });
+    const context = bench.state.context();
+    const { signal } = new AbortController();
+    const situation = { key, tenantObject, superObject, namespaceReady: true, context } as Situation;
+    const work = { kind: serviceKind, situation, tenant: bench.state, signal, definition: undefined };
+    const patch = { spec: { externalIPs: null } };
+    const asked = async (more: { isDemanded?: true }) =>
+      quota.gate(work, { do: 'patchSuper', patch, ...more });
+    for (let i = 0; i < 3; i++) await asked({});
+    expect(await asked({})).toMatchObject({ skip: true });
+    expect(await asked({ isDemanded: true })).toMatchObject({ do: 'patchSuper', patch });
   });
 
   it('makes a loop of large writes wait, and not another tenant', async () => {

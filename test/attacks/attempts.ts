@@ -360,7 +360,7 @@ export const attempts: readonly Attempt[] = [
     attack: 'have a running syncer execute what a kubeconfig names, where it could write its Secret',
     stoppedBy: 'server, TLS name, CA and certificate are read, nothing else; `Synced` is `False`',
     test: 'test/safety.test.ts › runs nothing that a kubeconfig in a Secret names',
-    control: `expect(existsSync(world.file('was-here'))).toBe(true)`,
+    control: `await condition(neighbour, 'Synced', 'True', 'Joined')`,
   },
   {
     attacker: 'tenant',
