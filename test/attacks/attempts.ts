@@ -716,6 +716,28 @@ export const attempts: readonly Attempt[] = [
   {
     attacker: 'tenant',
     attack:
+      'keep what its policy does not allow any more, by stopping or holding its own deletions, or by not answering',
+    stoppedBy: 'sync rule `policy-over-holds`: the super object itself is held to the policy',
+    test: 'syncer/reconcile/policy-over-holds.test.ts › keeps an Ingress of a host that it may have, and loses it with the host',
+    control: `expect(inSuper(bench, 'ingresses')).toBeDefined()`,
+  },
+  {
+    attacker: 'tenant',
+    attack: 'keep the address of a pod that is gone in an EndpointSlice, until another tenant has it',
+    stoppedBy: 'sync rule `policy-over-holds`',
+    test: 'syncer/reconcile/policy-over-holds.test.ts › a slice loses the address of a pod when that is gone, and nothing before',
+    control: `expect(inSuper(bench, 'endpointSlices')?.['endpoints']).toHaveLength(1)`,
+  },
+  {
+    attacker: 'tenant',
+    attack: 'have what its policy demands wait behind work that it makes itself, or behind calls that hang',
+    stoppedBy: 'such work goes first, and asks nothing of its server',
+    test: 'syncer/reconcile/fairness.test.ts › is done within the turns of the workers, though the tenant has 2,000 ConfigMaps waiting',
+    control: `expect(sides.made).not.toContain('super create configmaps last')`,
+  },
+  {
+    attacker: 'tenant',
+    attack:
       "enter a debug container of the operator's people, by one of its name that the super cluster refuses",
     stoppedBy: "a container is marked as the tenant's when it is there, not before",
     test: 'syncer/reconcile/engine.test.ts › of a debug container that is refused open none of its name',
