@@ -86,7 +86,7 @@ interface Endpoint {
 
 interface EndpointSlice extends KubeObject {
   addressType?: string;
-  endpoints?: Endpoint[];
+  endpoints?: Endpoint[] | null;
   ports?: Record<string, unknown>[];
 }
 
@@ -151,7 +151,8 @@ function enforce(
   const isOnAllowList = allowListOf(context);
   const isAllowed = (address: string): boolean =>
     superPodAt(address, context) !== undefined || isOnAllowList(address);
-  const { endpoints = [] } = superObject as EndpointSlice;
+  // An API server that has stored an empty list answers with null.
+  const endpoints = (superObject as EndpointSlice).endpoints ?? [];
   const kept = endpoints.filter(({ addresses }) => addresses.every((address) => isAllowed(address)));
   return kept.length === endpoints.length ? [] : [{ do: 'patchSuper', patch: { endpoints: kept } }];
 }

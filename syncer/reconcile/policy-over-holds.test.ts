@@ -102,6 +102,25 @@ describe('of a tenant whose deletions are stopped (sync rule `policy-over-holds`
     expect(inSuper(bench, 'endpointSlices')?.['endpoints']).toEqual([]);
   });
 
+  it('a slice that lost its last address so is deleted as soon as deletions go on', async () => {
+    await using bench = await stopped();
+    const service = { metadata: { namespace: 'shop', name: 'web', uid: 's1' }, spec: {} };
+    bench.have('tenant', resources.services, service);
+    const labels = { 'kubernetes.io/service-name': 'web' };
+    const slice = {
+      metadata: { namespace: 'shop', name: 'web', uid: 't1', labels },
+      addressType: 'IPv4',
+      endpoints: [{ addresses: ['10.244.1.7'] }],
+    };
+    bench.have('tenant', resources.endpointSlices, slice);
+    // As an API server shows an empty list that it has stored.
+    bench.have('super', resources.endpointSlices, { ...bench.superOf(slice), endpoints: null });
+    expect(await bench.reconcile('endpointslices', 'web', 'shop')).toEqual({ is: 'held' });
+    bench.state.frozen = undefined;
+    await bench.reconcile('endpointslices', 'web', 'shop');
+    expect(inSuper(bench, 'endpointSlices')).toBeUndefined();
+  });
+
   it.each([
     ['is gone', undefined],
     ['is of no form that Kubernetes has', { ports: 'none' }],
