@@ -1,4 +1,11 @@
-import { type Condition, type KubeObject, resources, type StoreEvent } from '../../kube/index.ts';
+import {
+  type Clock,
+  type Condition,
+  type KubeObject,
+  resources,
+  type StoreEvent,
+  Wakeup,
+} from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
 import type { Notice } from '../kinds/contract.ts';
 import { tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
@@ -30,11 +37,15 @@ export interface PodAdmissionObserver {
 
 interface PodAdmissionOptions {
   superCaches: Caches;
-  monotonicMs: () => number;
+  clock: Clock;
   /** Queues the key of a pod whose turn has come. */
   wake: (uid: string, key: KeyRef) => void;
+  /** How many live items of a tenant wait for a worker. */
+  waiting?: (uid: string) => number;
   observer?: PodAdmissionObserver;
 }
+
+const sweepEveryMs = 1_000;
 
 /**
  * Keeps the scheduling window informed by the caches and by the runs of pods' keys, and asks it before a pod is
@@ -43,10 +54,17 @@ interface PodAdmissionOptions {
 export class PodAdmission {
   readonly #options: PodAdmissionOptions;
   readonly #window: SchedulingWindow;
+  /** A place begins to rest. */
+  readonly #rested = new Wakeup();
 
   constructor(options: PodAdmissionOptions) {
     this.#options = options;
-    this.#window = new SchedulingWindow({ wake: (uid, id) => options.wake(uid, keyOf(id)) });
+    const { waiting } = options;
+    this.#window = new SchedulingWindow({
+      wake: (uid, id) => options.wake(uid, keyOf(id)),
+      ...(waiting === undefined ? {} : { waiting }),
+      onRest: () => this.#rested.signal(),
+    });
     options.superCaches.store(resources.pods).subscribe((event) => this.#superEvent(event));
   }
 
@@ -69,7 +87,7 @@ export class PodAdmission {
 
   #ask(tenant: TenantState, key: KeyRef, tenantPod: KubeObject | undefined): Answer {
     if (tenantPod !== undefined && !isWindowed(tenantPod)) return 'go';
-    const answer = this.#window.ask(tenant.info.uid, idOf(key));
+    const answer = this.#window.ask(tenant.info.uid, idOf(key), this.#options.clock.monotonic());
     if (answer === 'go') this.#options.observer?.admitted?.(tenant, key);
     else this.#options.observer?.held?.(tenant, key);
     return answer;
@@ -96,7 +114,7 @@ export class PodAdmission {
   ended(tenant: TenantState, key: KeyRef): void {
     if (key.kind !== 'pods') return;
     const { uid } = tenant.info;
-    const now = this.#options.monotonicMs();
+    const now = this.#options.clock.monotonic();
     const shown = this.#superPod(tenant, key);
     if (shown !== undefined) this.#window.observe(uid, idOf(key), podStateOf(shown), now);
     const exists = tenant.expectations.super.createdUid(keyId(key)) !== undefined;
@@ -110,7 +128,7 @@ export class PodAdmission {
   /** Corrects by the caches what an event that never came has left behind. */
   recount(tenant: TenantState): void {
     const { uid } = tenant.info;
-    const now = this.#options.monotonicMs();
+    const now = this.#options.clock.monotonic();
     for (const { id, phase } of this.#window.ids(uid)) {
       const key = keyOf(id);
       if (phase === 'waiting' || phase === 'refused') {
@@ -126,13 +144,27 @@ export class PodAdmission {
     this.#count(uid);
   }
 
-  /** To be called every few seconds. */
-  sweep(): void {
-    this.#window.sweep(this.#options.monotonicMs());
+  /** Until aborted: gives out places whose rest has ended, and takes back those that nothing is made of. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    let sweepAt = clock.monotonic() + sweepEveryMs;
+    try {
+      while (!signal.aborted) {
+        const at = Math.min(sweepAt, this.#window.nextRestEndsAt() ?? sweepAt);
+        await this.#rested.waitFor(Math.max(0, at - clock.monotonic()), clock, signal);
+        const now = clock.monotonic();
+        this.#window.endRests(now);
+        if (now < sweepAt) continue;
+        this.#window.sweep(now);
+        sweepAt = now + sweepEveryMs;
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
   }
 
   #count(uid: string): void {
-    const now = this.#options.monotonicMs();
+    const now = this.#options.clock.monotonic();
     for (const superPod of this.#options.superCaches.byIndex(resources.pods, byTenantIndex, uid)) {
       const state = podStateOf(superPod);
       const id = idOfSuper(superPod);
@@ -148,7 +180,7 @@ export class PodAdmission {
     const uid = tenantUidOf(object);
     const id = idOfSuper(object);
     if (uid === undefined || id === undefined) return;
-    this.#window.observe(uid, id, state, this.#options.monotonicMs(), type === 'added');
+    this.#window.observe(uid, id, state, this.#options.clock.monotonic(), type === 'added');
   }
 
   #superPod(tenant: TenantState, { namespace = '', name }: KeyRef): KubeObject | undefined {

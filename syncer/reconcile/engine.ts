@@ -65,7 +65,6 @@ interface EngineOptions {
  * sooner.
  */
 const soonMs = 60_000;
-const sweepEveryMs = 1_000;
 
 /** Keeps all tenants that joined in agreement with the super cluster, from events of both sides. */
 export class SyncEngine {
@@ -107,8 +106,9 @@ export class SyncEngine {
         ? undefined
         : new PodAdmission({
             superCaches: options.superCaches,
-            monotonicMs: () => options.clock.monotonic(),
+            clock: options.clock,
             wake: (uid, key) => this.#queue.add({ ...key, tenant: uid }, { first: true }),
+            waiting: (uid) => this.#queue.liveWaiting(uid),
             ...(options.observer === undefined ? {} : { observer: options.observer }),
           });
     this.#quota = new QuotaAdmission({
@@ -353,22 +353,12 @@ export class SyncEngine {
       for (const leaving of this.#leaving.values()) leaving.abort(signal.reason);
     };
     signal.addEventListener('abort', leaveAll, { once: true });
-    const sweeping = this.#sweep(signal);
+    const admitting = this.#admission?.run(signal);
     try {
       await runner.run(signal);
     } finally {
       signal.removeEventListener('abort', leaveAll);
-      await sweeping;
-    }
-  }
-
-  /** Until aborted. */
-  async #sweep(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
-    const isOver = (): boolean => signal.aborted;
-    while (this.#admission !== undefined && !isOver()) {
-      await clock.sleep(sweepEveryMs, signal).catch(() => undefined);
-      this.#admission.sweep();
+      await admitting;
     }
   }
 

@@ -233,6 +233,29 @@ describe("the super cluster's scheduler", () => {
     expect(created(sides)).toHaveLength(places + 1);
   });
 
+  it('gets two at a time of a tenant with much to do while those of another find a place at once (sync rule `backlog-gives-way`)', async () => {
+    await using sides = new StepEngine({ workers });
+    const [greedy, quiet] = [sides.join('greedy'), sides.join('quiet')];
+    manyPods(sides, quiet, 1);
+    await settle(sides);
+    manyPods(sides, greedy, 100);
+    await settle(sides);
+    expect(created(sides)).toEqual(['quiet-0', 'greedy-0', 'greedy-1']);
+
+    await sides.clock.advance(30);
+    schedule(sides, greedy, 'greedy-0');
+    await sides.clock.advance(29);
+    await settle(sides);
+    expect(created(sides)).toHaveLength(3);
+    await sides.clock.advance(1);
+    await settle(sides);
+    expect(created(sides).slice(3)).toEqual(['greedy-2']);
+    // A second after the last pod of the other one.
+    await sides.clock.advance(1_000);
+    await settle(sides);
+    expect(created(sides)).toHaveLength(1 + places);
+  });
+
   it('gets all of them when nothing is done for fairness', async () => {
     await using sides = new StepEngine({ workers, fair: false });
     manyPods(sides, sides.join('greedy'), 100);

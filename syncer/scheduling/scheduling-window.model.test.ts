@@ -13,6 +13,7 @@ const steps = fc.oneof(
   { weight: 2, arbitrary: fc.record({ do: fc.constant('refuse' as const), pick: fc.nat(20) }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('remove' as const), pick: fc.nat(20) }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('fail' as const), pick: fc.nat(20) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.integer({ min: 0, max: 1_500 }) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('forget' as const), pick: fc.nat(20) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('found' as const), tenant: tenants, id: ids }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('leave' as const), tenant: tenants }) },
@@ -60,11 +61,13 @@ class Comparison {
     const before = this.model.state(tenant, id);
     const mayGo = this.model.hasRoom(tenant, this.window.size) && this.model.count(tenant, 'parked') === 0;
     const expected = before ?? (mayGo ? 'active' : 'parked');
-    this.model.set(tenant, id, expected);
+    if (before === undefined && mayGo) this.model.enter(tenant, id);
+    else this.model.set(tenant, id, expected);
     this.window.began(tenant, id);
-    const answer = this.window.ask(tenant, id);
+    const answer = this.window.ask(tenant, id, this.#now);
     expect(answer === 'go').toBe(expected !== 'parked');
     if (answer === 'full') expect(this.model.count(tenant, 'refused')).toBeGreaterThanOrEqual(maxRefused);
+    if (expected === 'active') this.model.await(tenant, id);
     this.window.ended(tenant, id, expected !== 'parked', this.#now);
   }
 
@@ -72,7 +75,7 @@ class Comparison {
   fail(tenant: string, id: string): void {
     this.model.set(tenant, id, undefined);
     this.window.began(tenant, id);
-    this.window.ask(tenant, id);
+    this.window.ask(tenant, id, this.#now);
     this.window.ended(tenant, id, false, this.#now);
     // One that is with the scheduler already is told of by its own events.
     this.window.observe(tenant, id, undefined, this.#now);
@@ -97,12 +100,19 @@ class Comparison {
     if (pod === undefined) return;
     // A place that was granted is only used by its run.
     this.ask(pod.tenant, pod.id);
+    if (state !== undefined) this.model.judge(pod.tenant, pod.id);
     this.model.set(pod.tenant, pod.id, state === 'refused' ? 'refused' : undefined);
     this.window.observe(pod.tenant, pod.id, state, this.#now);
   }
 
+  wait(ms: number): void {
+    this.#now += ms;
+    this.model.now = this.#now;
+    this.window.endRests(this.#now);
+  }
+
   check(): void {
-    this.#now += 1;
+    this.wait(1);
     expect(this.model.askers(this.window.size)).toEqual([]);
     for (const { tenant, parked, scheduling, refused } of this.window.counts()) {
       expect([tenant, parked, scheduling, refused]).toEqual([
@@ -118,8 +128,10 @@ class Comparison {
   /** Whatever has happened, everybody's turn comes, and nothing is left of what has gone. */
   drain(): void {
     for (let round = 0; round < 1_000; round += 1) {
-      if (this.model.of('active').length + this.model.of('refused').length === 0) break;
+      const { length } = [...this.model.of('active'), ...this.model.of('refused'), ...this.model.of('parked')];
+      if (length === 0) break;
       this.told(round, 'placed');
+      this.wait(round % 100);
       this.check();
     }
     expect(
@@ -135,7 +147,7 @@ class Comparison {
     expect(this.model.firstParked(tenant)).toBe(id);
     const least = Math.min(...askers.map((asker) => this.model.load(asker)));
     expect(this.model.load(tenant)).toBe(least);
-    this.model.set(tenant, id, 'active');
+    this.model.grant(tenant, id);
   }
 }
 
@@ -150,6 +162,7 @@ describe('SchedulingWindow against a reference model', () => {
           const parked = (pick: number) => both.model.of('parked')[pick % both.model.of('parked').length];
           for (const step of list) {
             if (step.do === 'ask') both.ask(step.tenant, step.id);
+            else if (step.do === 'wait') both.wait(step.ms);
             else if (step.do === 'place') both.told(step.pick, 'placed');
             else if (step.do === 'refuse') both.told(step.pick, 'refused');
             else if (step.do === 'remove') both.told(step.pick, undefined);

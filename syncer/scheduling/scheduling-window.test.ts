@@ -21,10 +21,10 @@ describe('scheduling window', () => {
   }
 
   /** One run of the key, which creates the pod if it may. */
-  function create(tenant: string, id: string): string {
+  function create(tenant: string, id: string, now = 0): string {
     window.began(tenant, id);
-    const answer = window.ask(tenant, id);
-    window.ended(tenant, id, answer === 'go', 0);
+    const answer = window.ask(tenant, id, now);
+    window.ended(tenant, id, answer === 'go', now);
     return answer;
   }
 
@@ -87,6 +87,75 @@ describe('scheduling window', () => {
     });
   });
 
+  describe('a tenant with a backlog, beside one whose pods find a place at once', () => {
+    beforeEach(() => {
+      for (const tenant of ['greedy', 'light']) window.join(tenant, 1);
+      flood('greedy', 9);
+      for (const id of ['p0', 'p1', 'p2', 'p3']) window.observe('greedy', id, 'placed', 0);
+      for (const id of ['p4', 'p5', 'p6', 'p7']) create('greedy', id);
+      create('light', 'web');
+      woken = [];
+    });
+
+    it('has one place of few (sync rule `backlog-gives-way`)', () => {
+      for (const id of ['p4', 'p5', 'p6']) window.observe('greedy', id, 'placed', 10);
+      expect(woken).toEqual([]);
+      window.observe('greedy', 'p7', 'placed', 11);
+      window.endRests(100);
+      expect(woken).toEqual(['greedy/p8']);
+    });
+
+    it('uses it no sooner than its last pod was placed and as long again has passed', () => {
+      for (const id of ['p4', 'p5', 'p6', 'p7']) window.observe('greedy', id, 'placed', 40);
+      expect(woken).toEqual([]);
+      expect(window.nextRestEndsAt()).toBe(80);
+      window.endRests(79);
+      expect(woken).toEqual([]);
+      window.endRests(80);
+      expect(woken).toEqual(['greedy/p8']);
+      expect(window.nextRestEndsAt()).toBeUndefined();
+    });
+
+    it('has the whole window again a second later, when no such pod has come', () => {
+      window.observe('light', 'web', 'placed', 20);
+      window.observe('greedy', 'p4', 'placed', 999);
+      expect(woken).toEqual([]);
+      window.observe('greedy', 'p5', 'placed', 1_000);
+      expect(woken).toEqual(['greedy/p8']);
+    });
+
+    it('keeps none from others with a backlog by pods of which nothing is heard', () => {
+      for (const id of ['p4', 'p5', 'p6', 'p7']) window.observe('greedy', id, 'placed', 0);
+      window.observe('light', 'web', 'placed', 0);
+      window.endRests(5);
+      expect(woken).toEqual(['greedy/p8']);
+      create('greedy', 'p8', 5);
+      create('greedy', 'p9', 5);
+      create('light', 'web-2', 900);
+      window.sweep(1_004);
+      expect(woken).toEqual(['greedy/p8']);
+      window.sweep(1_005);
+      expect(woken).toEqual(['greedy/p8', 'greedy/p9']);
+    });
+  });
+
+  it('a tenant has a backlog as well while much of it waits for a worker', () => {
+    let waiting = 8;
+    window = new SchedulingWindow({
+      size: { floor: 4, ceiling: 4, initial: 4 },
+      wake: () => undefined,
+      waiting: (tenant) => (tenant === 'greedy' ? waiting : 0),
+    });
+    for (const tenant of ['greedy', 'light']) window.join(tenant, 1);
+    create('light', 'web');
+    expect(create('greedy', 'p1')).toBe('go');
+    expect(create('greedy', 'p2')).toBe('parked');
+    waiting = 7;
+    window.leave('greedy');
+    window.join('greedy', 1);
+    expect(['p1', 'p2', 'p3'].map((id) => create('greedy', id))).toEqual(['go', 'go', 'go']);
+  });
+
   describe('weights', () => {
     it('1 and 3 get one place and three of four', () => {
       window.join('small', 1);
@@ -143,7 +212,7 @@ describe('scheduling window', () => {
     it('when a create fails', () => {
       window.observe('a', 'p0', 'placed', 1);
       window.began('a', 'p4');
-      expect(window.ask('a', 'p4')).toBe('go');
+      expect(window.ask('a', 'p4', 1)).toBe('go');
       window.ended('a', 'p4', false, 1);
       expect(woken).toEqual(['a/p4', 'a/p5']);
     });
@@ -165,7 +234,7 @@ describe('scheduling window', () => {
 
     it('when a place is given during a run that began before', () => {
       window.began('a', 'p4');
-      expect(window.ask('a', 'p4')).toBe('parked');
+      expect(window.ask('a', 'p4', 1)).toBe('parked');
       window.observe('a', 'p0', 'placed', 1);
       window.ended('a', 'p4', false, 1);
       expect(create('a', 'p4')).toBe('go');

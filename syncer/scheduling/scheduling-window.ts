@@ -70,6 +70,8 @@ class Place {
   knownSince: number | undefined = undefined;
   /** Pods in the window when it came in. */
   inUse = 0;
+  /** It was given to a tenant with a backlog, and counts against what those may have together. */
+  ofBacklog = false;
 
   constructor(tenant: TenantPlaces, id: string, phase: Phase) {
     this.tenant = tenant;
@@ -91,6 +93,10 @@ class TenantPlaces {
   isStalled = false;
   /** Sequence number of the last place that it got: among equals, the tenant with the lowest is next. */
   turn = 0;
+  /** When it was last seen with more than the syncer can do for it at once. */
+  backlogAt = Number.NEGATIVE_INFINITY;
+  /** When a pod of it last got a place at once, while it had no backlog. */
+  lightAt = Number.NEGATIVE_INFINITY;
 
   constructor(uid: string, weight: number) {
     this.uid = uid;
@@ -110,10 +116,23 @@ interface SchedulingWindowOptions {
   overdueMs?: number;
   /** Called when a parked pod has got a place: its key has to be queued. */
   wake: (tenant: string, id: string) => void;
+  /** How many items of a tenant wait for a worker of the syncer. Default: none. */
+  waiting?: (tenant: string) => number;
+  /** Called when a place begins to rest: `nextRestEndsAt` may answer differently. */
+  onRest?: () => void;
 }
 
 /** A place that its tenant has not used for so long goes to another tenant. */
 const stalledMs = 2_000;
+/** A tenant of which so many items wait for a worker has a backlog. */
+const longQueue = 8;
+/** What a tenant was seen to be, with a backlog or without, holds for so long. */
+const rememberedMs = 1_000;
+/** Which part of the window tenants with a backlog share while others have none. */
+const backlogDivisor = 16;
+/** A place rests as long as the scheduler took, within these. */
+const shortestRestMs = 5;
+const longestRestMs = 1_000;
 
 /** `full`: parked, as too many pods of the tenant cannot be placed. */
 export type Answer = 'go' | 'parked' | 'full';
@@ -135,6 +154,9 @@ export interface TenantCounts {
  * - A tenant without a place gets one at once, however full the window is.
  * - A tenant that does not use the places that it gets, as its API server hangs, has one at a time until it does.
  * - A pod without a place is parked: nothing is done for it until one is free.
+ * - While pods of other tenants come that find a place at once, tenants with a backlog share a sixteenth of the window, and
+ *   each of their places rests after use for as long as the scheduler took. A pod is work for the super cluster long after
+ *   it has a node, and the slower all is, the longer they rest (sync rule `backlog-gives-way`).
  */
 export class SchedulingWindow {
   readonly #size: WindowSize;
@@ -144,14 +166,25 @@ export class SchedulingWindow {
   readonly #tenants = new Map<string, TenantPlaces>();
   /** Tenants with parked pods. */
   readonly #asking = new Set<TenantPlaces>();
+  readonly #waiting: (tenant: string) => number;
+  readonly #onRest: (() => void) | undefined;
+  /** Tenants that may have been without a backlog when a pod of theirs came. */
+  readonly #light = new Set<TenantPlaces>();
   #active = 0;
+  #activeOfBacklog = 0;
+  /** When the places end their rest that do. */
+  #rests: number[] = [];
   #turn = 0;
+  /** The latest time that anybody has told. */
+  #now = 0;
 
   constructor(options: SchedulingWindowOptions) {
     this.#size = new WindowSize(options.size);
     this.#maxRefused = requireAtLeast('maxRefused', options.maxRefused ?? 1_000, 1);
     this.#overdueMs = requireAtLeast('overdueMs', options.overdueMs ?? 10_000, 1);
     this.#wake = options.wake;
+    this.#waiting = options.waiting ?? (() => 0);
+    this.#onRest = options.onRest;
   }
 
   get size(): number {
@@ -175,15 +208,19 @@ export class SchedulingWindow {
     const tenant = this.#tenants.get(uid);
     if (tenant === undefined) return;
     this.#active -= tenant.active;
+    for (const { ofBacklog, phase } of tenant.places.values())
+      if (ofBacklog && isActive(phase)) this.#activeOfBacklog -= 1;
     this.#tenants.delete(uid);
     this.#asking.delete(tenant);
+    this.#light.delete(tenant);
     this.#grant();
   }
 
   /** A pod is about to be created. */
-  ask(uid: string, id: string): Answer {
+  ask(uid: string, id: string, now: number): Answer {
     const tenant = this.#tenants.get(uid);
     if (tenant === undefined) return 'go';
+    this.#now = now;
     const place = tenant.places.get(id) ?? this.#enter(tenant, id);
     place.kept = true;
     tenant.isStalled = false;
@@ -202,6 +239,7 @@ export class SchedulingWindow {
   ended(uid: string, id: string, exists: boolean, now: number): void {
     const place = this.#tenants.get(uid)?.places.get(id);
     if (place === undefined) return;
+    this.#now = now;
     if (place.phase === 'creating') {
       if (exists) this.#await(place, now);
       else this.#drop(place);
@@ -218,6 +256,7 @@ export class SchedulingWindow {
   observe(uid: string, id: string, state: PodState | undefined, now: number, isNew = true): void {
     const tenant = this.#tenants.get(uid);
     if (tenant === undefined) return;
+    this.#now = now;
     const place = tenant.places.get(id);
     if (state === 'waiting' || state === 'refused') {
       const known = place ?? this.#add(tenant, id, 'waiting');
@@ -236,9 +275,11 @@ export class SchedulingWindow {
 
   /** Removes pods that the scheduler does not answer for, and unused tenants. To be called once a second or so. */
   sweep(now: number): void {
+    this.#now = now;
     for (const tenant of this.#tenants.values()) {
       if (tenant.active === 0) continue;
       for (const place of tenant.places.values()) {
+        if (isActive(place.phase)) this.#countOut(place, now);
         if (place.phase === 'granted') this.#takeBack(place, now);
         if (place.phase !== 'waiting') continue;
         place.knownSince ??= now;
@@ -247,6 +288,18 @@ export class SchedulingWindow {
         this.#move(place, 'refused');
       }
     }
+    this.#grant();
+  }
+
+  /** When the first of the places that rest can be used again; undefined: none rests. */
+  nextRestEndsAt(): number | undefined {
+    return this.#rests.length === 0 ? undefined : Math.min(...this.#rests);
+  }
+
+  /** Gives out the places whose rest has ended. */
+  endRests(now: number): void {
+    this.#now = now;
+    this.#rests = this.#rests.filter((endsAt) => endsAt > now);
     this.#grant();
   }
 
@@ -271,11 +324,18 @@ export class SchedulingWindow {
   #enter(tenant: TenantPlaces, id: string): Place {
     // Parked pods came first; they would not be parked if there were room.
     const mayGo = tenant.parked.size === 0 && this.#hasRoom(tenant);
-    return this.#add(tenant, id, mayGo ? 'creating' : 'parked');
+    if (!mayGo) return this.#add(tenant, id, 'parked');
+    const ofBacklog = this.#hasBacklog(tenant);
+    if (!ofBacklog) {
+      tenant.lightAt = this.#now;
+      this.#light.add(tenant);
+    }
+    return this.#add(tenant, id, 'creating', ofBacklog);
   }
 
-  #add(tenant: TenantPlaces, id: string, phase: Phase): Place {
+  #add(tenant: TenantPlaces, id: string, phase: Phase, ofBacklog = false): Place {
     const place = new Place(tenant, id, phase);
+    place.ofBacklog = ofBacklog;
     tenant.places.set(id, place);
     this.#count(place, 1);
     return place;
@@ -304,11 +364,13 @@ export class SchedulingWindow {
     else if (isActive(phase)) {
       tenant.active += by;
       this.#active += by;
+      if (place.ofBacklog) this.#activeOfBacklog += by;
       if (by === 1) {
         place.inUse = this.#active;
         tenant.turn = ++this.#turn;
       }
     } else {
+      tenant.backlogAt = this.#now;
       if (by === 1) tenant.parked.add(place);
       else tenant.parked.remove(place);
       if (tenant.parked.size > 0) this.#asking.add(tenant);
@@ -336,15 +398,49 @@ export class SchedulingWindow {
     this.#move(place, 'parked');
   }
 
+  /** Others with a backlog do not wait for a pod of which nothing is heard. */
+  #countOut(place: Place, now: number): void {
+    place.knownSince ??= now;
+    if (!place.ofBacklog || now - place.knownSince < rememberedMs) return;
+    place.ofBacklog = false;
+    this.#activeOfBacklog -= 1;
+  }
+
   #judge(place: Place, now: number, silent = false): void {
     if (place.phase !== 'waiting' || place.since === undefined) return;
+    const tookMs = now - place.since;
+    if (place.ofBacklog && !silent && this.#isAnyLight()) {
+      this.#rests.push(now + Math.min(longestRestMs, Math.max(shortestRestMs, tookMs)));
+      this.#onRest?.();
+    }
     const limited = [...this.#asking].some(({ refused }) => refused < this.#maxRefused);
-    this.#size.add({ latencyMs: now - place.since, inUse: place.inUse, limited, silent }, now);
+    this.#size.add({ latencyMs: tookMs, inUse: place.inUse, limited, silent }, now);
   }
 
   #hasRoom(tenant: TenantPlaces): boolean {
     if (tenant.refused >= this.#maxRefused) return false;
-    return tenant.active === 0 || (!tenant.isStalled && this.#active < this.#size.size);
+    if (tenant.active > 0 && (tenant.isStalled || this.#active >= this.#size.size)) return false;
+    return tenant.isStalled || !this.#hasBacklog(tenant) || !this.#isAnyLight() || this.#hasRoomForBacklog();
+  }
+
+  #hasRoomForBacklog(): boolean {
+    const size = Math.max(1, Math.floor(this.#size.size / backlogDivisor));
+    const resting = this.#rests.filter((endsAt) => endsAt > this.#now).length;
+    return this.#activeOfBacklog + resting < size;
+  }
+
+  #hasBacklog(tenant: TenantPlaces): boolean {
+    if (tenant.parked.size > 0 || this.#waiting(tenant.uid) >= longQueue) tenant.backlogAt = this.#now;
+    return this.#now - tenant.backlogAt < rememberedMs;
+  }
+
+  /** Whether pods came lately that had to wait for no others of their tenant. */
+  #isAnyLight(): boolean {
+    for (const tenant of this.#light) {
+      if (this.#now - tenant.lightAt < rememberedMs && !this.#hasBacklog(tenant)) return true;
+      this.#light.delete(tenant);
+    }
+    return false;
   }
 
   #grant(): void {
@@ -355,6 +451,8 @@ export class SchedulingWindow {
       }
       const place = next?.parked.shift();
       if (next === undefined || place === undefined) return;
+      // One that makes nothing of its places keeps none from others.
+      place.ofBacklog = !next.isStalled;
       this.#move(place, 'granted');
       place.kept = true;
       this.#wake(next.uid, place.id);

@@ -439,6 +439,11 @@ export class FairQueue<Item> {
     return this.#scheduler.hasRunnable('live');
   }
 
+  /** Live items of a tenant that wait for a worker. */
+  liveWaiting(tenantName: string): number {
+    return this.#tenants.get(tenantName)?.ready.live.size ?? 0;
+  }
+
   /** When `take` may have more to give, on the queue's clock: an item is due, or one that takes long gives its worker back. */
   nextDueAt(): number | undefined {
     const dueAt = this.#delaying.nextDueAt();

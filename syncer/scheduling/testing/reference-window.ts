@@ -4,13 +4,22 @@ interface Known {
   tenant: string;
   id: string;
   state: State;
+  /** Among those that tenants with a backlog hold together. */
+  ofBacklog: boolean;
+  /** When it came to the scheduler. */
+  since?: number;
 }
 
 /** What a window promises, in the plainest way: one list, in the order in which pods asked; no index, no counter. */
 export class ReferenceWindow {
   readonly weights = new Map<string, number>();
+  now = 0;
   readonly #maxRefused: number;
   #pods: Known[] = [];
+  /** When a pod of a tenant was last parked, or left off being so; when one came in at once, without a backlog. */
+  #backlogAt = new Map<string, number>();
+  #lightAt = new Map<string, number>();
+  #restsEndAt: number[] = [];
 
   constructor(maxRefused: number) {
     this.#maxRefused = maxRefused;
@@ -24,11 +33,39 @@ export class ReferenceWindow {
   }
 
   hasRoom(tenant: string, size: number): boolean {
-    const active = this.count(tenant, 'active');
-    return (
-      this.count(tenant, 'refused') < this.#maxRefused &&
-      (active === 0 || this.#pods.filter(({ state }) => state === 'active').length < size)
-    );
+    if (this.count(tenant, 'refused') >= this.#maxRefused) return false;
+    if (this.count(tenant, 'active') > 0 && this.of('active').length >= size) return false;
+    if (!this.#hasBacklog(tenant) || !this.#isAnyLight()) return true;
+    const held = this.#pods.filter(({ state, ofBacklog }) => state === 'active' && ofBacklog).length;
+    const resting = this.#restsEndAt.filter((endsAt) => endsAt > this.now).length;
+    return held + resting < Math.max(1, Math.floor(size / 16));
+  }
+
+  /** A pod that is new to the window gets a place at once. */
+  enter(tenant: string, id: string): void {
+    const ofBacklog = this.#hasBacklog(tenant);
+    if (!ofBacklog) this.#lightAt.set(tenant, this.now);
+    this.#pods.push({ tenant, id, state: 'active', ofBacklog });
+  }
+
+  /** A parked pod gets a place. */
+  grant(tenant: string, id: string): void {
+    this.set(tenant, id, 'active');
+    const pod = this.#find(tenant, id);
+    if (pod !== undefined) pod.ofBacklog = true;
+  }
+
+  /** A pod is with the scheduler. */
+  await(tenant: string, id: string): void {
+    const pod = this.#find(tenant, id);
+    if (pod !== undefined) pod.since ??= this.now;
+  }
+
+  /** The scheduler has said something of a pod. */
+  judge(tenant: string, id: string): void {
+    const { state, ofBacklog, since = this.now } = this.#find(tenant, id) ?? {};
+    if (state !== 'active' || ofBacklog !== true || !this.#isAnyLight()) return;
+    this.#restsEndAt.push(this.now + Math.min(1_000, Math.max(5, this.now - since)));
   }
 
   /** What the tenant would have for its weight with one place more. */
@@ -50,18 +87,33 @@ export class ReferenceWindow {
 
   set(tenant: string, id: string, state: State | undefined): void {
     const pod = this.#find(tenant, id);
+    if (state === 'parked' || pod?.state === 'parked') this.#backlogAt.set(tenant, this.now);
     if (state === undefined) this.#pods = this.#pods.filter((each) => each !== pod);
-    else if (pod === undefined) this.#pods.push({ tenant, id, state });
+    else if (pod === undefined) this.#pods.push({ tenant, id, state, ofBacklog: false });
     else pod.state = state;
   }
 
   leave(tenant: string): void {
     this.weights.delete(tenant);
+    this.#backlogAt.delete(tenant);
+    this.#lightAt.delete(tenant);
     this.#pods = this.#pods.filter((pod) => pod.tenant !== tenant);
   }
 
   of(state: State): readonly { tenant: string; id: string }[] {
     return this.#pods.filter((pod) => pod.state === state);
+  }
+
+  #hasBacklog(tenant: string): boolean {
+    return this.count(tenant, 'parked') > 0 || this.#isRecent(this.#backlogAt.get(tenant));
+  }
+
+  #isAnyLight(): boolean {
+    return [...this.#lightAt].some(([tenant, at]) => this.#isRecent(at) && !this.#hasBacklog(tenant));
+  }
+
+  #isRecent(at = Number.NEGATIVE_INFINITY): boolean {
+    return this.now - at < 1_000;
   }
 
   #find(tenant: string, id: string): Known | undefined {
