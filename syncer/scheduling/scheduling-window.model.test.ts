@@ -13,7 +13,10 @@ const steps = fc.oneof(
   { weight: 2, arbitrary: fc.record({ do: fc.constant('refuse' as const), pick: fc.nat(20) }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('remove' as const), pick: fc.nat(20) }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('fail' as const), pick: fc.nat(20) }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.integer({ min: 0, max: 1_500 }) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.integer({ min: 0, max: 1_500 }) }),
+  },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('forget' as const), pick: fc.nat(20) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('found' as const), tenant: tenants, id: ids }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('leave' as const), tenant: tenants }) },
@@ -55,7 +58,7 @@ class Comparison {
   /** One run of a key that wants to create its pod, and does. */
   ask(tenant: string, id: string): void {
     if (!this.model.weights.has(tenant)) {
-      expect(this.window.ask(tenant, id)).toBe('go');
+      expect(this.window.ask(tenant, id, this.#now)).toBe('go');
       return;
     }
     const before = this.model.state(tenant, id);
@@ -128,7 +131,11 @@ class Comparison {
   /** Whatever has happened, everybody's turn comes, and nothing is left of what has gone. */
   drain(): void {
     for (let round = 0; round < 1_000; round += 1) {
-      const { length } = [...this.model.of('active'), ...this.model.of('refused'), ...this.model.of('parked')];
+      const { length } = [
+        ...this.model.of('active'),
+        ...this.model.of('refused'),
+        ...this.model.of('parked'),
+      ];
       if (length === 0) break;
       this.told(round, 'placed');
       this.wait(round % 100);
