@@ -30,15 +30,19 @@ const steps = fc.oneof(
   },
 );
 
+const fixed = (size: number): object => ({ floor: size, ceiling: size, initial: size });
+
 /** The window and its model side by side; every place that the window gives is one that the model would give. */
 class Comparison {
-  readonly model = new ReferenceWindow(maxRefused);
+  readonly model: ReferenceWindow;
   readonly window: SchedulingWindow;
   #now = 0;
 
-  constructor(size: number) {
+  constructor(size: number, backlogSize: number) {
+    this.model = new ReferenceWindow(maxRefused, backlogSize);
     this.window = new SchedulingWindow({
-      size: { floor: size, ceiling: size, initial: size },
+      size: fixed(size),
+      backlogSize: fixed(backlogSize),
       maxRefused,
       wake: (tenant, id) => this.#granted(tenant, id),
     });
@@ -163,9 +167,10 @@ describe('SchedulingWindow against a reference model', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 6 }),
+        fc.integer({ min: 1, max: 3 }),
         fc.array(steps, { maxLength: 120, size: 'max' }),
-        (size, list) => {
-          const both = new Comparison(size);
+        (size, backlogSize, list) => {
+          const both = new Comparison(size, backlogSize);
           const parked = (pick: number) => both.model.of('parked')[pick % both.model.of('parked').length];
           for (const step of list) {
             if (step.do === 'ask') both.ask(step.tenant, step.id);

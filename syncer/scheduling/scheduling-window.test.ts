@@ -14,6 +14,7 @@ describe('scheduling window', () => {
   function windowOf(size: number): SchedulingWindow {
     return new SchedulingWindow({
       size: { floor: size, ceiling: size, initial: size },
+      backlogSize: { floor: 1, ceiling: 1, initial: 1 },
       maxRefused: 5,
       overdueMs: 1_000,
       wake: (tenant, id) => woken.push(`${tenant}/${id}`),
@@ -97,7 +98,7 @@ describe('scheduling window', () => {
       woken = [];
     });
 
-    it('has one place of few (sync rule `backlog-gives-way`)', () => {
+    it('has one place, where that is what those with a backlog share (sync rule `backlog-gives-way`)', () => {
       for (const id of ['p4', 'p5', 'p6']) window.observe('greedy', id, 'placed', 10);
       expect(woken).toEqual([]);
       window.observe('greedy', 'p7', 'placed', 11);
@@ -139,10 +140,33 @@ describe('scheduling window', () => {
     });
   });
 
+  it('what tenants with a backlog share grows while the scheduler answers within 10 ms, and the whole window does not', () => {
+    window = new SchedulingWindow({
+      wake: (_tenant, id) => woken.push(id),
+      waiting: (tenant) => (tenant === 'greedy' ? 8 : 0),
+    });
+    for (const tenant of ['greedy', 'light']) window.join(tenant, 1);
+    create('light', 'web');
+    flood('greedy', 200);
+    let scheduling = ['p0', 'p1'];
+    const counts: number[] = [];
+    for (let now = 0; now < 120; now += 12) {
+      counts.push(scheduling.length);
+      for (const id of scheduling) window.observe('greedy', id, 'placed', now + 6);
+      window.endRests(now + 12);
+      scheduling = woken.splice(0);
+      for (const id of scheduling) create('greedy', id, now + 12);
+    }
+    expect(counts.slice(0, 4)).toEqual([2, 2, 2, 2]);
+    expect(Math.max(...counts)).toBeGreaterThan(8);
+    expect(window.size).toBe(32);
+  });
+
   it('a tenant has a backlog as well while much of it waits for a worker', () => {
     let waiting = 8;
     window = new SchedulingWindow({
       size: { floor: 4, ceiling: 4, initial: 4 },
+      backlogSize: { floor: 1, ceiling: 1, initial: 1 },
       wake: () => undefined,
       waiting: (tenant) => (tenant === 'greedy' ? waiting : 0),
     });

@@ -72,6 +72,8 @@ class Place {
   inUse = 0;
   /** It was given to a tenant with a backlog, and counts against what those may have together. */
   ofBacklog = false;
+  /** How many of these there were when it came in. */
+  inUseOfBacklog = 0;
 
   constructor(tenant: TenantPlaces, id: string, phase: Phase) {
     this.tenant = tenant;
@@ -110,6 +112,8 @@ function isActive(phase: Phase): boolean {
 
 interface SchedulingWindowOptions {
   size?: WindowSizeOptions;
+  /** What tenants with a backlog have together while others have none. Default: from 1 to 64, with a target of 20 ms. */
+  backlogSize?: WindowSizeOptions;
   /** Pods of one tenant that the scheduler could not place, at most; beyond that none of it are created. Default 1,000. */
   maxRefused?: number;
   /** A pod of which the scheduler says nothing for so long counts as refused: it may wait for others to come. Default 10,000. */
@@ -128,8 +132,7 @@ const stalledMs = 2_000;
 const longQueue = 8;
 /** What a tenant was seen to be, with a backlog or without, holds for so long. */
 const rememberedMs = 1_000;
-/** Which part of the window tenants with a backlog share while others have none. */
-const backlogDivisor = 16;
+const backlogSize = { floor: 1, ceiling: 64, initial: 2, targetMs: 20 };
 /** A place rests as long as the scheduler took, within these. */
 const shortestRestMs = 5;
 const longestRestMs = 1_000;
@@ -154,12 +157,13 @@ export interface TenantCounts {
  * - A tenant without a place gets one at once, however full the window is.
  * - A tenant that does not use the places that it gets, as its API server hangs, has one at a time until it does.
  * - A pod without a place is parked: nothing is done for it until one is free.
- * - While pods of other tenants come that find a place at once, tenants with a backlog share a sixteenth of the window, and
- *   each of their places rests after use for as long as the scheduler took. A pod is work for the super cluster long after
- *   it has a node, and the slower all is, the longer they rest (sync rule `backlog-gives-way`).
+ * - While pods of other tenants come that find a place at once, tenants with a backlog share a smaller window, in which the
+ *   scheduler hardly queues, and each of their places rests after use for as long as it took. A pod is work for the super
+ *   cluster long after it has a node, and the slower all is, the longer they rest (sync rule `backlog-gives-way`).
  */
 export class SchedulingWindow {
   readonly #size: WindowSize;
+  readonly #backlogSize: WindowSize;
   readonly #maxRefused: number;
   readonly #overdueMs: number;
   readonly #wake: SchedulingWindowOptions['wake'];
@@ -180,6 +184,7 @@ export class SchedulingWindow {
 
   constructor(options: SchedulingWindowOptions) {
     this.#size = new WindowSize(options.size);
+    this.#backlogSize = new WindowSize(options.backlogSize ?? backlogSize);
     this.#maxRefused = requireAtLeast('maxRefused', options.maxRefused ?? 1_000, 1);
     this.#overdueMs = requireAtLeast('overdueMs', options.overdueMs ?? 10_000, 1);
     this.#wake = options.wake;
@@ -351,6 +356,7 @@ export class SchedulingWindow {
     if (isActive(place.phase) && isActive(phase)) {
       place.phase = phase;
       place.inUse = this.#active;
+      place.inUseOfBacklog = this.#activeOfBacklog;
       return;
     }
     this.#count(place, -1);
@@ -367,6 +373,7 @@ export class SchedulingWindow {
       if (place.ofBacklog) this.#activeOfBacklog += by;
       if (by === 1) {
         place.inUse = this.#active;
+        place.inUseOfBacklog = this.#activeOfBacklog;
         tenant.turn = ++this.#turn;
       }
     } else {
@@ -408,13 +415,15 @@ export class SchedulingWindow {
 
   #judge(place: Place, now: number, silent = false): void {
     if (place.phase !== 'waiting' || place.since === undefined) return;
-    const tookMs = now - place.since;
-    if (place.ofBacklog && !silent && this.#isAnyLight()) {
-      this.#rests.push(now + Math.min(longestRestMs, Math.max(shortestRestMs, tookMs)));
-      this.#onRest?.();
-    }
+    const latencyMs = now - place.since;
     const limited = [...this.#asking].some(({ refused }) => refused < this.#maxRefused);
-    this.#size.add({ latencyMs: tookMs, inUse: place.inUse, limited, silent }, now);
+    if (!place.ofBacklog || !this.#isAnyLight()) {
+      this.#size.add({ latencyMs, inUse: place.inUse, limited, silent }, now);
+      return;
+    }
+    this.#backlogSize.add({ latencyMs, inUse: place.inUseOfBacklog, limited, silent }, now);
+    this.#rests.push(now + Math.min(longestRestMs, Math.max(shortestRestMs, latencyMs)));
+    this.#onRest?.();
   }
 
   #hasRoom(tenant: TenantPlaces): boolean {
@@ -424,9 +433,8 @@ export class SchedulingWindow {
   }
 
   #hasRoomForBacklog(): boolean {
-    const size = Math.max(1, Math.floor(this.#size.size / backlogDivisor));
     const resting = this.#rests.filter((endsAt) => endsAt > this.#now).length;
-    return this.#activeOfBacklog + resting < size;
+    return this.#activeOfBacklog + resting < this.#backlogSize.size;
   }
 
   #hasBacklog(tenant: TenantPlaces): boolean {

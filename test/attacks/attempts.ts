@@ -730,6 +730,14 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'have the pods of others wait beside a burst of its own',
+    stoppedBy:
+      'sync rule `backlog-gives-way`: the burst goes down a few pods at a time while pods of others come',
+    test: 'syncer/reconcile/fairness.test.ts › gets two at a time of a tenant with much to do while those of another find a place at once',
+    control: 'expect(created(sides)).toHaveLength(1 + places)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'have what its policy demands wait behind work that it makes itself, or behind calls that hang',
     stoppedBy: 'such work goes first, and asks nothing of its server',
     test: 'syncer/reconcile/fairness.test.ts › is done within the turns of the workers, though the tenant has 2,000 ConfigMaps waiting',

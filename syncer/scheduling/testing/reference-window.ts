@@ -15,14 +15,16 @@ export class ReferenceWindow {
   readonly weights = new Map<string, number>();
   now = 0;
   readonly #maxRefused: number;
+  readonly #backlogSize: number;
   #pods: Known[] = [];
   /** When a pod of a tenant was last parked, or left off being so; when one came in at once, without a backlog. */
   #backlogAt = new Map<string, number>();
   #lightAt = new Map<string, number>();
   #restsEndAt: number[] = [];
 
-  constructor(maxRefused: number) {
+  constructor(maxRefused: number, backlogSize: number) {
     this.#maxRefused = maxRefused;
+    this.#backlogSize = backlogSize;
   }
 
   /** Tenants of which a parked pod could go now. */
@@ -38,7 +40,7 @@ export class ReferenceWindow {
     if (!this.#hasBacklog(tenant) || !this.#isAnyLight()) return true;
     const held = this.#pods.filter(({ state, ofBacklog }) => state === 'active' && ofBacklog).length;
     const resting = this.#restsEndAt.filter((endsAt) => endsAt > this.now).length;
-    return held + resting < Math.max(1, Math.floor(size / 16));
+    return held + resting < this.#backlogSize;
   }
 
   /** A pod that is new to the window gets a place at once. */
