@@ -79,6 +79,7 @@ function asKubeletSees(session: TenantSession): Parameters<KubeletProxy['serve']
     get isComplete() {
       return session.isJoined;
     },
+    complete: session.joined,
     client: state.client,
     context: () => state.context(),
     pods: () => state.caches.store(resources.pods).list(),

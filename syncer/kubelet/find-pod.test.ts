@@ -99,6 +99,18 @@ describe('which pods a tenant reaches', () => {
     expect(await world.ask(logs, world.blue.kubeletClient)).toMatchObject({ status: 503 });
   });
 
+  it('as soon as they are known, where that is about to be', async () => {
+    await using world = await KubeletWorld.start();
+    const known = Promise.withResolvers<void>();
+    const { tenantObjects } = world.blue;
+    Object.assign(world.blue, { tenantObjects: [], isComplete: false, complete: known.promise });
+    const answer = world.ask(logs, world.blue.kubeletClient);
+    await world.ask(logs, world.green.kubeletClient);
+    Object.assign(world.blue, { tenantObjects, isComplete: true });
+    known.resolve();
+    expect(await answer).toMatchObject({ status: 200 });
+  });
+
   it('and on simulated nodes hears that nothing runs there', async () => {
     await using world = await KubeletWorld.start();
     const node = world.blue.superObjects.find(({ kind }) => kind === 'Node');

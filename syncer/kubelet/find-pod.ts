@@ -9,6 +9,8 @@ import type { PodRequest } from './request-path.ts';
 export interface KubeletTenant {
   /** Whether the caches hold all that there is. */
   readonly isComplete: boolean;
+  /** Resolves when they do; may never. Absent: nobody waits for it. */
+  readonly complete?: Promise<void>;
   context(): SyncContext;
   /** The objects of the tenant's own API server. */
   pods(): Iterable<KubeObject>;

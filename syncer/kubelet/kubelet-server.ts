@@ -1,8 +1,10 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
 import type { TenantAtWork } from '../watchdog/tenant-at-work.ts';
+import type { KubeletTenant } from './find-pod.ts';
 import type { Client, KubeletTenants } from './kubelet-tenants.ts';
 import type { NodeRequest } from './node-api.ts';
 import type { PodStreams } from './pod-streams.ts';
@@ -207,6 +209,7 @@ export class KubeletServer {
         const { what } = asked;
         if (method !== 'GET') throw wrongMethod(method, what);
         const forwarded = request.headers['x-forwarded-uri'];
+        await complete(client.tenant);
         return nodeApi(client, { what, node: askedNode(forwarded?.toString()) }, response);
       }
       case 'node':
@@ -217,10 +220,12 @@ export class KubeletServer {
         const { verb } = asked.pod;
         if (verb === 'logs') {
           if (method !== 'GET') throw wrongMethod(method, 'logs');
+          await complete(client.tenant);
           return streams.logs(response, client.tenant, asked.pod);
         }
         if (verb !== 'run') throw upgradeRequired();
         if (method !== 'POST') throw wrongMethod(method, 'run');
+        await complete(client.tenant);
         return run(client, asked.pod, response);
       }
       default:
@@ -238,6 +243,7 @@ export class KubeletServer {
       if (asked.about !== 'pod') throw unknownPath(asked.about === 'unknown' ? asked.path : '/');
       const { verb } = asked.pod;
       if (verb === 'logs' || verb === 'run') throw wrongMethod('an upgrade', verb);
+      await complete(tenant);
       await streams.upgrade(request, socket, head, tenant, asked.pod);
     };
     work().catch((error: unknown) => {
@@ -267,4 +273,15 @@ function refuse(socket: Socket, { status, message }: Refusal): void {
       `Content-Length: ${Buffer.byteLength(message)}\r\nConnection: close\r\n\r\n${message}`,
     () => socket.destroy(),
   );
+}
+
+const longestJoiningMs = 10_000;
+
+/** A tenant that has just woken up is asked for logs and streams before all of its pods are known: that takes a moment. */
+async function complete(tenant: KubeletTenant): Promise<void> {
+  if (tenant.isComplete || tenant.complete === undefined) return;
+  const waited = new AbortController();
+  const limit = setTimeout(longestJoiningMs, undefined, { signal: waited.signal, ref: false });
+  await Promise.race([tenant.complete, limit.catch(() => undefined)]);
+  waited.abort();
 }

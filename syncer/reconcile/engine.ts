@@ -176,7 +176,8 @@ export class SyncEngine {
         this.#queue.has({ ...key, tenant: tenant.info.uid }, soonMs) ||
         this.#admission?.isParked(tenant, key) === true ||
         this.#quota.isWaiting(tenant, key),
-      enqueue: (tenant, key) => this.#enqueue(tenant, key, 'background'),
+      enqueue: (tenant, key, isDemanded) =>
+        this.#enqueue(tenant, key, isDemanded ? 'live' : 'background', { first: isDemanded }),
       isServed: (tenant) => this.#router.tenant(tenant.info.uid) === tenant,
       onCompleted: (busyMs) => options.observer?.resynced?.(busyMs),
     });
@@ -256,8 +257,9 @@ export class SyncEngine {
     tenant.held.clear();
     this.#router.enqueueAll(tenant);
     // What its new settings demand in the super cluster does not wait for what the tenant has queued itself.
+    // Judged when their turn comes, as all of them at once would hold up everybody.
     for (const key of this.#router.keysHeldToPolicy(tenant))
-      if (this.#reconciler.isDemanded(tenant, key)) this.#enqueue(tenant, key, 'live', { first: true });
+      this.#enqueue(tenant, key, 'live', { first: true });
     for (const key of this.#isolation.keysOf(tenant))
       if (this.#isolation.driftOf(tenant, key) !== undefined)
         this.#enqueue(tenant, key, 'live', { first: true });

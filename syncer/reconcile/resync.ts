@@ -43,11 +43,11 @@ export interface ResyncOptions {
   keysOf: (tenant: TenantState) => Iterable<KeyRef>;
   /** How its sides disagree, by the caches; may throw. */
   driftOf: (tenant: TenantState, key: KeyRef) => Drift | undefined;
-  /** Whether there is something to be done for a key whose deletion is held back. */
+  /** Whether policy demands something of the super object of a key. */
   isDemanded: (tenant: TenantState, key: KeyRef) => boolean;
   /** Whether it will be reconciled soon in any case. */
   isQueued: (tenant: TenantState, key: KeyRef) => boolean;
-  enqueue: (tenant: TenantState, key: KeyRef) => void;
+  enqueue: (tenant: TenantState, key: KeyRef, isDemanded: boolean) => void;
   isServed: (tenant: TenantState) => boolean;
   /** How long a resync has looked, without the pauses between its slices. */
   onCompleted?: (busyMs: number) => void;
@@ -100,13 +100,22 @@ export class Resync {
   #look(tenant: TenantState, key: KeyRef, found: Map<string, Map<Drift, number>>): void {
     const { isQueued, isDemanded, enqueue } = this.#options;
     if (isQueued(tenant, key)) return;
-    if (tenant.held.size > 0 && tenant.held.has(keyId(key)) && !isDemanded(tenant, key)) return;
+    const isHeld = tenant.held.size > 0 && tenant.held.has(keyId(key));
+    if (isHeld && !isDemanded(tenant, key)) return;
     const finding = this.#findingOf(tenant, key);
     if (finding === undefined) return;
     const counts = found.get(key.kind) ?? new Map<Drift, number>();
     counts.set(finding, (counts.get(finding) ?? 0) + 1);
     found.set(key.kind, counts);
-    enqueue(tenant, key);
+    enqueue(tenant, key, this.#isDemanded(tenant, key));
+  }
+
+  #isDemanded(tenant: TenantState, key: KeyRef): boolean {
+    try {
+      return this.#options.isDemanded(tenant, key);
+    } catch {
+      return false;
+    }
   }
 
   /** A key that cannot even be looked at differs: the reconcile will say what is wrong with it. */

@@ -162,6 +162,62 @@ describe('scheduling window', () => {
     expect(window.size).toBe(32);
   });
 
+  /** Each turn a light pod comes and is placed, as is what was granted; returns how often each tenant was granted a place. */
+  function beside(turns: number, light: boolean): Record<string, number> {
+    const counts: Record<string, number> = {};
+    let placing = woken.splice(0);
+    for (let now = 0; now < turns * 30; now += 30) {
+      if (light) create('light', `web-${now}`, now);
+      for (const place of placing) {
+        const [tenant = '', id = ''] = place.split('/');
+        create(tenant, id, now);
+        window.observe(tenant, id, 'placed', now + 15);
+      }
+      if (light) window.observe('light', `web-${now}`, 'placed', now + 5);
+      window.endRests(now + 30);
+      placing = woken.splice(0);
+      for (const place of placing) {
+        const [tenant = ''] = place.split('/');
+        counts[tenant] = (counts[tenant] ?? 0) + 1;
+      }
+    }
+    return counts;
+  }
+
+  it('tenants with a backlog share by weight what is left beside pods of others, one place at a time', () => {
+    for (const [tenant, weight] of Object.entries({ light: 1, small: 1, large: 10 }))
+      window.join(tenant, weight);
+    create('light', 'web');
+    window.observe('light', 'web', 'placed', 0);
+    for (const tenant of ['small', 'large']) flood(tenant, 200);
+    for (const tenant of ['small', 'large'])
+      for (let i = 0; i < 4; i += 1) window.observe(tenant, `p${i}`, 'placed', 0);
+    const { small = 0, large = 0 } = beside(110, true);
+    expect(small).toBeGreaterThanOrEqual(9);
+    expect(large / small).toBeGreaterThan(8);
+  });
+
+  it('the window does not grow for those that wait beside others', () => {
+    window = new SchedulingWindow({ wake: (tenant, id) => woken.push(`${tenant}/${id}`) });
+    for (const tenant of ['greedy', 'light']) window.join(tenant, 1);
+    flood('greedy', 2_000);
+    create('light', 'web');
+    for (let i = 0; i < 32; i += 1) window.observe('greedy', `p${i}`, 'placed', 60);
+    const before = window.size;
+    beside(100, true);
+    expect(window.size).toBe(before);
+  });
+
+  it('a pod that the super cluster refuses makes nobody give way', () => {
+    for (const tenant of ['greedy', 'light']) window.join(tenant, 1);
+    flood('greedy', 9);
+    window.began('light', 'web');
+    window.ask('light', 'web', 0);
+    window.ended('light', 'web', false, 0);
+    for (const id of ['p0', 'p1', 'p2', 'p3']) window.observe('greedy', id, 'placed', 0);
+    expect(woken).toEqual(['greedy/p4', 'greedy/p5', 'greedy/p6', 'greedy/p7']);
+  });
+
   it('a tenant has a backlog as well while much of it waits for a worker', () => {
     let waiting = 8;
     window = new SchedulingWindow({

@@ -70,10 +70,14 @@ class Place {
   knownSince: number | undefined = undefined;
   /** Pods in the window when it came in. */
   inUse = 0;
-  /** It was given to a tenant with a backlog, and counts against what those may have together. */
+  /** It was given to a tenant with a backlog. */
   ofBacklog = false;
-  /** How many of these there were when it came in. */
+  /** It counts against what those may have together. */
+  isShared = false;
+  /** How many such there were when it came in. */
   inUseOfBacklog = 0;
+  /** It was given at once to a tenant without a backlog, and there is no pod yet. */
+  isLight = false;
 
   constructor(tenant: TenantPlaces, id: string, phase: Phase) {
     this.tenant = tenant;
@@ -97,8 +101,10 @@ class TenantPlaces {
   turn = 0;
   /** When it was last seen with more than the syncer can do for it at once. */
   backlogAt = Number.NEGATIVE_INFINITY;
-  /** When a pod of it last got a place at once, while it had no backlog. */
+  /** When a pod of it was last created that had got its place at once, while the tenant had no backlog. */
   lightAt = Number.NEGATIVE_INFINITY;
+  /** Virtual time of its places among those that tenants with a backlog share: the least is next. */
+  virtualTime = 0;
 
   constructor(uid: string, weight: number) {
     this.uid = uid;
@@ -154,10 +160,10 @@ export interface TenantCounts {
  *
  * - A pod has a place from when it may be created until the scheduler has said something of it, or it is gone.
  * - Places go to the tenant with the fewest for its weight, and within a tenant in the order in which it asked.
- * - A tenant without a place gets one at once, however full the window is.
+ * - A tenant without a place gets one at once, however full the window is, unless it has a backlog and others come (below).
  * - A tenant that does not use the places that it gets, as its API server hangs, has one at a time until it does.
  * - A pod without a place is parked: nothing is done for it until one is free.
- * - While pods of other tenants come that find a place at once, tenants with a backlog share a smaller window, in which the
+ * - While pods of other tenants come that find a place at once, tenants with a backlog share a smaller window, at most half of it, in which the
  *   scheduler hardly queues, and each of their places rests after use for as long as it took. A pod is work for the super
  *   cluster long after it has a node, and the slower all is, the longer they rest (sync rule `backlog-gives-way`).
  */
@@ -178,6 +184,8 @@ export class SchedulingWindow {
   #activeOfBacklog = 0;
   /** When the places end their rest that do. */
   #rests: number[] = [];
+  /** That of the tenant that last got one of these places; never falls. */
+  #virtualTime = 0;
   #turn = 0;
   /** The latest time that anybody has told. */
   #now = 0;
@@ -213,8 +221,8 @@ export class SchedulingWindow {
     const tenant = this.#tenants.get(uid);
     if (tenant === undefined) return;
     this.#active -= tenant.active;
-    for (const { ofBacklog, phase } of tenant.places.values())
-      if (ofBacklog && isActive(phase)) this.#activeOfBacklog -= 1;
+    for (const { isShared, phase } of tenant.places.values())
+      if (isShared && isActive(phase)) this.#activeOfBacklog -= 1;
     this.#tenants.delete(uid);
     this.#asking.delete(tenant);
     this.#light.delete(tenant);
@@ -246,8 +254,10 @@ export class SchedulingWindow {
     if (place === undefined) return;
     this.#now = now;
     if (place.phase === 'creating') {
-      if (exists) this.#await(place, now);
-      else this.#drop(place);
+      if (exists) {
+        if (place.isLight) this.#sawLight(place.tenant);
+        this.#await(place, now);
+      } else this.#drop(place);
     } else if (!place.kept && (place.phase === 'granted' || place.phase === 'parked')) {
       this.#drop(place);
     }
@@ -330,20 +340,36 @@ export class SchedulingWindow {
     // Parked pods came first; they would not be parked if there were room.
     const mayGo = tenant.parked.size === 0 && this.#hasRoom(tenant);
     if (!mayGo) return this.#add(tenant, id, 'parked');
-    const ofBacklog = this.#hasBacklog(tenant);
-    if (!ofBacklog) {
-      tenant.lightAt = this.#now;
-      this.#light.add(tenant);
-    }
-    return this.#add(tenant, id, 'creating', ofBacklog);
+    const place = new Place(tenant, id, 'creating');
+    if (this.#hasBacklog(tenant)) this.#share(place);
+    else place.isLight = true;
+    return this.#enroll(place);
   }
 
-  #add(tenant: TenantPlaces, id: string, phase: Phase, ofBacklog = false): Place {
-    const place = new Place(tenant, id, phase);
-    place.ofBacklog = ofBacklog;
-    tenant.places.set(id, place);
+  #add(tenant: TenantPlaces, id: string, phase: Phase): Place {
+    return this.#enroll(new Place(tenant, id, phase));
+  }
+
+  #enroll(place: Place): Place {
+    place.tenant.places.set(place.id, place);
     this.#count(place, 1);
     return place;
+  }
+
+  /** Counts a place, before it is taken, among those that tenants with a backlog have together. */
+  #share(place: Place): void {
+    const { tenant } = place;
+    place.ofBacklog = true;
+    // One that makes nothing of its places keeps none from others.
+    place.isShared = !tenant.isStalled;
+    if (!this.#isAnyLight()) return;
+    this.#virtualTime = Math.max(this.#virtualTime, tenant.virtualTime);
+    tenant.virtualTime += 1 / tenant.weight;
+  }
+
+  #sawLight(tenant: TenantPlaces): void {
+    tenant.lightAt = this.#now;
+    this.#light.add(tenant);
   }
 
   #drop(place: Place): void {
@@ -370,7 +396,7 @@ export class SchedulingWindow {
     else if (isActive(phase)) {
       tenant.active += by;
       this.#active += by;
-      if (place.ofBacklog) this.#activeOfBacklog += by;
+      if (place.isShared) this.#activeOfBacklog += by;
       if (by === 1) {
         place.inUse = this.#active;
         place.inUseOfBacklog = this.#activeOfBacklog;
@@ -378,6 +404,9 @@ export class SchedulingWindow {
       }
     } else {
       tenant.backlogAt = this.#now;
+      // Neither credit nor penalty for when it had none parked.
+      if (by === 1 && tenant.parked.size === 0)
+        tenant.virtualTime = Math.max(tenant.virtualTime, this.#virtualTime);
       if (by === 1) tenant.parked.add(place);
       else tenant.parked.remove(place);
       if (tenant.parked.size > 0) this.#asking.add(tenant);
@@ -386,6 +415,8 @@ export class SchedulingWindow {
   }
 
   #await(place: Place, now: number | undefined): void {
+    // How long it took to create says nothing of the scheduler.
+    if (place.phase === 'creating') place.knownSince = undefined;
     this.#move(place, 'waiting');
     place.since ??= now;
     place.knownSince ??= now;
@@ -408,8 +439,8 @@ export class SchedulingWindow {
   /** Others with a backlog do not wait for a pod of which nothing is heard. */
   #countOut(place: Place, now: number): void {
     place.knownSince ??= now;
-    if (!place.ofBacklog || now - place.knownSince < rememberedMs) return;
-    place.ofBacklog = false;
+    if (!place.isShared || now - place.knownSince < rememberedMs) return;
+    place.isShared = false;
     this.#activeOfBacklog -= 1;
   }
 
@@ -417,11 +448,14 @@ export class SchedulingWindow {
     if (place.phase !== 'waiting' || place.since === undefined) return;
     const latencyMs = now - place.since;
     const limited = [...this.#asking].some(({ refused }) => refused < this.#maxRefused);
-    if (!place.ofBacklog || !this.#isAnyLight()) {
-      this.#size.add({ latencyMs, inUse: place.inUse, limited, silent }, now);
+    const givesWay = this.#isAnyLight();
+    if (!place.ofBacklog || !givesWay) {
+      // What waits for the smaller window would have no place sooner in a larger one.
+      this.#size.add({ latencyMs, inUse: place.inUse, limited: limited && !givesWay, silent }, now);
       return;
     }
     this.#backlogSize.add({ latencyMs, inUse: place.inUseOfBacklog, limited, silent }, now);
+    if (silent) return;
     this.#rests.push(now + Math.min(longestRestMs, Math.max(shortestRestMs, latencyMs)));
     this.#onRest?.();
   }
@@ -433,8 +467,11 @@ export class SchedulingWindow {
   }
 
   #hasRoomForBacklog(): boolean {
-    const resting = this.#rests.filter((endsAt) => endsAt > this.#now).length;
-    return this.#activeOfBacklog + resting < this.#backlogSize.size;
+    // The other half is for those that come.
+    const size = Math.min(this.#backlogSize.size, Math.max(1, Math.floor(this.#size.size / 2)));
+    let taken = this.#activeOfBacklog;
+    for (const endsAt of this.#rests) if (endsAt > this.#now) taken += 1;
+    return taken < size;
   }
 
   #hasBacklog(tenant: TenantPlaces): boolean {
@@ -453,14 +490,15 @@ export class SchedulingWindow {
 
   #grant(): void {
     for (;;) {
+      // Of few places a tenant of little weight would never get one, if the number that each has decided.
+      const goesFirst = this.#isAnyLight() ? hadLess : goesBefore;
       let next: TenantPlaces | undefined;
       for (const tenant of this.#asking) {
-        if (this.#hasRoom(tenant) && (next === undefined || goesBefore(tenant, next))) next = tenant;
+        if (this.#hasRoom(tenant) && (next === undefined || goesFirst(tenant, next))) next = tenant;
       }
       const place = next?.parked.shift();
       if (next === undefined || place === undefined) return;
-      // One that makes nothing of its places keeps none from others.
-      place.ofBacklog = !next.isStalled;
+      this.#share(place);
       this.#move(place, 'granted');
       place.kept = true;
       this.#wake(next.uid, place.id);
@@ -477,4 +515,9 @@ function isThere(phase: Phase, isGone: boolean): boolean {
 function goesBefore(one: TenantPlaces, other: TenantPlaces): boolean {
   const difference = (one.active + 1) / one.weight - (other.active + 1) / other.weight;
   return difference === 0 ? one.turn < other.turn : difference < 0;
+}
+
+/** The tenant that has had less for its weight; of equals, the one that has waited longer. */
+function hadLess(one: TenantPlaces, other: TenantPlaces): boolean {
+  return one.virtualTime === other.virtualTime ? one.turn < other.turn : one.virtualTime < other.virtualTime;
 }

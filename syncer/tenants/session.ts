@@ -87,6 +87,7 @@ export class TenantSession {
   readonly #exceeded = new AbortController();
   #vc: VirtualCluster;
   #joined = false;
+  readonly #hasJoined = Promise.withResolvers<void>();
 
   constructor(options: SessionOptions) {
     this.#options = options;
@@ -176,6 +177,7 @@ export class TenantSession {
         ending.signal.throwIfAborted();
         engine.join(this.state, weightOf(this.#vc));
         this.#joined = true;
+        this.#hasJoined.resolve();
         running.push(this.#custom.run(ending.signal));
         logger.info({ tenant: this.#name }, 'tenant joined');
         this.#options.onJoined?.();
@@ -216,6 +218,11 @@ export class TenantSession {
   /** Whether the caches of this tenant hold all that it has. */
   get isJoined(): boolean {
     return this.#joined;
+  }
+
+  /** Resolves when they do; never, if the session ends before. */
+  get joined(): Promise<void> {
+    return this.#hasJoined.promise;
   }
 
   mismatch(side: 'tenant' | 'super'): Promise<void> {

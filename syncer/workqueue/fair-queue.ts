@@ -77,6 +77,8 @@ interface AddRequest {
   at: number;
   priority: Priority;
   version: string | undefined;
+  /** Of the super cluster's side: what was refused says nothing of it. */
+  first: boolean;
 }
 
 /** When a delayed item is due after one more add. May turn `refused` into `released`. */
@@ -87,7 +89,8 @@ function earlierDue<Item>(entry: Entry<Item>, request: AddRequest, releaseEveryM
     case 'backoff':
       return request.priority === 'live' ? Math.min(entry.dueAt, request.at) : entry.dueAt;
     case 'refused':
-      if (request.version === undefined || request.version === entry.refusedVersion) return entry.dueAt;
+      if (!request.first && (request.version ?? entry.refusedVersion) === entry.refusedVersion)
+        return entry.dueAt;
       entry.delay = 'released';
       return Math.min(entry.dueAt, Math.max(request.at, earliestRelease(entry, releaseEveryMs)));
     case 'released':
@@ -125,6 +128,7 @@ function mergeRequests(request: AddRequest | undefined, newer: AddRequest): AddR
     at: Math.min(request.at, newer.at),
     priority: request.priority === 'live' ? 'live' : newer.priority,
     version: newer.version ?? request.version,
+    first: request.first || newer.first,
   };
 }
 
@@ -304,6 +308,7 @@ export class FairQueue<Item> {
       at: now + Math.max(0, options.afterMs ?? 0),
       priority: options.priority ?? 'live',
       version: options.version,
+      first: options.first === true,
     };
     const key = this.#keyOf(item);
     const entry = tenant.entries.get(key) ?? this.#newEntry(tenant, key, item, request.priority);

@@ -29,6 +29,7 @@ export interface TestTenant extends KubeletTenant {
   readonly kubeletClient: TestPair;
   readonly frontProxyClient: TestPair;
   isComplete: boolean;
+  complete?: Promise<void>;
   tenantObjects: KubeObject[];
   superObjects: KubeObject[];
 }

@@ -6,6 +6,8 @@ interface Known {
   state: State;
   /** Among those that tenants with a backlog hold together. */
   ofBacklog: boolean;
+  /** It got its place at once, while its tenant had no backlog. */
+  isLight?: boolean;
   /** When it came to the scheduler. */
   since?: number;
 }
@@ -21,6 +23,9 @@ export class ReferenceWindow {
   #backlogAt = new Map<string, number>();
   #lightAt = new Map<string, number>();
   #restsEndAt: number[] = [];
+  /** By tenant, and of the one that last got one of the places that those with a backlog share. */
+  #virtualTimes = new Map<string, number>();
+  #virtualTime = 0;
 
   constructor(maxRefused: number, backlogSize: number) {
     this.#maxRefused = maxRefused;
@@ -40,27 +45,37 @@ export class ReferenceWindow {
     if (!this.#hasBacklog(tenant) || !this.#isAnyLight()) return true;
     const held = this.#pods.filter(({ state, ofBacklog }) => state === 'active' && ofBacklog).length;
     const resting = this.#restsEndAt.filter((endsAt) => endsAt > this.now).length;
-    return held + resting < this.#backlogSize;
+    return held + resting < Math.min(this.#backlogSize, Math.max(1, Math.floor(size / 2)));
   }
 
   /** A pod that is new to the window gets a place at once. */
   enter(tenant: string, id: string): void {
     const ofBacklog = this.#hasBacklog(tenant);
-    if (!ofBacklog) this.#lightAt.set(tenant, this.now);
-    this.#pods.push({ tenant, id, state: 'active', ofBacklog });
+    if (ofBacklog) this.#charge(tenant);
+    this.#pods.push({ tenant, id, state: 'active', ofBacklog, isLight: !ofBacklog });
   }
 
   /** A parked pod gets a place. */
   grant(tenant: string, id: string): void {
+    this.#charge(tenant);
     this.set(tenant, id, 'active');
     const pod = this.#find(tenant, id);
     if (pod !== undefined) pod.ofBacklog = true;
   }
 
-  /** A pod is with the scheduler. */
+  /** A pod has been created, and is with the scheduler. */
   await(tenant: string, id: string): void {
     const pod = this.#find(tenant, id);
-    if (pod !== undefined) pod.since ??= this.now;
+    if (pod === undefined) return;
+    if (pod.since === undefined && pod.isLight === true) this.#lightAt.set(tenant, this.now);
+    pod.since ??= this.now;
+  }
+
+  #charge(tenant: string): void {
+    if (!this.#isAnyLight()) return;
+    const virtualTime = this.#virtualTimes.get(tenant) ?? 0;
+    this.#virtualTime = Math.max(this.#virtualTime, virtualTime);
+    this.#virtualTimes.set(tenant, virtualTime + 1 / (this.weights.get(tenant) as number));
   }
 
   /** The scheduler has said something of a pod. */
@@ -70,8 +85,9 @@ export class ReferenceWindow {
     this.#restsEndAt.push(this.now + Math.min(1_000, Math.max(5, this.now - since)));
   }
 
-  /** What the tenant would have for its weight with one place more. */
+  /** The tenant with the least is next. */
   load(tenant: string): number {
+    if (this.#isAnyLight()) return this.#virtualTimes.get(tenant) ?? 0;
     return (this.count(tenant, 'active') + 1) / (this.weights.get(tenant) as number);
   }
 
@@ -90,6 +106,8 @@ export class ReferenceWindow {
   set(tenant: string, id: string, state: State | undefined): void {
     const pod = this.#find(tenant, id);
     if (state === 'parked' || pod?.state === 'parked') this.#backlogAt.set(tenant, this.now);
+    if (state === 'parked' && this.count(tenant, 'parked') === 0)
+      this.#virtualTimes.set(tenant, Math.max(this.#virtualTimes.get(tenant) ?? 0, this.#virtualTime));
     if (state === undefined) this.#pods = this.#pods.filter((each) => each !== pod);
     else if (pod === undefined) this.#pods.push({ tenant, id, state, ofBacklog: false });
     else pod.state = state;
@@ -98,6 +116,7 @@ export class ReferenceWindow {
   leave(tenant: string): void {
     this.weights.delete(tenant);
     this.#backlogAt.delete(tenant);
+    this.#virtualTimes.delete(tenant);
     this.#lightAt.delete(tenant);
     this.#pods = this.#pods.filter((pod) => pod.tenant !== tenant);
   }
