@@ -118,7 +118,7 @@ function isActive(phase: Phase): boolean {
 
 interface SchedulingWindowOptions {
   size?: WindowSizeOptions;
-  /** What tenants with a backlog have together while others have none. Default: from 1 to 64, with a target of 20 ms. */
+  /** What tenants with a backlog have together while others have none. Default: from 1 to 64, with a target of 10 ms. */
   backlogSize?: WindowSizeOptions;
   /** Pods of one tenant that the scheduler could not place, at most; beyond that none of it are created. Default 1,000. */
   maxRefused?: number;
@@ -138,7 +138,7 @@ const stalledMs = 2_000;
 const longQueue = 8;
 /** What a tenant was seen to be, with a backlog or without, holds for so long. */
 const rememberedMs = 1_000;
-const backlogSize = { floor: 1, ceiling: 64, initial: 2, targetMs: 20 };
+const backlogSize = { floor: 1, ceiling: 64, initial: 2, targetMs: 10 };
 /** A place rests as long as the scheduler took, within these. */
 const shortestRestMs = 5;
 const longestRestMs = 1_000;

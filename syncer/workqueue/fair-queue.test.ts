@@ -576,6 +576,16 @@ describe('delay', () => {
       expect(queue.take()).toEqual(item);
     });
 
+    it('is released at once by an add that goes first, whatever its version', () => {
+      queue.add(item, { version: '7' });
+      refuse('7');
+      queue.add(item, { first: true });
+      expect(queue.take()).toEqual(item);
+      queue.add(item, { first: true });
+      queue.done(item, { action: 'backoff', refusedVersion: '7' });
+      expect(dueInMs()).toBe(1_000);
+    });
+
     it('is released at most once a second, however many versions come', () => {
       queue.add(item, { version: '0' });
       const runs: number[] = [];
