@@ -139,6 +139,43 @@ describe('of a tenant whose deletions are stopped (sync rule `policy-over-holds`
     expect(inSuper(bench, 'services')?.['spec']).not.toHaveProperty('externalIPs');
   });
 
+  it.each([
+    ['is gone', undefined],
+    ['is none any more', { type: 'ClusterIP', ports: [{ port: 80 }] }],
+  ])(
+    'an Ingress waits for a Service that is an ExternalName in the cluster, while the tenant object of that %s',
+    async (_, said) => {
+      await using bench = await stopped();
+      const metadata = { name: 'nginx', uid: 'c1', labels: { 'skerry.dev/public': 'true' } };
+      bench.have('super', resources.ingressClasses, { metadata });
+      const service = own({ type: 'ExternalName', externalName: 'metadata.internal' }, 's1');
+      const there = bench.have(
+        'super',
+        resources.services,
+        serviceKind.toSuper(service, bench.state.context()),
+      );
+      if (said !== undefined) bench.have('tenant', resources.services, { ...service, spec: said });
+      const backend = { service: { name: 'web', port: { number: 80 } } };
+      const paths = [{ path: '/', pathType: 'Prefix', backend }];
+      const rules = [{ host: 'a.blue.example', http: { paths } }];
+      bench.have('tenant', resources.ingresses, own({ ingressClassName: 'nginx', rules }));
+      const copy = { name: 'nginx', annotations: { 'skerry.dev/uid': 'c1' } };
+      bench.have('tenant', resources.ingressClasses, { metadata: copy });
+      await bench.reconcile('ingresses', 'web', 'shop');
+      expect(bench.asked('super')).toEqual([]);
+
+      const touched = serviceKind.touches?.super?.(there, bench.state.context());
+      expect(touched).toEqual([{ kind: 'ingresses', namespace: 'shop', name: 'web' }]);
+      if (said === undefined) bench.hide('super', resources.services, there);
+      else {
+        const metadata = { ...there.metadata, resourceVersion: '1000' };
+        bench.show('super', resources.services, { ...there, metadata, spec: said });
+      }
+      await bench.reconcile('ingresses', 'web', 'shop');
+      expect(inSuper(bench, 'ingresses')?.['spec']).toHaveProperty('rules', rules);
+    },
+  );
+
   it('a pod goes that policy refuses and the tenant has not bound', async () => {
     await using bench = await stopped();
     const spec = { containers: [{ name: 'main', image: 'busybox', securityContext: { privileged: true } }] };

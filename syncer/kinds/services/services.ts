@@ -1,7 +1,7 @@
 import { deepEqual } from 'fast-equals';
 import { isRecord, type KubeObject, type MergePatch, mergePatch, resources } from '../../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../../context.ts';
-import { staysInTenant } from '../../mapping/labels.ts';
+import { staysInTenant, tenantNamespaceOf } from '../../mapping/labels.ts';
 import {
   refusedAnnotations,
   type SuperMetadataOptions,
@@ -12,6 +12,7 @@ import {
 } from '../../mapping/metadata.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
 import type { Action, Admission, DownKind, Notice, RefusedWrite } from '../contract.ts';
+import { referenceId, referencesIndex } from '../references.ts';
 import { malformedAdmission, wellFormed } from '../well-formed.ts';
 import { finishClusterIPChange, isChangingClusterIP, startClusterIPChange } from './cluster-ip-change.ts';
 import { judgeService } from './judge.ts';
@@ -205,9 +206,7 @@ export const serviceKind: DownKind = {
   direction: 'down',
   indexes: { tenant: { byNamespace: ({ metadata }) => [metadata.namespace ?? ''] }, super: { byAddress } },
   compact: { tenant: wellFormed({ spec: 'ServiceSpec', status: 'ServiceStatus' }) },
-  touches: {
-    tenant: slicesOf,
-  },
+  touches: { tenant: slicesOf, super: ingressesOfExternalName },
   admit,
   enforce,
   judge: judgeService,
@@ -247,6 +246,25 @@ function slicesOf(service: KubeObject, context: SyncContext): readonly KeyRef[] 
   return context.tenantObjects
     .byIndex(resources.endpointSlices, 'byService', `${namespace}/${name}`)
     .map((slice) => ({ kind: 'endpointslices', namespace, name: slice.metadata.name ?? '' }));
+}
+
+/** An Ingress may not lead to an ExternalName of the super cluster: it waits for that to change, or goes. */
+function ingressesOfExternalName(
+  superObject: KubeObject,
+  { tenantObjects, superObjects }: SyncContext,
+): readonly KeyRef[] {
+  if (specOf(superObject).type !== 'ExternalName') return [];
+  const { name = '' } = superObject.metadata;
+  const namespace = tenantNamespaceOf(superObject);
+  const id = referenceId({ kind: 'services', namespace, name });
+  const place = `${superObject.metadata.namespace}/${name}`;
+  const names = new Set(
+    [
+      ...tenantObjects.byIndex(resources.ingresses, referencesIndex, id),
+      ...superObjects.byIndex(resources.ingresses, 'byService', place),
+    ].map(({ metadata }) => metadata.name ?? ''),
+  );
+  return [...names].map((ingress) => ({ kind: 'ingresses', namespace, name: ingress }));
 }
 
 function admit(tenantObject: KubeObject, context: SyncContext): Admission {
