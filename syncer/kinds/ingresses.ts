@@ -4,7 +4,9 @@ import type { KeyRef, SyncContext, TenantInfo } from '../context.ts';
 import { originalUid, tenantNamespaceOf } from '../mapping/labels.ts';
 import {
   allAnnotations,
+  goesDown,
   isListed,
+  refusedAnnotationsPatch,
   superMetadata,
   superMetadataPatch,
   transparentMetadataPatch,
@@ -234,7 +236,10 @@ function hindrance(tenantObject: KubeObject, context: SyncContext): Admission | 
   return leadsElsewhere(tenantObject, context);
 }
 
-/** It goes when it claims what its tenant may not have, by what is said in the super cluster alone. */
+/**
+ * By what is said in the super cluster alone: it goes when it claims what its tenant may not have, and loses annotations
+ * that the operator has withdrawn.
+ */
 function enforce(
   superObject: KubeObject,
   _: KubeObject | undefined,
@@ -251,7 +256,12 @@ function enforce(
     servicesOf(superObject).some((service) =>
       isExternalName(superObjects.get(resources.services, { namespace, name: service })),
     );
-  return isRefused ? [{ do: 'deleteSuper' }] : [];
+  if (isRefused) return [{ do: 'deleteSuper' }];
+  const patch = refusedAnnotationsPatch(
+    superObject,
+    (key) => isAllowed(key, tenant) && goesDown(key, tenant),
+  );
+  return patch === undefined ? [] : [{ do: 'patchSuper', patch }];
 }
 
 /** `namespace/name` of the Services that an Ingress leads to in the super cluster. */

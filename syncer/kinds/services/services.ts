@@ -4,6 +4,7 @@ import type { KeyRef, SyncContext } from '../../context.ts';
 import { staysInTenant, tenantNamespaceOf } from '../../mapping/labels.ts';
 import {
   refusedAnnotations,
+  refusedAnnotationsPatch,
   type SuperMetadataOptions,
   superMetadata,
   superMetadataPatch,
@@ -284,14 +285,19 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   return notice === undefined ? { wanted: true } : { wanted: true, notice };
 }
 
-/** Options that the tenant has asked for, and that its policy does not allow any more, are taken back. */
+/**
+ * Options that the tenant has asked for, by field or by annotation, and that its policy does not allow any more, are
+ * taken back.
+ */
 function enforce(
   superObject: KubeObject,
   _: KubeObject | undefined,
   { tenant }: SyncContext,
 ): readonly Action[] {
   const spec = refusedOptionsPatch(superObject, tenant.policy);
-  return Object.keys(spec).length === 0 ? [] : [{ do: 'patchSuper', patch: { spec } }];
+  const metadata = refusedAnnotationsPatch(superObject, (key) => serviceAnnotationGoesDown(key, tenant));
+  const patch: MergePatch = { ...metadata, ...(Object.keys(spec).length === 0 ? {} : { spec }) };
+  return Object.keys(patch).length === 0 ? [] : [{ do: 'patchSuper', patch }];
 }
 
 const stillServed: Notice = {
