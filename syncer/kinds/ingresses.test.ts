@@ -147,6 +147,34 @@ describe('whether an Ingress goes down', () => {
     ]);
   });
 
+  it('waits while its Service is an ExternalName in the cluster, whatever the tenant has, and is looked at when it is none', () => {
+    const service = (type: string): KubeObject => ({
+      kind: 'Service',
+      metadata: { name: 'web', namespace: 'shop', uid: 'uid-of-service' },
+      spec: { type, externalName: 'metadata.internal' },
+    });
+    const inSuper = (type: string): KubeObject => serviceKind.toSuper(service(type), context());
+    const external = inSuper('ExternalName');
+    const superObjects = [ingressClass('super'), external];
+    for (const tenantObjects of [[], [service('ClusterIP')]]) {
+      expect(admitted(ingress(), { superObjects, tenantObjects })).toEqual(
+        refusal('NotSupported', 'Service web is still an ExternalName in the cluster'),
+      );
+    }
+    const own = { superObjects: [ingressClass('super'), inSuper('ClusterIP')] };
+    expect(admitted(ingress(), own)).toEqual({ wanted: true });
+
+    const key = { kind: 'ingresses', namespace: 'shop', name: 'web' };
+    const of = context({
+      superObjects,
+      tenantObjects: [ingress(), ingress({ rules: [] }, { name: 'other' })],
+    });
+    expect(serviceKind.touches?.super?.(external, of)).toEqual([key]);
+    expect(serviceKind.touches?.super?.(inSuper('ClusterIP'), of)).toEqual([]);
+    const orphan = context({ superObjects: [...superObjects, kind.toSuper(ingress(), of)] });
+    expect(serviceKind.touches?.super?.(external, orphan)).toEqual([key]);
+  });
+
   it('fields that the translation does not know are not left out silently', () => {
     expect(admitted(ingress({ fence: true } as IngressSpec))).toEqual(refusal('NotSupported', 'spec.fence'));
   });

@@ -4,11 +4,14 @@ import type { KeyRef, SyncContext, TenantInfo } from '../context.ts';
 import { originalUid, tenantNamespaceOf } from '../mapping/labels.ts';
 import {
   allAnnotations,
+  goesDown,
   isListed,
+  refusedAnnotationsPatch,
   superMetadata,
   superMetadataPatch,
   transparentMetadataPatch,
 } from '../mapping/metadata.ts';
+import { superNamespaceName } from '../mapping/names.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
 import { knownPart, type Shape, unknownFields } from './known-fields.ts';
 import { isOffered, isOnItsWay, isPublishedTo } from './published-kind.ts';
@@ -230,16 +233,13 @@ function hindrance(tenantObject: KubeObject, context: SyncContext): Admission | 
   const reserved = secretsOf(tenantObject).find(isReserved);
   if (reserved !== undefined)
     return refused('ReservedName', `the name ${reserved} is reserved and cannot be used; choose another one`);
-  const elsewhere = servicesOf(tenantObject).find((name) => leadsElsewhere(name, tenantObject, context));
-  if (elsewhere !== undefined)
-    return refused(
-      'NotSupported',
-      `Service ${elsewhere} is an ExternalName and cannot be a backend of an Ingress`,
-    );
-  return undefined;
+  return leadsElsewhere(tenantObject, context);
 }
 
-/** It goes when it claims what its tenant may not have, by what is said in the super cluster alone. */
+/**
+ * By what is said in the super cluster alone: it goes when it claims what its tenant may not have, and loses annotations
+ * that the operator has withdrawn.
+ */
 function enforce(
   superObject: KubeObject,
   _: KubeObject | undefined,
@@ -256,7 +256,12 @@ function enforce(
     servicesOf(superObject).some((service) =>
       isExternalName(superObjects.get(resources.services, { namespace, name: service })),
     );
-  return isRefused ? [{ do: 'deleteSuper' }] : [];
+  if (isRefused) return [{ do: 'deleteSuper' }];
+  const patch = refusedAnnotationsPatch(
+    superObject,
+    (key) => isAllowed(key, tenant) && goesDown(key, tenant),
+  );
+  return patch === undefined ? [] : [{ do: 'patchSuper', patch }];
 }
 
 /** `namespace/name` of the Services that an Ingress leads to in the super cluster. */
@@ -270,9 +275,29 @@ function ownServices(superObject: KubeObject): readonly KeyRef[] {
   return servicesOf(superObject).map((name) => ({ kind: 'services', namespace, name }));
 }
 
-/** The controller would fetch from any name that it can resolve, in the super cluster's name. */
-function leadsElsewhere(name: string, { metadata }: KubeObject, { tenantObjects }: SyncContext): boolean {
-  return isExternalName(tenantObjects.get(resources.services, { namespace: metadata.namespace, name }));
+/**
+ * The controller would fetch from any name that it can resolve, in the super cluster's name. There a Service can be an
+ * ExternalName longer than in the tenant: while its change or its deletion is held back.
+ */
+function leadsElsewhere(
+  tenantObject: KubeObject,
+  { tenant, tenantObjects, superObjects }: SyncContext,
+): Admission | undefined {
+  const { namespace = '' } = tenantObject.metadata;
+  const below = superNamespaceName(tenant, namespace);
+  for (const name of servicesOf(tenantObject)) {
+    if (isExternalName(tenantObjects.get(resources.services, { namespace, name })))
+      return refused(
+        'NotSupported',
+        `Service ${name} is an ExternalName and cannot be a backend of an Ingress`,
+      );
+    if (isExternalName(superObjects.get(resources.services, { namespace: below, name })))
+      return refused(
+        'NotSupported',
+        `Service ${name} is still an ExternalName in the cluster, and no backend of an Ingress until it is none there`,
+      );
+  }
+  return undefined;
 }
 
 function isExternalName(service: KubeObject | undefined): boolean {

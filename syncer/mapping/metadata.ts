@@ -236,6 +236,25 @@ export function superMetadataPatch(
   return Object.keys(metadata).length === 0 ? undefined : { metadata };
 }
 
+/**
+ * Takes from the super object the annotations that the tenant object has given and that do not go down any more, as
+ * `{ metadata: … }`; undefined when there are none. Needs no tenant object: the super object's mark says which they are.
+ */
+export function refusedAnnotationsPatch(
+  { metadata }: KubeObject,
+  passes: (key: string) => boolean,
+): MergePatch | undefined {
+  const { annotations = {} } = metadata;
+  const synced = parseSyncedKeys(annotations[annotationKeys.syncedKeys]);
+  const kept = synced.a.filter(passes);
+  const refused = synced.a.filter((key) => !passes(key) && !isOwnKey(key) && Object.hasOwn(annotations, key));
+  if (refused.length === 0) return undefined;
+  const patch: KeyPatch = Object.fromEntries(refused.map((key) => [key, null]));
+  return {
+    metadata: { annotations: { ...patch, [annotationKeys.syncedKeys]: markOf(synced.l, kept) ?? null } },
+  };
+}
+
 /** Marks that the super object has only while there is a reason for them. */
 const passingMarks = [annotationKeys.ownerReferences, annotationKeys.syncedKeys];
 
@@ -295,8 +314,11 @@ function drop(patch: KeyPatch, keys: readonly string[], wanted: Keys, present: K
 }
 
 function syncedKeys(labels: Keys, annotations: Keys): string | undefined {
-  const l = Object.keys(labels).sort();
-  const a = Object.keys(annotations).sort();
+  return markOf(Object.keys(labels).sort(), Object.keys(annotations).sort());
+}
+
+/** The value of the mark; undefined: nothing is to be marked. */
+function markOf(l: readonly string[], a: readonly string[]): string | undefined {
   return l.length === 0 && a.length === 0 ? undefined : JSON.stringify({ l, a });
 }
 

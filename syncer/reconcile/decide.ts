@@ -99,7 +99,8 @@ export function decideDown(kind: DownKind, situation: Situation): Decision {
 
 /**
  * Sync rule `policy-over-holds`: what the operator's policy demands of the super object of a key, where it is ours.
- * Nothing of it is founded on the absence of anything in the tenant. Pure.
+ * Nothing of it is founded on the absence of anything in the tenant: a tenant that shows too little loses nothing by it.
+ * Pure.
  */
 export function demandedDown(
   kind: DownKind,

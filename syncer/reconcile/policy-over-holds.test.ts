@@ -14,20 +14,18 @@ const own = (spec: object, uid = 't1'): KubeObject => ({
 });
 
 function tighten({ state }: Bench, change: Partial<TenantPolicy>): void {
-  state.updateInfo({ ...state.info, policy: { ...policy, ...change } });
+  state.updateInfo({ ...state.info, policy: { ...state.info.policy, ...change } });
 }
 
 /** An Ingress in the super cluster, of which the tenant does not say anything. */
-function ingress(bench: Bench): void {
+function ingress(bench: Bench, annotations: Record<string, string> = {}): void {
   bench.namespace('shop');
   const metadata = { name: 'nginx', labels: { 'skerry.dev/public': 'true' } };
   bench.have('super', resources.ingressClasses, { metadata, spec: { controller: 'x' } });
   const rules = [{ host: 'a.blue.example' }];
-  bench.have(
-    'super',
-    resources.ingresses,
-    ingressKind.toSuper(own({ ingressClassName: 'nginx', rules }), bench.state.context()),
-  );
+  const original = own({ ingressClassName: 'nginx', rules });
+  original.metadata.annotations = annotations;
+  bench.have('super', resources.ingresses, ingressKind.toSuper(original, bench.state.context()));
 }
 
 const inSuper = (bench: Bench, plural: 'ingresses' | 'services' | 'endpointSlices'): KubeObject | undefined =>
@@ -139,18 +137,123 @@ describe('of a tenant whose deletions are stopped (sync rule `policy-over-holds`
     expect(inSuper(bench, 'services')?.['spec']).not.toHaveProperty('externalIPs');
   });
 
-  it('a pod goes that policy refuses and the tenant has not bound', async () => {
+  it.each([
+    ['is gone', undefined],
+    ['is none any more', { type: 'ClusterIP', ports: [{ port: 80 }] }],
+  ])(
+    'an Ingress waits for a Service that is an ExternalName in the cluster, while the tenant object of that %s',
+    async (_, said) => {
+      await using bench = await stopped();
+      const metadata = { name: 'nginx', uid: 'c1', labels: { 'skerry.dev/public': 'true' } };
+      bench.have('super', resources.ingressClasses, { metadata });
+      const service = own({ type: 'ExternalName', externalName: 'metadata.internal' }, 's1');
+      const there = bench.have(
+        'super',
+        resources.services,
+        serviceKind.toSuper(service, bench.state.context()),
+      );
+      if (said !== undefined) bench.have('tenant', resources.services, { ...service, spec: said });
+      const backend = { service: { name: 'web', port: { number: 80 } } };
+      const paths = [{ path: '/', pathType: 'Prefix', backend }];
+      const rules = [{ host: 'a.blue.example', http: { paths } }];
+      bench.have('tenant', resources.ingresses, own({ ingressClassName: 'nginx', rules }));
+      const copy = { name: 'nginx', annotations: { 'skerry.dev/uid': 'c1' } };
+      bench.have('tenant', resources.ingressClasses, { metadata: copy });
+      await bench.reconcile('ingresses', 'web', 'shop');
+      expect(bench.asked('super')).toEqual([]);
+
+      const touched = serviceKind.touches?.super?.(there, bench.state.context());
+      expect(touched).toEqual([{ kind: 'ingresses', namespace: 'shop', name: 'web' }]);
+      if (said === undefined) bench.hide('super', resources.services, there);
+      else {
+        const metadata = { ...there.metadata, resourceVersion: '1000' };
+        bench.show('super', resources.services, { ...there, metadata, spec: said });
+      }
+      await bench.reconcile('ingresses', 'web', 'shop');
+      expect(inSuper(bench, 'ingresses')?.['spec']).toHaveProperty('rules', rules);
+    },
+  );
+
+  it('a Service that the tenant has no more loses options that are annotations, and none that others have put there', async () => {
     await using bench = await stopped();
-    const spec = { containers: [{ name: 'main', image: 'busybox', securityContext: { privileged: true } }] };
+    tighten(bench, { loadBalancerOptions: true });
+    const asked = own({ type: 'LoadBalancer', ports: [{ port: 80 }] });
+    const options = {
+      'metallb.io/loadBalancerIPs': '198.51.100.7',
+      'service.beta.kubernetes.io/load-balancer-source-ranges': '203.0.113.0/24',
+    };
+    asked.metadata.annotations = { ...options, note: 'mine' };
+    const made = serviceKind.toSuper(asked, bench.state.context());
+    const others = { 'metallb.io/address-pool': 'east' };
+    made.metadata.annotations = { ...made.metadata.annotations, ...others };
+    bench.have('super', resources.services, made);
+    await bench.reconcile('services', 'web', 'shop');
+    expect(inSuper(bench, 'services')?.metadata.annotations).toMatchObject({ ...options, ...others });
+
+    tighten(bench, { loadBalancerOptions: false });
+    await bench.reconcile('services', 'web', 'shop');
+    const left = inSuper(bench, 'services');
+    for (const key of Object.keys(options)) expect(left?.metadata.annotations).not.toHaveProperty([key]);
+    expect(left?.metadata.annotations).toMatchObject({ ...others, note: 'mine' });
+    // It is the object that is made without the options, so that nothing is left to do.
+    const { annotations } = serviceKind.toSuper(asked, bench.state.context()).metadata;
+    expect(left?.metadata.annotations).toEqual({ ...annotations, ...others });
+  });
+
+  it('an Ingress that the tenant has no more loses annotations that the operator has withdrawn', async () => {
+    await using bench = await stopped();
+    const key = 'nginx.ingress.kubernetes.io/rewrite-target';
+    bench.state.updateInfo({ ...bench.state.info, ingressAnnotations: [key] });
+    ingress(bench, { [key]: '/', note: 'mine' });
+    await bench.reconcile('ingresses', 'web', 'shop');
+    expect(inSuper(bench, 'ingresses')?.metadata.annotations).toMatchObject({ [key]: '/', note: 'mine' });
+
+    bench.state.updateInfo({ ...bench.state.info, ingressAnnotations: [] });
+    await bench.reconcile('ingresses', 'web', 'shop');
+    const { annotations } = inSuper(bench, 'ingresses')?.metadata ?? {};
+    expect(annotations).not.toHaveProperty([key]);
+    expect(annotations).toMatchObject({ note: 'mine' });
+  });
+
+  const image = { name: 'main', image: 'busybox' };
+  const privileged = { containers: [{ ...image, securityContext: { privileged: true } }] };
+  /** A pod of the tenant as it stands in the super cluster, with `bound` in its spec there. */
+  const podOf = (bench: Bench, spec: object, bound: object = {}): (() => KubeObject[]) => {
     const t = bench.have('tenant', resources.pods, own(spec));
-    bench.have('super', resources.pods, bench.superOf(t, { spec }));
-    const there = (): KubeObject[] => bench.super.server.list(resources.pods);
+    bench.have('super', resources.pods, bench.superOf(t, { spec: { ...spec, ...bound } }));
+    return () =>
+      bench.super.server
+        .list(resources.pods)
+        .filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  };
+
+  it('a pod goes that policy refuses and the super cluster has not bound', async () => {
+    await using bench = await stopped();
+    const there = podOf(bench, privileged);
     tighten(bench, { podSecurity: 'privileged' });
     await bench.reconcile('pods', 'web', 'shop');
     expect(there()).toHaveLength(1);
     tighten(bench, { podSecurity: 'baseline' });
     await bench.reconcile('pods', 'web', 'shop');
     expect(there()).toEqual([]);
+  });
+
+  it('a pod runs on that policy refuses and the super cluster has bound, though the tenant has not', async () => {
+    await using bench = await stopped();
+    const there = podOf(bench, privileged, { nodeName: 'n1' });
+    tighten(bench, { podSecurity: 'baseline' });
+    expect(await bench.reconcile('pods', 'web', 'shop')).toEqual({ is: 'held' });
+    expect(there()).toHaveLength(1);
+  });
+
+  it.each([
+    ['copy of its RuntimeClass', { runtimeClassName: 'kata' }],
+    ['ConfigMap with a long name', { volumes: [{ name: 'v', configMap: { name: 'x'.repeat(253) } }] }],
+  ])('no pod goes because the tenant does not show the %s', async (_, spec) => {
+    await using bench = await stopped();
+    const there = podOf(bench, { containers: [image], ...spec });
+    expect(await bench.reconcile('pods', 'web', 'shop')).toEqual({ is: 'held' });
+    expect(there()).toHaveLength(1);
   });
 
   it('nothing is touched in a super cluster that is not the right one', async () => {

@@ -129,6 +129,15 @@ export function admitPod(tenantPod: Pod, context: SyncContext): Admission {
   return notice === undefined ? wanted : { wanted: true, notice };
 }
 
+/**
+ * Whether a pod is refused, with a reason that is told, by what it says itself and by the settings of its tenant.
+ * Nothing else that the tenant has or lacks counts.
+ */
+export function isRefusedBySettings(tenantPod: Pod, tenant: TenantInfo): boolean {
+  if (malformedAdmission(tenantPod) !== undefined) return false;
+  return judgedAlone(tenantPod, tenant).refusal?.notice !== undefined;
+}
+
 /** What a pod and its tenant's settings say without a look at anything else. */
 interface JudgedAlone {
   readonly tenant: TenantInfo;

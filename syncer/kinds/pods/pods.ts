@@ -8,7 +8,7 @@ import { shownNodeName } from '../../mapping/node-names.ts';
 import type { Action, DownKind } from '../contract.ts';
 import { lateKeysOf, lateReferenceId, lateReferencesIndex, nameOfLate } from '../late-references.ts';
 import { wellFormed } from '../well-formed.ts';
-import { admitPod } from './admission.ts';
+import { admitPod, isRefusedBySettings } from './admission.ts';
 import { graceForSuper, graceForTenant, podGone } from './deletion.ts';
 import { refusedImageChange } from './images.ts';
 import { judgePod } from './judge.ts';
@@ -254,11 +254,10 @@ function slicesWith(pod: Pod, { tenant, tenantObjects, superObjects }: SyncConte
   return [...keys.values()];
 }
 
-/** One that is refused by policy goes, unless the tenant has it bound: then it runs on (sync rule `pod-creation`). */
-function enforce(_: KubeObject, tenantPod: Pod | undefined, context: SyncContext): readonly Action[] {
-  const admission = tenantPod && admitPod(tenantPod, context);
-  const isRefused = admission?.wanted === false && admission.keep !== true && admission.notice !== undefined;
-  return isRefused ? [{ do: 'deleteSuper' }] : [];
+/** One that is refused by policy goes, unless the super cluster has bound it: then it runs on as it was let in. */
+function enforce(superPod: Pod, tenantPod: Pod | undefined, { tenant }: SyncContext): readonly Action[] {
+  if (tenantPod === undefined || (superPod.spec?.nodeName ?? '') !== '') return [];
+  return isRefusedBySettings(tenantPod, tenant) ? [{ do: 'deleteSuper' }] : [];
 }
 
 /** What is kept in the cache of the references that volumes hold. */

@@ -1,9 +1,10 @@
 import { deepEqual } from 'fast-equals';
 import { isRecord, type KubeObject, type MergePatch, mergePatch, resources } from '../../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../../context.ts';
-import { staysInTenant } from '../../mapping/labels.ts';
+import { staysInTenant, tenantNamespaceOf } from '../../mapping/labels.ts';
 import {
   refusedAnnotations,
+  refusedAnnotationsPatch,
   type SuperMetadataOptions,
   superMetadata,
   superMetadataPatch,
@@ -12,6 +13,7 @@ import {
 } from '../../mapping/metadata.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
 import type { Action, Admission, DownKind, Notice, RefusedWrite } from '../contract.ts';
+import { referenceId, referencesIndex } from '../references.ts';
 import { malformedAdmission, wellFormed } from '../well-formed.ts';
 import { finishClusterIPChange, isChangingClusterIP, startClusterIPChange } from './cluster-ip-change.ts';
 import { judgeService } from './judge.ts';
@@ -205,9 +207,7 @@ export const serviceKind: DownKind = {
   direction: 'down',
   indexes: { tenant: { byNamespace: ({ metadata }) => [metadata.namespace ?? ''] }, super: { byAddress } },
   compact: { tenant: wellFormed({ spec: 'ServiceSpec', status: 'ServiceStatus' }) },
-  touches: {
-    tenant: slicesOf,
-  },
+  touches: { tenant: slicesOf, super: ingressesOfExternalName },
   admit,
   enforce,
   judge: judgeService,
@@ -249,6 +249,25 @@ function slicesOf(service: KubeObject, context: SyncContext): readonly KeyRef[] 
     .map((slice) => ({ kind: 'endpointslices', namespace, name: slice.metadata.name ?? '' }));
 }
 
+/** An Ingress may not lead to an ExternalName of the super cluster: it waits for that to change, or goes. */
+function ingressesOfExternalName(
+  superObject: KubeObject,
+  { tenantObjects, superObjects }: SyncContext,
+): readonly KeyRef[] {
+  if (specOf(superObject).type !== 'ExternalName') return [];
+  const { name = '' } = superObject.metadata;
+  const namespace = tenantNamespaceOf(superObject);
+  const id = referenceId({ kind: 'services', namespace, name });
+  const place = `${superObject.metadata.namespace}/${name}`;
+  const names = new Set(
+    [
+      ...tenantObjects.byIndex(resources.ingresses, referencesIndex, id),
+      ...superObjects.byIndex(resources.ingresses, 'byService', place),
+    ].map(({ metadata }) => metadata.name ?? ''),
+  );
+  return [...names].map((ingress) => ({ kind: 'ingresses', namespace, name: ingress }));
+}
+
 function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   const malformed = malformedAdmission(tenantObject);
   if (malformed !== undefined) return malformed;
@@ -266,14 +285,19 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   return notice === undefined ? { wanted: true } : { wanted: true, notice };
 }
 
-/** Options that the tenant has asked for, and that its policy does not allow any more, are taken back. */
+/**
+ * Options that the tenant has asked for, by field or by annotation, and that its policy does not allow any more, are
+ * taken back.
+ */
 function enforce(
   superObject: KubeObject,
   _: KubeObject | undefined,
   { tenant }: SyncContext,
 ): readonly Action[] {
   const spec = refusedOptionsPatch(superObject, tenant.policy);
-  return Object.keys(spec).length === 0 ? [] : [{ do: 'patchSuper', patch: { spec } }];
+  const metadata = refusedAnnotationsPatch(superObject, (key) => serviceAnnotationGoesDown(key, tenant));
+  const patch: MergePatch = { ...metadata, ...(Object.keys(spec).length === 0 ? {} : { spec }) };
+  return Object.keys(patch).length === 0 ? [] : [{ do: 'patchSuper', patch }];
 }
 
 const stillServed: Notice = {
