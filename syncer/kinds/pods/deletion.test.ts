@@ -127,7 +127,15 @@ describe('the super object is gone (rule `pod-deletion`)', () => {
   });
 
   it('deletes the tenant object again that a forced delete has marked but not removed', () => {
-    expect(gone(boundPod(deletion(0), { phase: 'Succeeded' }))).toEqual([taken]);
+    expect(gone(boundPod(deletion(0, -5), { phase: 'Succeeded' }))).toEqual([taken]);
+  });
+
+  it('leaves time for the second step of a forced delete, whose sender would hear that there is no such pod', () => {
+    const later = (afterMs: number) => ({ do: 'later', afterMs });
+    expect(gone(boundPod(deletion(0), { phase: 'Succeeded' }))).toEqual([later(5_000)]);
+    expect(gone(boundPod(deletion(0, -2)))).toEqual([failed(false), later(3_000)]);
+    // Another clock is ahead.
+    expect(gone(boundPod(deletion(0, 60), { phase: 'Succeeded' }))).toEqual([later(5_000)]);
   });
 
   it("writes the super object's last status up before the tenant object goes", () => {

@@ -31,6 +31,14 @@ function remainingSeconds({ metadata }: Pod, nowMs: number): number {
   return Math.max(1, Math.min(Number.isNaN(left) ? asked : left, asked));
 }
 
+/** An API server that has not removed a pod so long after it was marked has stopped in between: only another delete removes it. */
+const forcedWithinMs = 5_000;
+
+function forcedAtMs({ metadata }: Pod): number {
+  const atMs = Date.parse(metadata.deletionTimestamp ?? '');
+  return Number.isNaN(atMs) ? 0 : atMs;
+}
+
 /**
  * The tenant object is there and the super object is not (sync rule `pod-deletion`). `last` is the super object's last
  * known state, when it was seen. Undefined: the super object never was, and is to be made.
@@ -43,10 +51,12 @@ export function podGone(
   const known = last !== undefined && originalUid(last) === tenantPod.metadata.uid ? last : undefined;
   if (isDeleting(tenantPod)) {
     const actions = writeStatus(lastStatus(tenantPod, known, context));
-    // Its finalizers keep it. Without any, an API server that stopped between the two steps of a delete with grace 0
-    // (mark, then remove) has left it behind, and only another delete removes it.
-    const hasFinalizers = (tenantPod.metadata.finalizers ?? []).length > 0;
-    if (tenantPod.metadata.deletionGracePeriodSeconds === 0 && hasFinalizers) return actions;
+    if (tenantPod.metadata.deletionGracePeriodSeconds === 0) {
+      if ((tenantPod.metadata.finalizers ?? []).length > 0) return actions;
+      // A delete with grace 0 has two steps, mark and remove: who asked for it would hear 404, if another one came between them.
+      const restMs = forcedWithinMs - Math.max(0, context.nowMs - forcedAtMs(tenantPod));
+      if (restMs > 0) return [...actions, { do: 'later', afterMs: restMs }];
+    }
     return [...actions, { do: 'deleteTenant', gracePeriodSeconds: 0 }];
   }
   if (isFinished(tenantPod)) return [];
