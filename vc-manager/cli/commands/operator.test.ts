@@ -48,6 +48,15 @@ describe('the health of the manager', () => {
     expect((await get('/readyz')).status).toBe(200);
   });
 
+  it('is not ready before its dashboard listens', async () => {
+    const { health, get } = await started();
+    const listens = health.waitFor('the dashboard does not listen yet');
+    health.onCall(call(200));
+    expect(await (await get('/readyz')).text()).toBe('the dashboard does not listen yet\n');
+    listens();
+    expect((await get('/readyz')).status).toBe(200);
+  });
+
   it('is not ready any more when nothing has answered for a minute', async () => {
     const { health, get } = await started();
     health.onCall(call(200));

@@ -268,6 +268,8 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
     userAgent: 'vc-manager',
     onCall: health.onCall,
   };
+  const dashboardListens =
+    flags.dashboardListen && health.waitFor('the dashboard does not listen yet');
   const listening = flags.healthAddress && (await health.listen(flags.healthAddress));
   const connection = new Connection(superCluster);
   const client = new KubeClient(connection);
@@ -333,6 +335,7 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
       sessionKey: new Uint8Array(hkdfSync('sha256', etcdRootPassword, '', 'skerry dashboard sessions', 32)),
       onProblem: (problem) => logger.warn({ problem }, 'the dashboard does not show what is'),
     }));
+  dashboardListens?.();
   const shown = dashboard?.run(AbortSignal.any([signal, stopDashboard.signal]));
   shown?.catch((error: unknown) => logger.error({ error }, 'the dashboard has failed'));
   try {
@@ -416,6 +419,7 @@ export class ManagerHealth {
   readonly #usageTenants = new Set<string>();
   readonly #now: () => number;
   #answeredAt: number | undefined;
+  #missing: string | undefined;
 
   /** `now`: milliseconds of a monotonic clock. */
   constructor(now: () => number) {
@@ -460,8 +464,17 @@ export class ManagerHealth {
     for (const [state, count] of Object.entries(pool)) this.#warm.set({ state }, count);
   };
 
+  /** Not ready, for this reason, until what is returned is called. */
+  waitFor(problem: string): () => void {
+    this.#missing = problem;
+    return () => {
+      this.#missing = undefined;
+    };
+  }
+
   /** Why the manager is not ready; undefined when it is. */
   get problem(): string | undefined {
+    if (this.#missing !== undefined) return this.#missing;
     if (this.#answeredAt === undefined) return 'the super cluster has not answered yet';
     const silent = this.#now() - this.#answeredAt;
     if (silent <= unansweredLimitMs) return undefined;
