@@ -209,7 +209,7 @@ export class KubeletServer {
         const { what } = asked;
         if (method !== 'GET') throw wrongMethod(method, what);
         const forwarded = request.headers['x-forwarded-uri'];
-        await complete(client.tenant);
+        await complete(client.tenant, request.socket);
         return nodeApi(client, { what, node: askedNode(forwarded?.toString()) }, response);
       }
       case 'node':
@@ -220,12 +220,12 @@ export class KubeletServer {
         const { verb } = asked.pod;
         if (verb === 'logs') {
           if (method !== 'GET') throw wrongMethod(method, 'logs');
-          await complete(client.tenant);
+          await complete(client.tenant, request.socket);
           return streams.logs(response, client.tenant, asked.pod);
         }
         if (verb !== 'run') throw upgradeRequired();
         if (method !== 'POST') throw wrongMethod(method, 'run');
-        await complete(client.tenant);
+        await complete(client.tenant, request.socket);
         return run(client, asked.pod, response);
       }
       default:
@@ -243,7 +243,7 @@ export class KubeletServer {
       if (asked.about !== 'pod') throw unknownPath(asked.about === 'unknown' ? asked.path : '/');
       const { verb } = asked.pod;
       if (verb === 'logs' || verb === 'run') throw wrongMethod('an upgrade', verb);
-      await complete(tenant);
+      await complete(tenant, socket);
       await streams.upgrade(request, socket, head, tenant, asked.pod);
     };
     work().catch((error: unknown) => {
@@ -277,11 +277,19 @@ function refuse(socket: Socket, { status, message }: Refusal): void {
 
 const longestJoiningMs = 10_000;
 
-/** A tenant that has just woken up is asked for logs and streams before all of its pods are known: that takes a moment. */
-async function complete(tenant: KubeletTenant): Promise<void> {
+/**
+ * A tenant that has just woken up is asked for logs and streams before all of its pods are known: that takes a moment.
+ * Throws when the client goes meanwhile.
+ */
+async function complete(tenant: KubeletTenant, socket: Socket): Promise<void> {
   if (tenant.isComplete || tenant.complete === undefined) return;
-  const waited = new AbortController();
-  const limit = setTimeout(longestJoiningMs, undefined, { signal: waited.signal, ref: false });
+  const ending = new AbortController();
+  const end = (): void => ending.abort();
+  socket.once('close', end);
+  if (socket.destroyed) end();
+  const limit = setTimeout(longestJoiningMs, undefined, { signal: ending.signal, ref: false });
   await Promise.race([tenant.complete, limit.catch(() => undefined)]);
-  waited.abort();
+  socket.off('close', end);
+  end();
+  if (socket.destroyed) throw new Error('the client is gone');
 }

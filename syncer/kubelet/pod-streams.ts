@@ -99,7 +99,9 @@ export class CommandRuns {
   async #run({ tenant }: Client, pod: PodRequest, response: ServerResponse): Promise<void> {
     const ref = findPod(tenant, pod);
     const ending = new AbortController();
-    response.once('close', () => ending.abort(new Error('the client is gone')));
+    const end = (): void => ending.abort(new Error('the client is gone'));
+    response.once('close', end);
+    if (response.destroyed) end();
     const expired = AbortSignal.timeout(timeoutMs);
     const output = new Output();
     try {
@@ -216,6 +218,7 @@ export class PodStreams {
     const ref = findPod(tenant, pod);
     const ending = new AbortController();
     response.once('close', () => ending.abort(gone));
+    if (response.destroyed) ending.abort(gone);
     const answer = await this.#calls.open({
       method: 'GET',
       path: subresourcePath(pod, ref),

@@ -257,9 +257,9 @@ export class SyncEngine {
     tenant.held.clear();
     this.#router.enqueueAll(tenant);
     // What its new settings demand in the super cluster does not wait for what the tenant has queued itself.
-    // Judged when their turn comes, as all of them at once would hold up everybody. Pods that run stay as they were let in.
+    // Judged when their turn comes, as all of them at once would hold up everybody.
     for (const key of this.#router.keysHeldToPolicy(tenant))
-      if (key.kind !== 'pods') this.#enqueue(tenant, key, 'live', { first: true });
+      this.#enqueue(tenant, key, 'live', { first: true });
     for (const key of this.#isolation.keysOf(tenant))
       if (this.#isolation.driftOf(tenant, key) !== undefined)
         this.#enqueue(tenant, key, 'live', { first: true });

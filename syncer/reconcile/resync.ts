@@ -98,10 +98,10 @@ export class Resync {
   }
 
   #look(tenant: TenantState, key: KeyRef, found: Map<string, Map<Drift, number>>): void {
-    const { isQueued, isDemanded, enqueue } = this.#options;
+    const { isQueued, enqueue } = this.#options;
     if (isQueued(tenant, key)) return;
     const isHeld = tenant.held.size > 0 && tenant.held.has(keyId(key));
-    if (isHeld && !isDemanded(tenant, key)) return;
+    if (isHeld && !this.#isDemanded(tenant, key)) return;
     const finding = this.#findingOf(tenant, key);
     if (finding === undefined) return;
     const counts = found.get(key.kind) ?? new Map<Drift, number>();

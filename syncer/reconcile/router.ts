@@ -98,6 +98,8 @@ export class Router {
     for (const kind of this.#options.kinds) {
       if (!this.#heldToPolicy.has(kind.name)) continue;
       for (const object of this.#superObjects(tenant, kind)) {
+        // A pod that runs stays as it was let in.
+        if ((object['spec'] as { nodeName?: string } | undefined)?.nodeName !== undefined) continue;
         const key = this.#superKey(tenant, kind, object);
         if (key !== undefined) yield key;
       }

@@ -97,7 +97,10 @@ class Comparison {
 
   found(tenant: string, id: string): void {
     if (!this.model.weights.has(tenant)) return;
-    if (this.model.state(tenant, id) !== 'refused') this.model.set(tenant, id, 'active');
+    if (this.model.state(tenant, id) !== 'refused') {
+      this.model.set(tenant, id, 'active');
+      this.model.await(tenant, id);
+    }
     this.window.observe(tenant, id, 'waiting', this.#now);
   }
 

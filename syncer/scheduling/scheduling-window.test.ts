@@ -197,15 +197,31 @@ describe('scheduling window', () => {
     expect(large / small).toBeGreaterThan(8);
   });
 
-  it('the window does not grow for those that wait beside others', () => {
-    window = new SchedulingWindow({ wake: (tenant, id) => woken.push(`${tenant}/${id}`) });
+  it.each([
+    ['does not grow for those that wait beside others', 2, false],
+    ['grows for them where half of it is what they wait for', 64, true],
+  ])('the window %s', (_, backlog, grows) => {
+    window = new SchedulingWindow({
+      backlogSize: { floor: backlog, ceiling: backlog, initial: backlog },
+      wake: (tenant, id) => woken.push(`${tenant}/${id}`),
+    });
     for (const tenant of ['greedy', 'light']) window.join(tenant, 1);
     flood('greedy', 2_000);
     create('light', 'web');
     for (let i = 0; i < 32; i += 1) window.observe('greedy', `p${i}`, 'placed', 60);
-    const before = window.size;
     beside(100, true);
-    expect(window.size).toBe(before);
+    expect(window.size > 32).toBe(grows);
+  });
+
+  it('others give way to a pod that the watch shows before the run that has created it has ended', () => {
+    for (const tenant of ['greedy', 'light']) window.join(tenant, 1);
+    flood('greedy', 9);
+    window.began('light', 'web');
+    window.ask('light', 'web', 0);
+    window.observe('light', 'web', 'waiting', 0);
+    window.ended('light', 'web', true, 0);
+    for (const id of ['p0', 'p1', 'p2', 'p3']) window.observe('greedy', id, 'placed', 0);
+    expect(woken).toEqual(['greedy/p4']);
   });
 
   it('a pod that the super cluster refuses makes nobody give way', () => {

@@ -236,6 +236,7 @@ export class SchedulingWindow {
     this.#now = now;
     const place = tenant.places.get(id) ?? this.#enter(tenant, id);
     place.kept = true;
+    if (tenant.isStalled) this.#catchUp(tenant);
     tenant.isStalled = false;
     if (place.phase === 'granted') this.#use(place);
     if (place.phase !== 'parked') return 'go';
@@ -273,6 +274,8 @@ export class SchedulingWindow {
     if (tenant === undefined) return;
     this.#now = now;
     const place = tenant.places.get(id);
+    // The watch may be ahead of the end of the run that has created it.
+    if (state !== undefined && place?.phase === 'creating' && place.isLight) this.#sawLight(tenant);
     if (state === 'waiting' || state === 'refused') {
       const known = place ?? this.#add(tenant, id, 'waiting');
       if (known.phase === 'refused' && state === 'waiting') return;
@@ -367,6 +370,11 @@ export class SchedulingWindow {
     tenant.virtualTime += 1 / tenant.weight;
   }
 
+  /** It gets no credit for a time in which it could have no place: with none parked, stalled, or with too many refused. */
+  #catchUp(tenant: TenantPlaces): void {
+    tenant.virtualTime = Math.max(tenant.virtualTime, this.#virtualTime);
+  }
+
   #sawLight(tenant: TenantPlaces): void {
     tenant.lightAt = this.#now;
     this.#light.add(tenant);
@@ -392,8 +400,10 @@ export class SchedulingWindow {
 
   #count(place: Place, by: 1 | -1): void {
     const { tenant, phase } = place;
-    if (phase === 'refused') tenant.refused += by;
-    else if (isActive(phase)) {
+    if (phase === 'refused') {
+      tenant.refused += by;
+      if (by === -1 && tenant.refused === this.#maxRefused - 1) this.#catchUp(tenant);
+    } else if (isActive(phase)) {
       tenant.active += by;
       this.#active += by;
       if (place.isShared) this.#activeOfBacklog += by;
@@ -404,9 +414,7 @@ export class SchedulingWindow {
       }
     } else {
       tenant.backlogAt = this.#now;
-      // Neither credit nor penalty for when it had none parked.
-      if (by === 1 && tenant.parked.size === 0)
-        tenant.virtualTime = Math.max(tenant.virtualTime, this.#virtualTime);
+      if (by === 1 && tenant.parked.size === 0) this.#catchUp(tenant);
       if (by === 1) tenant.parked.add(place);
       else tenant.parked.remove(place);
       if (tenant.parked.size > 0) this.#asking.add(tenant);
@@ -450,8 +458,9 @@ export class SchedulingWindow {
     const limited = [...this.#asking].some(({ refused }) => refused < this.#maxRefused);
     const givesWay = this.#isAnyLight();
     if (!place.ofBacklog || !givesWay) {
-      // What waits for the smaller window would have no place sooner in a larger one.
-      this.#size.add({ latencyMs, inUse: place.inUse, limited: limited && !givesWay, silent }, now);
+      // What waits for the smaller window has no place sooner in a larger one, unless half of that is what holds it.
+      const isHeld = !givesWay || this.#backlogSize.size > this.#size.size / 2;
+      this.#size.add({ latencyMs, inUse: place.inUse, limited: limited && isHeld, silent }, now);
       return;
     }
     this.#backlogSize.add({ latencyMs, inUse: place.inUseOfBacklog, limited, silent }, now);

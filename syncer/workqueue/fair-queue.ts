@@ -21,8 +21,8 @@ type EntryState = 'new' | 'ready' | 'delayed' | 'processing';
 
 /**
  * Why an item is delayed, which decides what may end the delay:
- * `requested` any add; `backoff` a live add; `refused` an add with another version; `released` any add, but not
- * before the pause since the last release is over.
+ * `requested` any add; `backoff` a live add; `refused` an add with another version, or one that goes
+ * first; `released` any add, but not before the pause since the last release is over.
  */
 type DelayReason = 'requested' | 'backoff' | 'refused' | 'released';
 
@@ -77,7 +77,7 @@ interface AddRequest {
   at: number;
   priority: Priority;
   version: string | undefined;
-  /** Of the super cluster's side: what was refused says nothing of it. */
+  /** Ahead of what the tenant has waiting, and of the back-off after a refusal. */
   first: boolean;
 }
 

@@ -57,8 +57,8 @@ export interface QueueObserver<Item> {
  * - `done`: nothing more to do; failures are forgotten.
  * - `later`: run again after a while; failures are forgotten.
  * - `backoff`: it failed; run again after an exponential delay. A live add ends the delay at once. With
- *   `refusedVersion` only an add that carries another version does, and at most once per `releaseEveryMs`:
- *   for what a server refused for good, where trying the same thing again cannot help.
+ *   `refusedVersion` only an add that carries another version or goes first does, and at most once per
+ *   `releaseEveryMs`: for what a server refused for good, where trying the same thing again cannot help.
  */
 export type Outcome =
   | { action: 'done' }
@@ -73,7 +73,10 @@ export interface AddOptions {
    * later one asks again.
    */
   afterMs?: number;
-  /** Ahead of what its tenant has waiting with this priority: it has waited its turn somewhere else. */
+  /**
+   * Ahead of what its tenant has waiting with this priority, and of a back-off after a refusal: it has waited its turn
+   * somewhere else, or is the operator's wish.
+   */
   first?: boolean;
   /** The version of the object whose change is the reason, e.g. its resourceVersion. Compared for equality only. */
   version?: string;

@@ -106,7 +106,11 @@ export class ReferenceWindow {
   set(tenant: string, id: string, state: State | undefined): void {
     const pod = this.#find(tenant, id);
     if (state === 'parked' || pod?.state === 'parked') this.#backlogAt.set(tenant, this.now);
-    if (state === 'parked' && this.count(tenant, 'parked') === 0)
+    const hadTooManyRefused = pod?.state === 'refused' && this.count(tenant, 'refused') === this.#maxRefused;
+    if (
+      (state === 'parked' && this.count(tenant, 'parked') === 0) ||
+      (hadTooManyRefused && state !== 'refused')
+    )
       this.#virtualTimes.set(tenant, Math.max(this.#virtualTimes.get(tenant) ?? 0, this.#virtualTime));
     if (state === undefined) this.#pods = this.#pods.filter((each) => each !== pod);
     else if (pod === undefined) this.#pods.push({ tenant, id, state, ofBacklog: false });
