@@ -268,8 +268,7 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
     userAgent: 'vc-manager',
     onCall: health.onCall,
   };
-  const dashboardListens =
-    flags.dashboardListen && health.waitFor('the dashboard does not listen yet');
+  const dashboardListens = flags.dashboardListen && health.waitFor('the dashboard does not listen yet');
   const listening = flags.healthAddress && (await health.listen(flags.healthAddress));
   const connection = new Connection(superCluster);
   const client = new KubeClient(connection);
