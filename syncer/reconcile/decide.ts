@@ -81,8 +81,7 @@ export function decideDown(kind: DownKind, situation: Situation): Decision {
     const notices: Action[] =
       admission.notice === undefined ? [] : [{ do: 'notice', notice: admission.notice }];
     if (admission.keep === true) {
-      const up = kind.up?.(tenantObject, superObject, context) ?? [];
-      return { actions: [...notices, ...up] };
+      return { actions: [...notices, ...(kind.up?.(tenantObject, superObject, context) ?? [])] };
     }
     if (superObject.metadata.deletionTimestamp !== undefined) return { actions: notices };
     // What other objects want decides here: while too many of those are missing, it proves nothing.

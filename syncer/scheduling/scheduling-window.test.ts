@@ -163,17 +163,17 @@ describe('scheduling window', () => {
   });
 
   /** Each turn a light pod comes and is placed, as is what was granted; returns how often each tenant was granted a place. */
-  function beside(turns: number, light: boolean): Record<string, number> {
+  function beside(turns: number): Record<string, number> {
     const counts: Record<string, number> = {};
     let placing = woken.splice(0);
     for (let now = 0; now < turns * 30; now += 30) {
-      if (light) create('light', `web-${now}`, now);
+      create('light', `web-${now}`, now);
       for (const place of placing) {
         const [tenant = '', id = ''] = place.split('/');
         create(tenant, id, now);
         window.observe(tenant, id, 'placed', now + 15);
       }
-      if (light) window.observe('light', `web-${now}`, 'placed', now + 5);
+      window.observe('light', `web-${now}`, 'placed', now + 5);
       window.endRests(now + 30);
       placing = woken.splice(0);
       for (const place of placing) {
@@ -192,7 +192,7 @@ describe('scheduling window', () => {
     for (const tenant of ['small', 'large']) flood(tenant, 200);
     for (const tenant of ['small', 'large'])
       for (let i = 0; i < 4; i += 1) window.observe(tenant, `p${i}`, 'placed', 0);
-    const { small = 0, large = 0 } = beside(110, true);
+    const { small = 0, large = 0 } = beside(110);
     expect(small).toBeGreaterThanOrEqual(9);
     expect(large / small).toBeGreaterThan(8);
   });
@@ -209,7 +209,7 @@ describe('scheduling window', () => {
     flood('greedy', 2_000);
     create('light', 'web');
     for (let i = 0; i < 32; i += 1) window.observe('greedy', `p${i}`, 'placed', 60);
-    beside(100, true);
+    beside(100);
     expect(window.size > 32).toBe(grows);
   });
 

@@ -163,9 +163,10 @@ export interface TenantCounts {
  * - A tenant without a place gets one at once, however full the window is, unless it has a backlog and others come (below).
  * - A tenant that does not use the places that it gets, as its API server hangs, has one at a time until it does.
  * - A pod without a place is parked: nothing is done for it until one is free.
- * - While pods of other tenants come that find a place at once, tenants with a backlog share a smaller window, at most half of it, in which the
- *   scheduler hardly queues, and each of their places rests after use for as long as it took. A pod is work for the super
- *   cluster long after it has a node, and the slower all is, the longer they rest (sync rule `backlog-gives-way`).
+ * - While pods of other tenants come that find a place at once, tenants with a backlog share a smaller window, at most half
+ *   of it, in which the scheduler hardly queues, and each of their places rests after use for as long as it took. A pod is
+ *   work for the super cluster long after it has a node, and the slower all is, the longer they rest (sync rule
+ *   `backlog-gives-way`).
  */
 export class SchedulingWindow {
   readonly #size: WindowSize;
