@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { KubeletServerOptions } from './kubelet-server.ts';
 import { KubeletWorld } from './testing/kubelet-world.ts';
 
 const logs = '/containerLogs/shop/web-1/main';
@@ -109,6 +110,29 @@ describe('which pods a tenant reaches', () => {
     Object.assign(world.blue, { tenantObjects, isComplete: true });
     known.resolve();
     expect(await answer).toMatchObject({ status: 200 });
+  });
+
+  it('and has nothing done for a client that has gone before', async () => {
+    const done: string[] = [];
+    const run: KubeletServerOptions['run'] = async (_, pod, response) => {
+      done.push(pod.pod);
+      response.end();
+    };
+    await using world = await KubeletWorld.start({ run });
+    const known = Promise.withResolvers<void>();
+    Object.assign(world.blue, { isComplete: false, complete: known.promise });
+    const gone = new AbortController();
+    const options = { method: 'POST', signal: gone.signal };
+    const answer = world.ask('/run/shop/web-1/main?cmd=id', world.blue.kubeletClient, options);
+    await expect.poll(() => world.tenants.sockets.size).toBe(1);
+    gone.abort();
+    await expect(answer).rejects.toThrow();
+    await world.untilIdle();
+    Object.assign(world.blue, { isComplete: true });
+    known.resolve();
+    await world.ask('/run/shop/web-2/main?cmd=id', world.blue.kubeletClient, { method: 'POST' });
+    expect(done).toEqual(['web-2']);
+    expect(world.faults).toEqual([]);
   });
 
   it('and on simulated nodes hears that nothing runs there', async () => {

@@ -198,6 +198,7 @@ export class KubeletServer {
   ): Promise<void> {
     const { streams, run, nodeApi, metricsApi } = this.#options;
     const { method = 'GET' } = request;
+    if (asked.about === 'pod' || asked.about === 'node-pods') await complete(client.tenant, request.socket);
     switch (asked.about) {
       case 'health':
         response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' });
@@ -209,7 +210,6 @@ export class KubeletServer {
         const { what } = asked;
         if (method !== 'GET') throw wrongMethod(method, what);
         const forwarded = request.headers['x-forwarded-uri'];
-        await complete(client.tenant, request.socket);
         return nodeApi(client, { what, node: askedNode(forwarded?.toString()) }, response);
       }
       case 'node':
@@ -220,12 +220,10 @@ export class KubeletServer {
         const { verb } = asked.pod;
         if (verb === 'logs') {
           if (method !== 'GET') throw wrongMethod(method, 'logs');
-          await complete(client.tenant, request.socket);
           return streams.logs(response, client.tenant, asked.pod);
         }
         if (verb !== 'run') throw upgradeRequired();
         if (method !== 'POST') throw wrongMethod(method, 'run');
-        await complete(client.tenant, request.socket);
         return run(client, asked.pod, response);
       }
       default:

@@ -162,14 +162,19 @@ describe('scheduling window', () => {
     expect(window.size).toBe(32);
   });
 
-  /** Each turn a light pod comes and is placed, as is what was granted; returns how often each tenant was granted a place. */
-  function beside(turns: number): Record<string, number> {
+  /**
+   * Each turn a light pod comes and is placed, as is what was granted, but to the tenant that hangs; returns how often each
+   * tenant was granted a place.
+   */
+  function beside(turns: number, { from = 0, hanging = '' } = {}): Record<string, number> {
     const counts: Record<string, number> = {};
     let placing = woken.splice(0);
-    for (let now = 0; now < turns * 30; now += 30) {
+    for (let now = from; now < from + turns * 30; now += 30) {
       create('light', `web-${now}`, now);
+      if (now % 900 === 0) window.sweep(now);
       for (const place of placing) {
         const [tenant = '', id = ''] = place.split('/');
+        if (tenant === hanging) continue;
         create(tenant, id, now);
         window.observe(tenant, id, 'placed', now + 15);
       }
@@ -195,6 +200,21 @@ describe('scheduling window', () => {
     const { small = 0, large = 0 } = beside(110);
     expect(small).toBeGreaterThanOrEqual(9);
     expect(large / small).toBeGreaterThan(8);
+  });
+
+  it('a tenant whose API server hung for a while gets no more than others afterwards', () => {
+    for (const tenant of ['light', 'hung', 'other']) window.join(tenant, 1);
+    create('light', 'web');
+    window.observe('light', 'web', 'placed', 0);
+    for (const tenant of ['hung', 'other']) flood(tenant, 500);
+    for (const tenant of ['hung', 'other'])
+      for (let i = 0; i < 4; i += 1) window.observe(tenant, `p${i}`, 'placed', 0);
+    const meanwhile = beside(300, { hanging: 'hung' });
+    expect(meanwhile['other']).toBeGreaterThan(100);
+    for (const { id, phase } of window.ids('hung')) if (phase === 'granted') create('hung', id, 9_000);
+    const { hung = 0, other = 0 } = beside(100, { from: 9_000 });
+    expect(hung).toBeGreaterThan(10);
+    expect(Math.abs(hung - other)).toBeLessThan(4);
   });
 
   it.each([
