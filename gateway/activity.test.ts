@@ -14,6 +14,10 @@ const vc = (phase: 'Ready' | 'Asleep', afterIdle?: string): VirtualCluster => ({
   spec: afterIdle === undefined ? {} : { sleep: { afterIdle } },
   status: { id: 'blueid', phase, endpoint: 'https://127.0.0.1:1' },
 });
+const stopped = (): VirtualCluster => {
+  const asleep = vc('Asleep');
+  return { ...asleep, status: { ...asleep.status, sleep: { stopped: true } } };
+};
 const lease = { namespace: 'skerry-system', name: 'tenant-blueid-activity' };
 
 async function following(tenant: VirtualCluster) {
@@ -22,9 +26,14 @@ async function following(tenant: VirtualCluster) {
   const clock = new FakeClock();
   const routes = new Routes('tenants.example.com');
   routes.put(tenant);
+  /** What its API server is asked, in turn: each answer is given by the test. */
+  const probes: { answer: (isReady: boolean) => void; isCurrent: () => boolean }[] = [];
+  const untilReady = (_: unknown, isCurrent: () => boolean): Promise<boolean> =>
+    new Promise((answer) => probes.push({ answer, isCurrent }));
   const activity = new Activity({
     client: new KubeClient(connection),
     namespace: 'skerry-system',
+    readiness: { untilReady },
     routes,
     clock,
     logger: pino({ level: 'silent' }),
@@ -33,7 +42,7 @@ async function following(tenant: VirtualCluster) {
   const requested = () =>
     server.get(resources.leases, lease)?.metadata.annotations?.[annotationKeys.wakeRequested];
   return {
-    ...{ server, clock, routes, activity, stored, requested },
+    ...{ server, clock, routes, activity, probes, stored, requested },
     [Symbol.asyncDispose]: async () => {
       await connection.close();
       await server.stop();
@@ -115,6 +124,49 @@ describe('what the gateway says of tenants', () => {
     put(away('Asleep'));
     expect(await left).toBe(false);
     expect(server.requests).toEqual([]);
+  });
+
+  it('is that one is awake as soon as its API server says so itself, asked once for all that wait', async () => {
+    await using world = await following(stopped());
+    const { activity, probes, requested, server } = world;
+    const never = new AbortController().signal;
+    const waiting = [1, 2].map(() => activity.wake({ id: 'blueid' }, never));
+    await server.until(() => requested() !== undefined);
+    expect(probes).toHaveLength(1);
+    expect(probes[0]?.isCurrent()).toBe(true);
+    probes[0]?.answer(true);
+    expect(await Promise.all(waiting)).toEqual([true, true]);
+    expect(probes[0]?.isCurrent()).toBe(false);
+  });
+
+  it('does not take an API server for awake that is still being stopped, or that serves nobody yet', async () => {
+    await using world = await following(vc('Asleep'));
+    const { activity, probes, routes, requested, server } = world;
+    const waiting = activity.wake({ id: 'blueid' }, new AbortController().signal);
+    await server.until(() => requested() !== undefined);
+    expect(probes).toEqual([]);
+    const put = (tenant: VirtualCluster): void => {
+      routes.put(tenant);
+      activity.routesChanged();
+    };
+    put(stopped());
+    await vi.waitUntil(() => probes.length === 1, 30_000);
+    const asleep = stopped();
+    // Put back to a snapshot, it runs before it is what its clients are to see.
+    put({
+      ...asleep,
+      status: { ...asleep.status, restore: { request: 'one', from: 'acme/blue/x.snapshot' } },
+    });
+    expect(probes[0]?.isCurrent()).toBe(false);
+    let answer: boolean | undefined;
+    void waiting.then((is) => {
+      answer = is;
+    });
+    probes[0]?.answer(true);
+    await server.until(() => true);
+    expect(answer).toBeUndefined();
+    put(vc('Ready'));
+    expect(await waiting).toBe(true);
   });
 
   it('waits no longer than a client, or for ever', async () => {

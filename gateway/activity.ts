@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import { annotationKeys } from '../api/labels.ts';
 import { type Clock, type KubeClient, Wakeup } from '../kube/index.ts';
 import { writeActivityLease } from '../program/activity-lease.ts';
+import type { Readiness } from './readiness.ts';
 import type { Route, Routes } from './routes.ts';
 
 interface ActivityOptions {
@@ -9,6 +10,7 @@ interface ActivityOptions {
   /** Skerry's own. */
   namespace: string;
   routes: Pick<Routes, 'byId'>;
+  readiness: Pick<Readiness, 'untilReady'>;
   clock: Clock;
   logger: Pick<Logger, 'warn'>;
 }
@@ -20,6 +22,16 @@ const askAgainMs = 5_000;
 const lookMs = 10_000;
 const longestPauseMs = 5 * 60_000;
 
+/** Clients that wait for one tenant. */
+interface Waking {
+  waiting: Set<Wakeup>;
+  /** One of them asks the manager for all. */
+  isAsking: boolean;
+  /** One of them asks the API server for all whether it is ready. */
+  isProbing: boolean;
+  isReady: boolean;
+}
+
 /**
  * Tells the manager, in a Lease for each tenant, when it was last used and that one that is asleep is needed. The gateway
  * may write no VirtualCluster.
@@ -28,7 +40,7 @@ export class Activity {
   readonly #o: ActivityOptions;
   /** Wall-clock time, by id. */
   readonly #saidMs = new Map<string, number>();
-  readonly #waking = new Map<string, { waiting: Set<Wakeup>; isAsking: boolean }>();
+  readonly #waking = new Map<string, Waking>();
 
   constructor(options: ActivityOptions) {
     this.#o = options;
@@ -68,7 +80,10 @@ export class Activity {
     signal: AbortSignal,
   ): Promise<boolean> {
     const { clock, routes } = this.#o;
-    const waking = this.#waking.get(id) ?? { waiting: new Set(), isAsking: false };
+    const waking = this.#waking.get(id) ?? {
+      waiting: new Set(),
+      ...{ isAsking: false, isProbing: false, isReady: false },
+    };
     this.#waking.set(id, waking);
     const wakeup = new Wakeup();
     waking.waiting.add(wakeup);
@@ -77,8 +92,9 @@ export class Activity {
       for (let route = routes.byId(id); route?.isAsleep === true; route = routes.byId(id)) {
         const leftMs = untilMs - clock.monotonic();
         if (leftMs <= 0 || (isBackground && route.isPaused !== true)) return false;
-        // One of those that wait asks for all.
+        if (waking.isReady && route.isStopped === true) return true;
         if (!isBackground && !waking.isAsking) void this.#ask(id, waking);
+        if (route.isStopped === true && !waking.isProbing) void this.#probe(route, waking);
         await wakeup.waitFor(Math.min(leftMs, askAgainMs), clock, signal);
       }
       return routes.byId(id) !== undefined;
@@ -90,7 +106,20 @@ export class Activity {
     }
   }
 
-  async #ask(id: string, waking: { isAsking: boolean }): Promise<void> {
+  /**
+   * One that was stopped is ready as soon as it says so. The manager hears of it later: a kubelet asks once a second, and the
+   * status has to be written.
+   */
+  async #probe(route: Route, waking: Waking): Promise<void> {
+    const { readiness, routes } = this.#o;
+    const isAwaited = (): boolean => waking.waiting.size > 0 && routes.byId(route.id)?.isStopped === true;
+    waking.isProbing = true;
+    waking.isReady = await readiness.untilReady(route, isAwaited);
+    waking.isProbing = false;
+    if (waking.isReady) for (const each of waking.waiting) each.signal();
+  }
+
+  async #ask(id: string, waking: Waking): Promise<void> {
     const { clock, logger } = this.#o;
     waking.isAsking = true;
     try {

@@ -112,14 +112,17 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
     onProblem: ({ error, phase }) => logger.warn({ err: error, phase }, 'cannot follow VirtualClusters'),
   });
   const routesKnown = reflector.synced(signal).catch(() => undefined);
-  const activity = new Activity({ client, namespace: flags.systemNamespace, routes, clock, logger });
+  const readiness = new Readiness({ clock, patienceMs: flags.restartSeconds * 1_000 });
+  const activity = new Activity({
+    ...{ client, namespace: flags.systemNamespace },
+    ...{ routes, readiness, clock, logger },
+  });
   const presence = new Presence({
     ...{ client, namespace: flags.systemNamespace, clock, logger },
     ...{ identity: presenceName(hostname()), version: packageVersion() },
   });
   const gateway = new Gateway({
-    readiness: new Readiness({ clock, patienceMs: flags.restartSeconds * 1_000 }),
-    ...{ routes, routesKnown, limits, metrics, connections, proxyProtocol, clock },
+    ...{ readiness, routes, routesKnown, limits, metrics, connections, proxyProtocol, clock },
     wake: (route, gone) => activity.wake(route, AbortSignal.any([signal, gone])),
   });
   /** Why it does not serve yet. */

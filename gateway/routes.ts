@@ -12,6 +12,8 @@ export interface Route {
   readonly ownPort?: number;
   /** Its API server does not run: it has to be woken, or comes back by itself. */
   readonly isAsleep: boolean;
+  /** It is asleep and nothing of it runs: an API server that answers there has been woken. */
+  readonly isStopped?: boolean;
   /** It comes back by itself: it is being moved, or put back to a snapshot. */
   readonly isPaused?: boolean;
   /** The client asks to be left out: it neither wakes the tenant nor keeps it awake. */
@@ -108,6 +110,7 @@ function routeOf(vc: VirtualCluster): Route | undefined {
     port: port === '' ? 443 : Number(port),
     ...(gateway?.port === undefined ? {} : { ownPort: gateway.port }),
     isAsleep: phase === 'Asleep' || isAway,
+    ...(phase === 'Asleep' && !isAway && status?.sleep?.stopped === true && { isStopped: true }),
     ...(isAway && { isPaused: true }),
     ...(idleMs === undefined ? {} : { idleMs }),
   };

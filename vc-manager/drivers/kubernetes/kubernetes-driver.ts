@@ -55,6 +55,7 @@ import {
   SuperObjects,
 } from './super-objects.ts';
 import {
+  apiServer,
   componentLabel,
   idLabel,
   isNamespaceOf,
@@ -186,32 +187,35 @@ export class KubernetesDriver implements ControlPlaneDriver {
     const { id, labels, components } = plan;
     const virtualCluster = `${labels['skerry.dev/namespace'] ?? ''}/${labels['skerry.dev/virtualcluster'] ?? ''}`;
     await ensureNamespace(this.#objects, namespaceManifest(id, virtualCluster), signal);
+    const existing = await this.#objects.statefulSets(id, signal);
+    const before = (name: string): StatefulSet | undefined =>
+      existing.find(({ metadata }) => metadata.name === name);
+    const services = components.flatMap((component) => {
+      const service = serviceOf(id, component, isWoken(component, before(component.name)));
+      return service === undefined ? [] : [service];
+    });
     // Before there is anything that they are about.
     await Promise.all([
       ...networkPolicies(plan, this.#network).map((policy) =>
         this.#objects.apply(resources.networkPolicies, policy, signal),
       ),
-      ...components.flatMap((component) => {
-        const [port] = component.ports.toSorted((a, b) => rank(component, a.name) - rank(component, b.name));
-        if (port === undefined) return [];
-        const service = serviceManifest(id, component.name, port.port);
-        return [this.#objects.apply(resources.services, service, signal)];
-      }),
+      ...services.map((service) => this.#objects.apply(resources.services, service, signal)),
     ]);
-    const existing = await this.#objects.statefulSets(id, signal);
     const wanted = new Set(components.map(({ name }) => name));
     const others = existing.map(({ metadata }) => metadata.name ?? '').filter((name) => !wanted.has(name));
     if (others.length > 0) await this.#stop(id, { signal, components: others });
     await Promise.all(others.map((name) => forgetComponent(this.#objects, id, name, { signal })));
     await runInDependencyOrder(startOrder(components), signal, async (component, startSignal) => {
-      const before = existing.find(({ metadata }) => metadata.name === component.name);
       onProgress?.(`starting ${component.name}`);
-      await this.#start(id, component, before, {
+      await this.#start(id, component, before(component.name), {
         signal: startSignal,
         beforeWrite: () => beforeWrite?.(),
         onProgress: (message) => onProgress?.(message),
         isBeside: beside?.component === component.name,
       });
+      const service = serviceOf(id, component);
+      if (service !== undefined && isWoken(component, before(component.name)))
+        await this.#objects.apply(resources.services, service, startSignal);
       onProgress?.(`${component.name} is ready`);
       onReady?.(component.name);
     });
@@ -342,6 +346,20 @@ function isReplaced(component: ComponentPlan, wanted: KubeObject, before: Statef
 function staysIn({ name, replicas = 1 }: ComponentPlan, { metadata }: Pod): boolean {
   const ordinal = Number(metadata.name?.slice(name.length + 1));
   return metadata.deletionTimestamp === undefined && ordinal < replicas;
+}
+
+/**
+ * Whether the one API server of a control plane that was stopped is started again. The gateway holds its clients and asks it
+ * itself whether it is ready, which a kubelet does once a second, and the way there takes its time to lead to one that is.
+ */
+function isWoken({ name, replicas = 1 }: ComponentPlan, before: StatefulSet | undefined): boolean {
+  return name === apiServer && replicas === 1 && before?.spec?.replicas === 0;
+}
+
+/** Of a component that listens. */
+function serviceOf(id: string, component: ComponentPlan, isWaking = false): KubeObject | undefined {
+  const [port] = component.ports.toSorted((a, b) => rank(component, a.name) - rank(component, b.name));
+  return port && serviceManifest(id, component.name, port.port, isWaking);
 }
 
 /** The port that others dial has the component's name. */

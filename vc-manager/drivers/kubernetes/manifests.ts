@@ -108,13 +108,22 @@ export function namespaceManifest(id: string, virtualCluster?: string): KubeObje
   };
 }
 
-/** The one address of a component, however many there are of it. Made before they are: it stands in certificates. */
-export function serviceManifest(id: string, component: string, targetPort: number): KubeObject {
+/**
+ * The one address of a component, however many there are of it. Made before they are: it stands in certificates.
+ * `isWaking`: it leads to pods that are not ready, too.
+ */
+export function serviceManifest(
+  id: string,
+  component: string,
+  targetPort: number,
+  isWaking = false,
+): KubeObject {
   return {
     metadata: { name: component, namespace: namespaceOf(id), labels: labelsOf(id, component) },
     spec: {
       type: 'ClusterIP',
       selector: { [idLabel]: id, [componentLabel]: component },
+      publishNotReadyAddresses: isWaking,
       ports: [
         {
           name: 'main',
