@@ -708,6 +708,15 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack:
+      'fill the disk of the machine by what its API server logs, as of a thousand wrong tokens a second',
+    stoppedBy:
+      'logs of processes are cut back to 10 MB every ten seconds, those of containers by their engine',
+    test: 'vc-manager/drivers/process/process-driver.test.ts › keeps the log of a component small that never ends to write',
+    control: 'expect((await stat(`${log}.1`)).size).toBe(10 * 1024 * 1024)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'keep the syncer comparing its two sides',
     stoppedBy: 'a comparison rests as long as it has worked, after five milliseconds or one look',
     test: 'syncer/reconcile/resync.test.ts › rests as long as it has worked',

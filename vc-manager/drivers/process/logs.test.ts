@@ -1,4 +1,15 @@
-import { appendFile, mkdtemp, rename, rm, truncate, writeFile } from 'node:fs/promises';
+import {
+  appendFile,
+  mkdir,
+  mkdtemp,
+  open,
+  readFile,
+  rename,
+  rm,
+  stat,
+  truncate,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -31,13 +42,28 @@ describe('tail', () => {
 });
 
 describe('rotateLog', () => {
-  it('puts a log aside only when it has grown large', async () => {
-    await writeFile(path, 'x'.repeat(100));
+  it('puts the end of a log aside when it has grown large, and whoever appends to it goes on at its start', async () => {
+    const file = await open(path, 'a');
+    await file.write('x'.repeat(97));
+    await file.write('end');
     await rotateLog(path, 100);
-    expect((await tail(path, 1)).lines).toHaveLength(1);
-    await rotateLog(path, 99);
-    expect((await tail(path, 1)).lines).toEqual([]);
-    expect((await tail(`${path}.1`, 1)).lines).toHaveLength(1);
+    expect((await stat(path)).size).toBe(100);
+    await rotateLog(path, 10);
+    expect(await readFile(`${path}.1`, 'utf8')).toBe('xxxxxxxend');
+    await file.write('next');
+    expect(await readFile(path, 'utf8')).toBe('next');
+    await file.close();
+  });
+
+  it('begins anew although there is no place to put it aside', async () => {
+    await writeFile(path, 'x'.repeat(100));
+    await mkdir(`${path}.1`);
+    await rotateLog(path, 10);
+    expect(await readFile(path, 'utf8')).toBe('');
+  });
+
+  it('has nothing to do where there is no log', async () => {
+    await rotateLog(path);
   });
 });
 

@@ -1,18 +1,33 @@
-import { openSync } from 'node:fs';
-import { open, rename, stat } from 'node:fs/promises';
+import { createReadStream, createWriteStream, openSync } from 'node:fs';
+import { open, stat, truncate } from 'node:fs/promises';
+import { pipeline } from 'node:stream/promises';
 import { StringDecoder } from 'node:string_decoder';
 import type { Clock } from '../../../kube/index.ts';
 
-const rotateAboveBytes = 10 * 1024 * 1024;
+const largestLogBytes = 10 * 1024 * 1024;
 const tailChunkBytes = 64 * 1024;
 
-/** Puts a log that has grown large aside as `.1`, in place of the one put aside before. */
-export async function rotateLog(path: string, aboveBytes = rotateAboveBytes): Promise<void> {
-  const size = await stat(path).then(
-    (stats) => stats.size,
-    () => 0,
-  );
-  if (size > aboveBytes) await rename(path, `${path}.1`);
+/**
+ * Puts the end of a log that has grown larger than that aside as `.1`, in place of the one put aside before, and begins it
+ * anew. A process may go on appending to it: what it writes at that moment may be lost.
+ */
+export async function rotateLog(path: string, largestBytes = largestLogBytes): Promise<void> {
+  const { size } = await stat(path).catch(() => ({ size: 0 }));
+  if (size <= largestBytes) return;
+  const end = createReadStream(path, { start: size - largestBytes, end: size - 1 });
+  // On a full disk there is nothing to put it aside on, all the more reason to begin anew.
+  await pipeline(end, createWriteStream(`${path}.1`, { mode: 0o600 })).catch(() => undefined);
+  await truncate(path);
+}
+
+const rotateEveryMs = 10_000;
+
+/** Keeps the log of a process that runs from filling the disk: a tenant can have its API server log as much as it likes. */
+export async function keepLogSmall(path: string, clock: Clock, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await clock.sleep(rotateEveryMs, signal).catch(() => undefined);
+    if (!signal.aborted) await rotateLog(path).catch(() => undefined);
+  }
 }
 
 /** A descriptor to give to a process as its output; the caller closes its own copy. */

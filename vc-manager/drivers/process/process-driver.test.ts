@@ -106,6 +106,17 @@ describe('ProcessDriver', () => {
     ]);
   });
 
+  it('keeps the log of a component small that never ends to write', async () => {
+    const clock = fastClock(50);
+    const d = new ProcessDriver({ root, binaries, livenessIntervalMs: 50, clock });
+    drivers.push(d);
+    await d.ensure(plan(fakeComponent('first', await freePort(), ['loud'])), { signal });
+    const log = join(root, 'blue', 'logs', 'first.log');
+    await expect.poll(() => existsSync(`${log}.1`)).toBe(true);
+    await expect.poll(async () => (await stat(log)).size).toBeLessThan(10 * 1024 * 1024);
+    expect((await stat(`${log}.1`)).size).toBe(10 * 1024 * 1024);
+  });
+
   it('says how long programs take that are built first, of all of them together', async () => {
     const told: string[] = [];
     const building: Pick<Binaries, 'ensure'> = {

@@ -8,7 +8,7 @@ import {
   type ProcessSpec,
   type RunningProcess,
 } from './component-process.ts';
-import { tail } from './logs.ts';
+import { keepLogSmall, tail } from './logs.ts';
 
 const firstPauseMs = 500;
 const longestPauseMs = 30_000;
@@ -148,12 +148,17 @@ export class Supervisor {
       signal.addEventListener('abort', () => resolve(undefined), { once: true, signal: over.signal });
       if (signal.aborted) resolve(undefined);
     });
-    const readiness = this.#becomeReady(target, running, AbortSignal.any([signal, over.signal]));
+    const { clock } = this.#o;
+    const whileRunning = AbortSignal.any([signal, over.signal]);
+    const besides = [
+      this.#becomeReady(target, running, whileRunning),
+      keepLogSmall(this.#log, clock, whileRunning),
+    ];
     try {
       return await Promise.race([running.exited, aborted]);
     } finally {
       over.abort();
-      await readiness;
+      await Promise.all(besides);
     }
   }
 
@@ -199,6 +204,10 @@ export class Supervisor {
   }
 
   async #tail(): Promise<string[]> {
-    return (await tail(this.#o.place.log(this.#where.component), linesInErrors)).lines;
+    return (await tail(this.#log, linesInErrors)).lines;
+  }
+
+  get #log(): string {
+    return this.#o.place.log(this.#where.component);
   }
 }

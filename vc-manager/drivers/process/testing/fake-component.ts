@@ -5,6 +5,7 @@ const script = `
 const { createServer } = require('node:http');
 const [port, ...words] = process.argv.slice(1);
 console.log('starting', ...words);
+if (words.includes('loud')) for (let n = 0; n < 11 * 1024; n++) console.log('x'.repeat(1023));
 if (words.includes('exit')) { console.error('cannot go on'); process.exit(7); }
 if (words.includes('deaf')) process.on('SIGTERM', () => console.log('deaf'));
 process.on('SIGUSR2', () => process.exit(3));
