@@ -68,7 +68,7 @@ describe('an answer', () => {
   });
 
   it('that trickles ends by time', async () => {
-    const trickle: Handler = (_request, response) => {
+    const trickle: LyingHandler = (_request, response) => {
       const timer = setInterval(() => response.write(' '), 5);
       response.on('close', () => clearInterval(timer));
     };
