@@ -15,8 +15,8 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Every object that is asked for is there; each answer takes so long. */
-function slow(answerMs: number, asked: string[]): LyingHandler {
+/** Every object that is asked for is there, or none; each answer takes so long. */
+function slow(answerMs: number, asked: string[], isThere: boolean): LyingHandler {
   return (request, response) => {
     const path = decodeURIComponent((request.url ?? '').replace(/\?.*/, ''));
     asked.push(path);
@@ -30,14 +30,15 @@ function slow(answerMs: number, asked: string[]): LyingHandler {
       uid: 'u',
       resourceVersion: '1',
     };
+    response.statusCode = isThere ? 200 : 404;
     response.end(JSON.stringify({ metadata }));
   };
 }
 
 describe('the steps that ask the API server of a tenant each time', () => {
-  async function run(answerMs: number) {
+  async function run(answerMs: number, isThere = true) {
     const asked: string[] = [];
-    await using server = await startLyingServer(slow(answerMs, asked));
+    await using server = await startLyingServer(slow(answerMs, asked, isThere));
     const [template] = (await loadTemplates()).filter(({ spec }) => spec.addons?.['coredns'] !== undefined);
     const virtualCluster: VirtualCluster = {
       metadata: { namespace: 'teams', name: 'blue', uid: 'u' },
@@ -58,8 +59,9 @@ describe('the steps that ask the API server of a tenant each time', () => {
       flush: async () => undefined,
     };
     const { signal } = new AbortController();
+    const clock = { ...systemClock, sleep: async () => undefined };
     const tenant = new Tenant({
-      ...{ virtualCluster, signal, clock: systemClock, connect: () => server.client },
+      ...{ virtualCluster, signal, clock, connect: () => server.client },
       status: status as never,
     });
     tenant.choice = { template, version: '1.36.0' } as never;
@@ -87,6 +89,12 @@ describe('the steps that ask the API server of a tenant each time', () => {
   it('end where the first of them takes all the time', async () => {
     const { failures } = await run(9_000);
     expect(failures).toMatchObject([{ code: 'TenantTooSlow', retryable: true, retryAfterMs: 60_000 }]);
+  });
+
+  it('wait no longer than ten seconds for a namespace that was there once', async () => {
+    const { asked, failures } = await run(4_000, false);
+    expect(failures[0]).toMatchObject({ code: 'TenantNotBootstrapped' });
+    expect(asked.filter((path) => path === '/api/v1/namespaces/default')).toHaveLength(3);
   });
 
   it('ask for everything where answers come in time', async () => {
