@@ -262,6 +262,14 @@ describe('list', () => {
     expect(cluster.server.requests).toHaveLength(1);
   });
 
+  it('has no more than the limit, of several pages', async () => {
+    await using cluster = await startFakeCluster();
+    fill(cluster.server, 5);
+    const list = await cluster.client.list(resources.pods, { limit: 3, pageSize: 2 });
+    expect(list.items).toHaveLength(3);
+    expect(cluster.server.requests.map(({ query }) => query.get('limit'))).toEqual(['2', '1']);
+  });
+
   it('gives items the apiVersion and kind that servers leave out', async () => {
     await using cluster = await startFakeCluster();
     cluster.server.put(resources.endpointSlices, { metadata: { name: 'a', namespace: 'ns' } });

@@ -23,7 +23,10 @@ export interface ListOptions {
   namespace?: string;
   labelSelector?: string;
   fieldSelector?: string;
-  /** At most this many objects; what is left is not fetched (`metadata.continue` is then set). Default: all. */
+  /**
+   * At most this many objects; what is left is not fetched (`metadata.continue` is then set). A page counts for as many as
+   * were asked for, also when fewer came: a list of one page costs one request. Default: all.
+   */
   limit?: number;
   /** Goes on where an earlier list ended; a token that is too old is answered with 410. */
   continue?: string;
@@ -67,12 +70,14 @@ async function listAll<T extends KubeObject>(
   let list: KubeList<T> | undefined;
   let token = options.continue;
   let bytes = 0;
-  for (let pages = 0; list === undefined || (token && list.items.length < wanted); pages++) {
+  // A server may send one page after the other with fewer objects than asked for, or none.
+  let covered = 0;
+  for (let pages = 0; list === undefined || (token && covered < wanted); pages++) {
     if (pages > mostPages) throw new RangeError(`a list of ${resource.plural} has no end`);
     let next: Page<T>;
     try {
       next = await page<T>(connection, resource, asked, {
-        limit,
+        limit: Math.min(limit, wanted - covered),
         ...(token === undefined ? {} : { continue: token }),
       });
     } catch (error) {
@@ -93,6 +98,7 @@ async function listAll<T extends KubeObject>(
     if (bytes > listBytes)
       throw connection.failure(new TooLarge(`the list of ${resource.plural}`, listBytes), options.signal);
     options.onPage?.(next.list.items);
+    covered += Math.max(limit, next.list.items.length);
     if (list === undefined) list = next.list;
     else for (const item of next.list.items) list.items.push(item);
     token = next.list.metadata.continue;

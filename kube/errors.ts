@@ -82,7 +82,7 @@ export class ApiError extends Error {
   /** `Status.reason`, for example `NotFound`; empty when the body was no Status. */
   readonly reason: string;
   readonly status: Status | undefined;
-  /** How long the server asks to wait, from `Retry-After` or `details.retryAfterSeconds`. */
+  /** How long the server asks to wait, from `Retry-After` or `details.retryAfterSeconds`; a minute at most. */
   readonly retryAfterMs: number | undefined;
   /** True for 429, 5xx and Conflict: the same intention may succeed later. */
   readonly retryable: boolean;
@@ -199,8 +199,16 @@ export function isResourceVersionTooLarge(error: unknown): error is ApiError {
   );
 }
 
+/** A server that asks for more, by mistake or to be left alone for good, is asked again all the same. */
+const longestRetryAfterMs = 60_000;
+
 function retryAfterMs(header: string | undefined, status: Status | undefined): number | undefined {
-  if (header !== undefined && /^\d+$/.test(header)) return Number(header) * 1000;
-  const seconds = status?.details?.retryAfterSeconds;
-  return typeof seconds === 'number' && seconds > 0 ? seconds * 1000 : undefined;
+  const told = status?.details?.retryAfterSeconds;
+  const seconds =
+    header !== undefined && /^\d+$/.test(header)
+      ? Number(header)
+      : typeof told === 'number' && told > 0
+        ? told
+        : undefined;
+  return seconds === undefined ? undefined : Math.min(seconds * 1000, longestRetryAfterMs);
 }

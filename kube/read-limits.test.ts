@@ -1,18 +1,15 @@
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { ServerResponse } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
-import { KubeClient } from './client.ts';
-import { Connection, type ConnectionOptions } from './connection.ts';
+import type { KubeClient } from './client.ts';
+import type { ConnectionOptions } from './connection.ts';
 import { ApiError, ConnectionError } from './errors.ts';
 import { isTooLarge, longestNesting, parseJson } from './read-limits.ts';
 import { Reflector, type ReflectorProblem } from './reflector.ts';
 import { resources } from './resources.ts';
 import { Store } from './store.ts';
+import { type LyingHandler, startLyingServer } from './testing/index.ts';
 import type { KubeObject } from './types.ts';
 import { type WatchEvent, watch } from './watch.ts';
-
-type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
 const kilobyte = 1024;
 const limits = { objectBytes: 64 * kilobyte, pageBytes: 128 * kilobyte, eventBytes: 64 * kilobyte };
@@ -26,17 +23,10 @@ afterEach(async () => {
 });
 
 /** A client of a server that answers whatever the test needs. */
-async function lying(handler: Handler, options: Partial<ConnectionOptions> = {}): Promise<KubeClient> {
-  const server = createServer(handler).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  const connection = new Connection({ server: `http://127.0.0.1:${port}`, readLimits: limits, ...options });
-  cleanups.push(async () => {
-    await connection.close();
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  });
-  return new KubeClient(connection);
+async function lying(handler: LyingHandler, options: Partial<ConnectionOptions> = {}): Promise<KubeClient> {
+  const server = await startLyingServer(handler, { readLimits: limits, ...options });
+  cleanups.push(() => Promise.resolve(server[Symbol.asyncDispose]()));
+  return server.client;
 }
 
 function configMap(name: string, bytes: number): KubeObject {
@@ -78,7 +68,7 @@ describe('an answer', () => {
   });
 
   it('that trickles ends by time', async () => {
-    const trickle: Handler = (_request, response) => {
+    const trickle: LyingHandler = (_request, response) => {
       const timer = setInterval(() => response.write(' '), 5);
       response.on('close', () => clearInterval(timer));
     };
@@ -167,7 +157,7 @@ describe('JSON', () => {
 });
 
 /** A server with these objects, which pages as it is asked to. */
-function listing(objects: readonly KubeObject[], asked: number[]): Handler {
+function listing(objects: readonly KubeObject[], asked: number[]): LyingHandler {
   return (request, response) => {
     const { searchParams } = new URL(request.url ?? '', 'http://x');
     const from = Number(searchParams.get('continue') ?? 0);
@@ -196,6 +186,19 @@ describe('a list', () => {
   it('with one object that is larger than a page fails', async () => {
     const client = await lying(listing([configMap('a', 200 * kilobyte)], []));
     expect(isTooLarge(await failure(client.list(resources.configMaps)))).toBe(true);
+  });
+
+  it('ends at its limit by what was asked for, though empty pages come with a token for more', async () => {
+    let pages = 0;
+    const client = await lying((_request, response) => {
+      pages += 1;
+      response.end(JSON.stringify({ metadata: { continue: 'more' }, items: [] }));
+    });
+    const list = await client.list(resources.pods, { limit: 10 });
+    expect(list).toMatchObject({ items: [], metadata: { continue: 'more' } });
+    expect(pages).toBe(1);
+    await client.list(resources.pods, { limit: 1_200 });
+    expect(pages).toBe(1 + 3);
   });
 
   it('of any number of pages ends where all of it is too large', async () => {

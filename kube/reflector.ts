@@ -66,7 +66,6 @@ type Next =
   | { do: 'list'; resourceVersion: string; exact?: boolean; versionsMayRepeat: boolean }
   | { do: 'watch'; resourceVersion: string; verify: boolean; initialEvents?: boolean };
 
-const longestRetryAfterMs = 60_000;
 const shortWatchMs = 1_000;
 /** A watch that lasted this long was in order: what ends it is a new problem, not more of the last one. */
 const healthyWatchMs = 10_000;
@@ -394,8 +393,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
     signal.throwIfAborted();
     let retryInMs = this.#backoff.next();
     if (error instanceof ApiError && error.retryAfterMs !== undefined) {
-      const asked = Math.min(error.retryAfterMs, longestRetryAfterMs);
-      retryInMs = Math.max(retryInMs, asked * (1 + this.#random() * 0.1));
+      retryInMs = Math.max(retryInMs, error.retryAfterMs * (1 + this.#random() * 0.1));
     }
     this.#report(phase, error, retryInMs);
     await this.#clock.sleep(retryInMs, signal);

@@ -7,6 +7,7 @@ export {
 } from './fake-api-server.ts';
 export { FakeClock } from './fake-clock.ts';
 export type { Snapshot } from './fake-storage.ts';
+export { type LyingHandler, type LyingServer, startLyingServer } from './lying-server.ts';
 export {
   createTestCertificates,
   sharedTestCertificates,

@@ -3,6 +3,7 @@ import { readdir } from 'node:fs/promises';
 import type { VirtualClusterStatus } from '../../api/virtual-cluster.ts';
 import type { BinaryName } from '../binaries/index.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../control-plane/plan.ts';
+import type { insufficientMemory } from './errors.ts';
 
 const dnsLabel = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 
@@ -37,7 +38,8 @@ export function componentHash(component: ComponentPlan): string {
 
 export interface EnsureOptions {
   signal: AbortSignal;
-  onProgress?: (message: string) => void;
+  /** `reason`: what it waits for is known to be that. */
+  onProgress?: (message: string, reason?: typeof insufficientMemory) => void;
   /** Programs that are not there yet are being fetched or built, which may take many minutes. */
   onFetch?: (message: string) => void;
   /** Called for each component as soon as it is ready; the others may not be. */

@@ -1,11 +1,15 @@
 import { CodedError } from '../../kube/index.ts';
 
+/** The scheduler has no node with so much memory left: the code of the error, and the reason of progress. */
+export const insufficientMemory = 'InsufficientMemory';
+
 type DriverErrorCode =
   | 'PortInUse'
   | 'CannotStart'
   | 'KeeperUnavailable'
   | 'KeepsExiting'
   | 'NotReady'
+  | typeof insufficientMemory
   | 'WillNotStop'
   | 'TakenOver'
   | 'CannotWrite'
@@ -164,9 +168,10 @@ export function podsNotReady(
   waitedMs: number,
   reason: string,
   tail: readonly string[],
+  code: 'NotReady' | typeof insufficientMemory = 'NotReady',
 ): DriverError {
   return new DriverError(
-    'NotReady',
+    code,
     `${where.component} of ${where.id} was not ready, and nothing has changed for ${Math.round(waitedMs / 1000)} s: ${reason}.${lastLines(tail)}`,
     where,
   );

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ApiError, ConnectionError } from '../../kube/index.ts';
-import { DriverError } from '../drivers/errors.ts';
+import { DriverError, podsNotReady } from '../drivers/errors.ts';
 import { EtcdError } from '../etcd/errors.ts';
 import { explain, poolExhausted } from './errors.ts';
 
@@ -46,6 +46,30 @@ describe('explain', () => {
       retryAfterMs: 7_000,
     });
     expect(explain(new ApiError(403, undefined, 'GET /x')).retryable).toBe(false);
+  });
+
+  it('waits no longer than a minute, whatever a server asks for', () => {
+    expect(explain(new ApiError(429, undefined, 'GET /x', '86400')).retryAfterMs).toBe(60_000);
+    const details = { retryAfterSeconds: 1e300 };
+    expect(explain(new ApiError(503, { details }, 'GET /x')).retryAfterMs).toBe(60_000);
+    expect(explain(new ApiError(503, { details }, 'GET /x', '59')).retryAfterMs).toBe(59_000);
+  });
+
+  it('takes no word of an API server that its machine is short of memory', () => {
+    const said = new ApiError(
+      500,
+      { reason: 'InsufficientMemory', message: 'Insufficient memory' },
+      'GET /x',
+    );
+    expect(explain(said).reason).toBe('HTTP500');
+    const own = podsNotReady(
+      { id: 'a', component: 'kube-apiserver' },
+      1_000,
+      'no node',
+      [],
+      'InsufficientMemory',
+    );
+    expect(explain(own).reason).toBe('InsufficientMemory');
   });
 
   it('cuts what would not fit into a condition', () => {

@@ -1,6 +1,7 @@
 import { nameTenant } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { ApiError, CodedError, ConnectionError } from '../../kube/index.ts';
+import { insufficientMemory } from '../drivers/errors.ts';
 
 type OperatorErrorCode =
   | 'InvalidSettings'
@@ -16,6 +17,8 @@ type OperatorErrorCode =
   | 'SecretNotCopied'
   | 'PkiLost'
   | 'TenantNotBootstrapped'
+  | 'TenantTooSlow'
+  | 'AnswersContradict'
   | 'TemplateNotAllowed'
   | 'VersionTooNew'
   | 'VersionDowngrade'
@@ -47,6 +50,18 @@ type OperatorErrorCode =
  */
 export class OperatorError extends CodedError<OperatorErrorCode> {
   override readonly name = 'OperatorError';
+  /** How long others come first. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(
+    code: OperatorErrorCode,
+    message: string,
+    retryable: boolean,
+    { retryAfterMs, ...options }: ErrorOptions & { retryAfterMs?: number } = {},
+  ) {
+    super(code, message, retryable, options);
+    this.retryAfterMs = retryAfterMs;
+  }
 }
 
 /** Thrown by a step that waits for something outside of the manager; not a failure. */
@@ -175,6 +190,25 @@ export function tenantNotBootstrapped(missing: string, waitedMs: number): Operat
     'TenantNotBootstrapped',
     `the tenant's API server runs, but ${missing} does not exist after ${Math.round(waitedMs / 1000)} s. ` +
       'Its controller manager makes it: look at its log.',
+    true,
+  );
+}
+
+export function tenantTooSlow(longestMs: number): OperatorError {
+  return new OperatorError(
+    'TenantTooSlow',
+    `the tenant's API server is too slow: what was asked of it was not all answered after ${longestMs / 1000} s, and ` +
+      'other tenants wait. Look at its log, and at the webhooks and APIServices of the tenant; it is tried again by itself.',
+    true,
+    { retryAfterMs: 60_000 },
+  );
+}
+
+export function answersContradict(what: string): OperatorError {
+  return new OperatorError(
+    'AnswersContradict',
+    `the API server says each time that there is no ${what}, and that it exists when it is to be created. Look at what ` +
+      'answers in its place, such as an APIService, or what creates and deletes that object; it is tried again by itself.',
     true,
   );
 }
@@ -382,8 +416,10 @@ export function explain(error: unknown, tenant?: { vc: VirtualCluster; key: stri
 
 function explainAny(error: unknown): Explanation {
   if (error instanceof ApiError) {
+    const reason = camelCase(error.reason);
     return {
-      reason: camelCase(error.reason) || `HTTP${error.code}`,
+      // A tenant's API server chooses its reasons.
+      reason: reason === '' || reason === insufficientMemory ? `HTTP${error.code}` : reason,
       message: truncate(error.message),
       retryable: error.retryable,
       ...(error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs }),
@@ -395,15 +431,17 @@ function explainAny(error: unknown): Explanation {
   if (!(error instanceof Error))
     return { reason: 'InternalError', message: truncate(String(error)), retryable: true };
   // Errors of the manager are CodedErrors; system errors have a code too.
-  const { code, retryable, fields } = error as Error & {
+  const { code, retryable, retryAfterMs, fields } = error as Error & {
     code?: unknown;
     retryable?: unknown;
+    retryAfterMs?: unknown;
     fields?: { component?: string };
   };
   return {
     reason: (typeof code === 'string' && camelCase(code)) || 'InternalError',
     message: truncate(error.message),
     retryable: typeof retryable === 'boolean' ? retryable : true,
+    ...(typeof retryAfterMs === 'number' ? { retryAfterMs } : {}),
     ...(fields?.component === undefined ? {} : { component: fields.component }),
   };
 }

@@ -47,6 +47,24 @@ describe('an object that is to be there', () => {
     });
   });
 
+  it('is tried three times where the server says that it is not there, and that it is', async () => {
+    cluster.server.inject({
+      verb: 'get',
+      times: 100,
+      fault: { kind: 'status', code: 404, reason: 'NotFound' },
+    });
+    cluster.server.inject({
+      ...{ verb: 'create', times: 100 },
+      fault: { kind: 'status', code: 409, reason: 'AlreadyExists' },
+    });
+    for (const likely of ['there', 'absent'] as const) {
+      const error = await ensure({ likely }).catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({ code: 'AnswersContradict', retryable: true });
+      expect((error as Error).message).toContain('no ConfigMap acme/a');
+      expect(verbs().filter((verb) => verb === 'create')).toHaveLength(3);
+    }
+  });
+
   it('is left alone where the check says so', async () => {
     cluster.server.put(resources.configMaps, { metadata: ref, data: { key: 'old' } });
     const check = () => {

@@ -7,6 +7,7 @@ import {
   type ObjectRef,
   type Resource,
 } from '../../kube/index.ts';
+import { answersContradict } from './errors.ts';
 
 /** The object, or undefined instead of the error NotFound. */
 export async function find<T extends KubeObject = KubeObject>(
@@ -23,10 +24,14 @@ export async function find<T extends KubeObject = KubeObject>(
   }
 }
 
+/** Others may create and delete it meanwhile, but not each time. */
+const mostRounds = 3;
+
 /**
  * Creates an object, or patches the top-level fields, labels and annotations that differ; what others added stays. An
  * object that does not differ costs one read and no write; one that is `likely` absent is created without a read. `check`
- * gets an existing object before it is patched and may throw.
+ * gets an existing object before it is patched and may throw. Throws AnswersContradict for an object that is neither there
+ * nor absent, time after time.
  */
 export async function ensureObject<T extends KubeObject>(
   client: KubeClient,
@@ -36,7 +41,8 @@ export async function ensureObject<T extends KubeObject>(
 ): Promise<T> {
   const { signal, check } = options;
   const ref = { name: wanted.metadata.name ?? '', namespace: wanted.metadata.namespace };
-  for (let { likely = 'there' } = options; ; likely = 'there') {
+  let { likely = 'there' } = options;
+  for (let round = 0; round < mostRounds; round++, likely = 'there') {
     const current = likely === 'absent' ? undefined : await find<T>(client, resource, ref, signal);
     if (current === undefined) {
       try {
@@ -56,6 +62,9 @@ export async function ensureObject<T extends KubeObject>(
     };
     return await client.patch<T>(resource, ref, withPreconditions, { type: 'merge', signal });
   }
+  throw answersContradict(
+    `${resource.kind} ${ref.namespace === undefined ? '' : `${ref.namespace}/`}${ref.name}`,
+  );
 }
 
 function difference(current: KubeObject, wanted: KubeObject): Record<string, unknown> | undefined {

@@ -14,6 +14,7 @@ import {
 import type { TemplateChoice } from '../control-plane/template.ts';
 import type { DatastoreLocation, Location } from '../drivers/driver.ts';
 import type { AuthorityState, EncryptionState, TenantPki } from '../pki/index.ts';
+import { AnswerTime } from './answer-time.ts';
 import { objectReplaced } from './errors.ts';
 import type { Services } from './services.ts';
 import type { StatusWriter } from './status-writer.ts';
@@ -28,6 +29,9 @@ interface TenantOptions {
   /** Connects to the tenant's own API server, as the manager. */
   connect: (tenant: Tenant) => KubeClient;
 }
+
+/** For what each reconcile asks of its API server in a few calls. */
+const longestAnswersMs = 30_000;
 
 /** One VirtualCluster during one reconcile: what its steps know and pass on to later ones. */
 export class Tenant {
@@ -77,6 +81,8 @@ export class Tenant {
   readonly notes: string[] = [];
   /** Set by the step `control-plane`: settles when all components are ready. May be left without a handler: `close` awaits it. */
   components: Promise<void> = Promise.resolve();
+  /** For the steps that ask its API server each time; not for waits until it is there, nor for jobs, which have limits of their own. */
+  readonly answerTime = new AnswerTime(longestAnswersMs);
   readonly #connect: (tenant: Tenant) => KubeClient;
   readonly #over = new AbortController();
   #client: KubeClient | undefined;

@@ -187,6 +187,12 @@ describe('the metrics of an API server', () => {
     expect(parseCallCount(text)).toEqual({ startedAt: '1700000000', calls: 165 });
   });
 
+  it('are read line by line: a line without a number has none of another', () => {
+    const text =
+      '\nprocess_start_time_seconds 1700000000\napiserver_request_total{x\napiserver_request_total{y} 3\n';
+    expect(parseCallCount(text)).toEqual({ startedAt: '1700000000', calls: 3 });
+  });
+
   it.each(['', 'x', '\nprocess_start_time_seconds nonsense\n', '{"kind":"Status"}'])(
     'are none in %j',
     (text) => expect(parseCallCount(text)).toBeUndefined(),

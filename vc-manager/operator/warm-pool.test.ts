@@ -4,7 +4,7 @@ import type { VirtualCluster, VirtualClusterPhase } from '../../api/virtual-clus
 import { resources } from '../../kube/index.ts';
 import type { MachineMemory, WarmPoolSize } from './services.ts';
 import { World } from './testing/world.ts';
-import { memoryOf, nextStep } from './warm-pool.ts';
+import { lacksMemory, memoryOf, nextStep } from './warm-pool.ts';
 
 type View = Parameters<typeof nextStep>[0];
 
@@ -106,6 +106,27 @@ it('a control plane takes what its components ask for, each as often as there is
     ],
   };
   expect(memoryOf(spec, 2)).toBe(2 * GiB + (3 + 1) * 64 * 1024 ** 2);
+});
+
+describe('a control plane that lacks memory', () => {
+  const message = 'kube-apiserver-0 has no node: 0/3 nodes are available: 3 Insufficient memory.';
+  const withCondition = (type: string, reason: string): VirtualCluster => ({
+    metadata: { name: 'a' },
+    status: { conditions: [{ type, status: 'False', reason, message, lastTransitionTime: '' }] },
+  });
+
+  it.each(['Ready', 'APIServerReady', 'ControllerManagerReady'])('is told by its driver in %s', (type) => {
+    expect(lacksMemory(withCondition(type, 'InsufficientMemory'))).toBe(true);
+  });
+
+  it.each([
+    ['DNSReady', 'Starting'],
+    ['DNSReady', 'InsufficientMemory'],
+    ['Ready', 'Forbidden'],
+    ['APIServerReady', 'NotReady'],
+  ])('is not told by words that a tenant may have written into %s, %s', (type, reason) => {
+    expect(lacksMemory(withCondition(type, reason))).toBe(false);
+  });
 });
 
 describe('the warm pool of a manager', () => {

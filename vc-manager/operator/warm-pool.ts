@@ -1,9 +1,11 @@
+import type { ManagerConditionType } from '../../api/conditions.ts';
 import type { ControlPlaneTemplateSpec } from '../../api/control-plane-template.ts';
 import { labelKeys } from '../../api/labels.ts';
 import { apiVersion } from '../../api/names.ts';
 import type { VirtualCluster, VirtualClusterPhase } from '../../api/virtual-cluster.ts';
 import { isWarm, warmClaim } from '../../api/warm.ts';
 import { isConflict, isNotFound, parseQuantity, resources, Wakeup } from '../../kube/index.ts';
+import { insufficientMemory } from '../drivers/errors.ts';
 import { explain } from './errors.ts';
 import type { MachineMemory, Services } from './services.ts';
 import { type VersionChoice, versionChoice } from './version-choice.ts';
@@ -300,9 +302,16 @@ function isStuck(phase: VirtualClusterPhase | undefined): boolean {
   );
 }
 
-/** As a scheduler says it, in whatever condition a driver's message ends up. */
-function lacksMemory({ status }: VirtualCluster): boolean {
+const ofControlPlanes: readonly string[] = [
+  'Ready',
+  'APIServerReady',
+  'ControllerManagerReady',
+] satisfies ManagerConditionType[];
+
+/** By the reason that a driver gives: messages may repeat what a tenant has written. */
+export function lacksMemory({ status }: VirtualCluster): boolean {
   return (status?.conditions ?? []).some(
-    (each) => each.status === 'False' && /\bInsufficient memory\b/.test(each.message ?? ''),
+    ({ type, status: is, reason }) =>
+      ofControlPlanes.includes(type) && is === 'False' && reason === insufficientMemory,
   );
 }

@@ -203,6 +203,26 @@ describe('ensure', () => {
     expect(said).toContain(`${server}-0 has no image (ImagePullBackOff: no such image)`);
   });
 
+  it('says that memory is short where the scheduler does, and not where anything else has those words', async () => {
+    const said: (string | undefined)[] = [];
+    const ensure = () =>
+      driver.ensure(impatient(examplePlan()), { signal, onProgress: (_, reason) => said.push(reason) });
+    const message = '0/3 nodes are available: 3 Insufficient memory.';
+    workloads.set(server, { noNode: message });
+    await expect(ensure()).rejects.toMatchObject({
+      code: 'InsufficientMemory',
+      fields: { component: server },
+    });
+    expect(said).toContain('InsufficientMemory');
+    said.length = 0;
+    workloads.set(server, { waiting: { reason: 'CreateContainerError', message } });
+    await expect(ensure()).rejects.toMatchObject({
+      code: 'NotReady',
+      message: expect.stringContaining(message),
+    });
+    expect(said).not.toContain('InsufficientMemory');
+  });
+
   it('tells why there is no pod at all', async () => {
     workloads.set(server, 'starting');
     cluster.server.put(resources.events, {

@@ -210,7 +210,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
       await this.#start(id, component, before(component.name), {
         signal: startSignal,
         beforeWrite: () => beforeWrite?.(),
-        onProgress: (message) => onProgress?.(message),
+        onProgress: (...progress) => onProgress?.(...progress),
         isBeside: beside?.component === component.name,
       });
       const service = serviceOf(id, component);
@@ -323,7 +323,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
 
 interface StartOptions {
   signal: AbortSignal;
-  onProgress: (message: string) => void;
+  onProgress: NonNullable<EnsureOptions['onProgress']>;
   beforeWrite: () => void;
   /** It is replaced while a second one serves. */
   isBeside: boolean;

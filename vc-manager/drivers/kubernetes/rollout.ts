@@ -1,8 +1,20 @@
 import { type Clock, isNotFound, type KubeClient, type KubeObject, resources } from '../../../kube/index.ts';
 import { type ComponentPlan, startOrder } from '../../control-plane/plan.ts';
 import { runInDependencyOrder } from '../dependency-order.ts';
-import type { ComponentExit, ComponentObservation, ComponentState, StopOptions } from '../driver.ts';
-import { imageUnavailable, keepsExiting, podsNotReady, podsWillNotStop } from '../errors.ts';
+import type {
+  ComponentExit,
+  ComponentObservation,
+  ComponentState,
+  EnsureOptions,
+  StopOptions,
+} from '../driver.ts';
+import {
+  imageUnavailable,
+  insufficientMemory,
+  keepsExiting,
+  podsNotReady,
+  podsWillNotStop,
+} from '../errors.ts';
 import { lastLinesOf } from './logs.ts';
 import type { PodEvents } from './pod-events.ts';
 import { NamespaceView, type SuperObjects } from './super-objects.ts';
@@ -60,6 +72,11 @@ function problemOf(pod: Pod): PodProblem {
   return { kind: 'starting', pod: name, message: `${name} ${doing}` };
 }
 
+/** By the word of the scheduler alone: other messages repeat what a tenant may have written. */
+function lacksMemory(problem: PodProblem | undefined): boolean {
+  return problem?.kind === 'unschedulable' && /\bInsufficient memory\b/.test(problem.message);
+}
+
 /** State of a component, from its StatefulSet and pods. One replica that serves is enough to be well. */
 export function observationOf(statefulSet: StatefulSet, pods: readonly Pod[]): ComponentObservation {
   const running = pods
@@ -110,7 +127,7 @@ interface RolloutOptions {
   client: KubeClient;
   clock: Clock;
   signal: AbortSignal;
-  onProgress: (message: string) => void;
+  onProgress: NonNullable<EnsureOptions['onProgress']>;
   /** Waits only for the second replica, beside which the first one runs on as it is. */
   isBeside?: boolean;
 }
@@ -151,7 +168,7 @@ export async function awaitRollout(view: NamespaceView, options: RolloutOptions)
     if (message !== seen) {
       seen = message;
       movedAt = clock.monotonic();
-      onProgress(message);
+      onProgress(message, lacksMemory(problem) ? insufficientMemory : undefined);
     }
     return current !== undefined && isSeen(current, options) && pods.some((pod) => hasGivenUp(pod, current))
       ? 'crashing'
@@ -177,7 +194,8 @@ export async function awaitRollout(view: NamespaceView, options: RolloutOptions)
     throw imageUnavailable(where, imageOf(view.pods(component.name)), problem.message);
   const refusal = problem === undefined ? await latestWarning(client, options) : undefined;
   const tail = problem === undefined ? [] : await tailOf(options, problem.pod, false);
-  throw podsNotReady(where, timeoutMs, refusal ?? seen, tail);
+  const code = lacksMemory(problem) ? insufficientMemory : 'NotReady';
+  throw podsNotReady(where, timeoutMs, refusal ?? seen, tail, code);
 }
 
 /** The second replica, up to date and ready. */

@@ -13,7 +13,9 @@ export const apiCalls: Step = {
     const nowMs = clock.now();
     if (isAsleep(tenant.vc) || !usage.isCallCountDue(tenant.uid, nowMs)) return;
     try {
-      const text = await tenant.client.raw('GET', '/metrics', { signal: tenant.signal, timeoutMs });
+      const text = await tenant.answerTime.within(tenant.signal, (signal) =>
+        tenant.client.raw('GET', '/metrics', { signal, timeoutMs }),
+      );
       usage.countCalls(tenant.uid, parseCallCount(String(text)), nowMs);
     } catch (error) {
       if (tenant.signal.aborted) throw error;
@@ -41,7 +43,8 @@ export function parseCallCount(text: string): CallCount | undefined {
   let at = text.indexOf(counter);
   for (let lines = 0; at >= 0 && lines < mostLines; lines++) {
     const end = endOfLine(text, at + 1);
-    calls += numberAfter(text, text.lastIndexOf(' ', end) + 1) ?? 0;
+    const line = text.slice(at, end);
+    calls += numberAfter(line, line.lastIndexOf(' ') + 1) ?? 0;
     at = text.startsWith(counter, end) ? end : text.indexOf(counter, end);
   }
   return { startedAt: String(startedAt), calls };

@@ -18,6 +18,8 @@ import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 
 const pollMs = 100;
+/** How long what was there once may be missing. */
+const longestMissingMs = 10_000;
 
 /** Created once: an administrator of the tenant may delete them later. */
 const firstObjects: readonly { resource: Resource; object: KubeObject }[] = [
@@ -42,16 +44,21 @@ export const bootstrap: Step = {
   doing: 'Waiting for the first namespaces',
   condition: 'APIServerReady',
   async run(tenant, services) {
-    const { signal } = tenant;
     const { bootstrapTimeoutMs } = services.settings;
     // The API server creates it a moment after it is ready.
-    await waitForObject(tenant, bootstrapTimeoutMs, resources.namespaces, { name: 'default' });
     const { wasReady } = tenant;
+    await waitForObject(
+      tenant,
+      bootstrapTimeoutMs,
+      resources.namespaces,
+      { name: 'default' },
+      wasReady ? { missingMs: Math.min(longestMissingMs, bootstrapTimeoutMs) } : {},
+    );
     await acceptAssigned(tenant, services);
     if (wasReady) return publishAddress(tenant);
     await ensureObjects(tenant, [...apiServerEndpoints(tenant), ...firstObjects], 'absent');
     await waitForObject(tenant, bootstrapTimeoutMs, resources.namespaces, { name: 'kube-system' });
-    const identity = await uidOfKubeSystem(tenant.client, signal);
+    const identity = await uidOfKubeSystem(tenant.client, tenant.signal);
     tenant.status.set((status) => ({
       ...status,
       identities: { tenant: identity, superCluster: services.superIdentity, ...status.identities },
@@ -69,39 +76,52 @@ export async function publishAddress(tenant: Tenant): Promise<void> {
  * Where the super cluster assigns addresses, the tenant's API server has to accept them. A range that is there stays as
  * it is: it cannot be changed, and what the tenant makes of it is the tenant's.
  */
-async function acceptAssigned({ vc, client, signal }: Tenant, { pool }: Services): Promise<void> {
+async function acceptAssigned(tenant: Tenant, { pool }: Services): Promise<void> {
+  const { vc, client } = tenant;
   if (vc.status?.serviceIPMode !== 'assigned') return;
-  await Promise.all(
-    pool.superRanges.map(async (cidr) => {
-      const name = `assigned-${cidr.replaceAll(/[./]/g, '-')}`;
-      if ((await find(client, resources.serviceCidrs, { name }, signal)) !== undefined) return;
-      const metadata = { name, labels: { [labelKeys.managedBy]: 'skerry' } };
-      await client
-        .create(resources.serviceCidrs, { metadata, spec: { cidrs: [cidr] } }, { signal })
-        .catch((error: unknown) => {
-          if (!isAlreadyExists(error)) throw error;
-        });
-    }),
+  await tenant.answerTime.within(tenant.signal, (signal) =>
+    Promise.all(
+      pool.superRanges.map(async (cidr) => {
+        const name = `assigned-${cidr.replaceAll(/[./]/g, '-')}`;
+        if ((await find(client, resources.serviceCidrs, { name }, signal)) !== undefined) return;
+        const metadata = { name, labels: { [labelKeys.managedBy]: 'skerry' } };
+        await client
+          .create(resources.serviceCidrs, { metadata, spec: { cidrs: [cidr] } }, { signal })
+          .catch((error: unknown) => {
+            if (!isAlreadyExists(error)) throw error;
+          });
+      }),
+    ),
   );
 }
 
 async function ensureObjects(
-  { client, signal }: Tenant,
+  tenant: Tenant,
   objects: readonly { resource: Resource; object: KubeObject }[],
   likely: 'there' | 'absent',
 ): Promise<void> {
-  await Promise.all(
-    objects.map(({ resource, object }) => ensureObject(client, resource, object, { signal, likely })),
+  await tenant.answerTime.within(tenant.signal, (signal) =>
+    Promise.all(
+      objects.map(({ resource, object }) =>
+        ensureObject(tenant.client, resource, object, { signal, likely }),
+      ),
+    ),
   );
 }
 
-/** `mayComeUp`: its address may lead to it later than it is ready. Default: for one that the driver has made. */
+/**
+ * `mayComeUp`: its address may lead to it later than it is ready. Default: for one that the driver has made. `missingMs`:
+ * how long an API server that answers may say that there is no such object; default: `timeoutMs`.
+ */
 export async function waitForObject(
   tenant: Tenant,
   timeoutMs: number,
   resource: Resource,
   ref: ObjectRef,
-  mayComeUp = tenant.location !== undefined,
+  {
+    mayComeUp = tenant.location !== undefined,
+    missingMs = timeoutMs,
+  }: { mayComeUp?: boolean; missingMs?: number } = {},
 ): Promise<void> {
   const { client, clock, signal } = tenant;
   const start = clock.monotonic();
@@ -112,7 +132,7 @@ export async function waitForObject(
     });
     if (found !== undefined && !(found instanceof ConnectionError)) return;
     const waitedMs = clock.monotonic() - start;
-    if (waitedMs > timeoutMs) {
+    if (waitedMs > (found === undefined ? missingMs : timeoutMs)) {
       if (found !== undefined) throw found;
       const name = ref.namespace === undefined ? ref.name : `${ref.namespace}/${ref.name}`;
       throw tenantNotBootstrapped(`${resource.kind} ${name}`, waitedMs);

@@ -6,7 +6,7 @@ import { ConnectionError, findCondition, resources } from '../../../kube/index.t
 import { BinaryError } from '../../binaries/index.ts';
 import type { ControlPlanePlan } from '../../control-plane/plan.ts';
 import { renderPlan } from '../../control-plane/render-plan.ts';
-import type { Beside } from '../../drivers/driver.ts';
+import type { Beside, EnsureOptions } from '../../drivers/driver.ts';
 import { DriverError } from '../../drivers/errors.ts';
 import { addressUnreachable, explain, portTaken } from '../errors.ts';
 import { recordHeld, recordProgress, recordReplacing } from '../jobs.ts';
@@ -89,7 +89,7 @@ async function awaitReach(tenant: Tenant, services: Services): Promise<void> {
   if (move?.stage !== 'starting' || !isReaddressed(move, services)) return;
   const timeoutMs = Math.min(reachMs, services.settings.bootstrapTimeoutMs);
   try {
-    await waitForObject(tenant, timeoutMs, resources.namespaces, { name: 'default' }, true);
+    await waitForObject(tenant, timeoutMs, resources.namespaces, { name: 'default' }, { mayComeUp: true });
   } catch (error) {
     if (!(error instanceof ConnectionError)) throw error;
     throw addressUnreachable(endpoint, error, tenant.location !== undefined);
@@ -125,6 +125,7 @@ export const controllers: Step = {
 const notStarting: readonly DriverError['code'][] = [
   'KeepsExiting',
   'NotReady',
+  'InsufficientMemory',
   'CannotStart',
   'ImageMissing',
 ];
@@ -185,7 +186,8 @@ export async function ensureControlPlane(
     // A reconcile of a control plane that is well reports progress only when it had something to fetch.
     let isTold = !isWell;
     try {
-      const onProgress = (message: string): void => (isTold ? report.tell(message) : undefined);
+      const onProgress: EnsureOptions['onProgress'] = (message, reason) =>
+        isTold ? report.tell(message, reason) : undefined;
       const onFetch = (message: string): void => {
         isTold = true;
         report.tell(`${fetchingText}: ${message}`, fetchingReason);

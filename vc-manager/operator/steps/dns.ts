@@ -37,15 +37,18 @@ export const dns: Step = {
     const isInstalled = findCondition(tenant.vc.status?.conditions, condition) !== undefined;
     if (choice === 'none' && !isInstalled) return;
     try {
-      if (choice === 'none') {
-        await removeAddon(tenant.client, addon, objectsOf(tenant), tenant.signal);
-        tenant.status.dropCondition(condition);
-      } else {
-        const objects = objectsOf(tenant);
-        const installed = await installAddon(tenant.client, addon, objects, tenant.signal);
-        const isDeployment = (index: number): boolean => objects[index]?.resource === resources.deployments;
-        await reportDns(tenant, installed.filter((_object, index) => isDeployment(index)) as Deployment[]);
-      }
+      const objects = objectsOf(tenant);
+      await tenant.answerTime.within(tenant.signal, async (signal) => {
+        if (choice === 'none') {
+          await removeAddon(tenant.client, addon, objects, signal);
+          tenant.status.dropCondition(condition);
+        } else {
+          const installed = await installAddon(tenant.client, addon, objects, signal);
+          const isDeployment = (index: number): boolean => objects[index]?.resource === resources.deployments;
+          const deployments = installed.filter((_object, index) => isDeployment(index)) as Deployment[];
+          await reportDns(tenant, deployments, signal);
+        }
+      });
     } catch (error) {
       if (tenant.signal.aborted) throw error;
       const { reason, message, retryable } = explain(error, tenant);
@@ -93,13 +96,17 @@ function background({ status }: VirtualCluster): { backgroundEnv: string; backgr
   };
 }
 
-async function reportDns(tenant: Tenant, deployments: readonly Deployment[]): Promise<void> {
+async function reportDns(
+  tenant: Tenant,
+  deployments: readonly Deployment[],
+  signal: AbortSignal,
+): Promise<void> {
   const late = deployments.find(({ status }) => (status?.availableReplicas ?? 0) === 0);
   if (late === undefined) {
     tenant.status.condition(condition, 'True', 'Available', 'Names are resolved by CoreDNS in kube-system.');
     return;
   }
-  const why = await whyNotAvailable(tenant, late);
+  const why = await whyNotAvailable(tenant, late, signal);
   const message = `No pod of Deployment kube-system/${late.metadata.name} is available yet${why}`;
   tenant.status.condition(condition, 'False', 'Starting', message);
   tenant.lookAgainMs = Math.min(tenant.lookAgainMs, nextLookMs(tenant));
@@ -117,7 +124,11 @@ const mostPods = 10;
 const longestSaying = 512;
 
 /** The reason that the Deployment's pods give, as the end of a sentence. */
-async function whyNotAvailable({ client, signal }: Tenant, deployment: Deployment): Promise<string> {
+async function whyNotAvailable(
+  { client }: Tenant,
+  deployment: Deployment,
+  signal: AbortSignal,
+): Promise<string> {
   const labels = Object.entries(deployment.spec?.selector?.matchLabels ?? {});
   const labelSelector = labels.map(([key, value]) => `${key}=${value}`).join(',');
   const { namespace = '' } = deployment.metadata;

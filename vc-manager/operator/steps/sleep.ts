@@ -1,6 +1,7 @@
 import { annotationKeys } from '../../../api/labels.ts';
 import { hasRunSince } from '../../../api/running-pods.ts';
 import { type KubeObject, type Resource, resources } from '../../../kube/index.ts';
+import { AnswerTime } from '../answer-time.ts';
 import { cronJobDueMs, jobDueMs } from '../due-times.ts';
 import { explain } from '../errors.ts';
 import { storedRequest } from '../requests.ts';
@@ -51,7 +52,9 @@ export const fallAsleep: Step = {
     const startedMs = services.clock.monotonic();
     let left: { dueAt?: string; pods: number };
     try {
-      left = await whatIsLeft(tenant, services, nowMs);
+      left = await new AnswerTime(longestVisitMs).within(tenant.signal, (signal) =>
+        whatIsLeft(tenant, nowMs, signal),
+      );
     } catch (error) {
       if (tenant.signal.aborted) throw error;
       // Nobody could tell when it is needed. Others wait for this worker, too.
@@ -153,22 +156,25 @@ async function isIdle(tenant: Tenant, services: Services): Promise<boolean> {
     tenant.lookAgainMs = Math.min(tenant.lookAgainMs, leftMs);
     return false;
   }
-  return !(await isBusyByItself(tenant, services));
+  return !(await isBusyByItself(tenant));
 }
 
 /**
  * Whether its controllers have something to do at a later time, which they would miss. What cannot be told counts as
  * yes: it costs nothing but an API server that runs.
  */
-async function isBusyByItself(tenant: Tenant, services: Services): Promise<boolean> {
+async function isBusyByItself(tenant: Tenant): Promise<boolean> {
   let isBusy = false;
   try {
-    const visit = visitor(tenant, services);
-    await visit(resources.cronJobs, ({ spec }) => {
-      isBusy ||= (spec as { suspend?: boolean })?.suspend !== true;
-    });
-    await visit(resources.jobs, ({ spec }) => {
-      isBusy ||= typeof (spec as { ttlSecondsAfterFinished?: number })?.ttlSecondsAfterFinished === 'number';
+    await new AnswerTime(longestVisitMs).within(tenant.signal, async (signal) => {
+      const visit = visitor(tenant, signal);
+      await visit(resources.cronJobs, ({ spec }) => {
+        isBusy ||= (spec as { suspend?: boolean })?.suspend !== true;
+      });
+      await visit(resources.jobs, ({ spec }) => {
+        isBusy ||=
+          typeof (spec as { ttlSecondsAfterFinished?: number })?.ttlSecondsAfterFinished === 'number';
+      });
     });
     return isBusy;
   } catch (error) {
@@ -190,14 +196,14 @@ const latestMs = 8.64e15;
  */
 async function whatIsLeft(
   tenant: Tenant,
-  services: Services,
   nowMs: number,
+  signal: AbortSignal,
 ): Promise<{ dueAt?: string; pods: number }> {
   // Containers have no other one; processes have that of the machine, as this one has.
   const timeZone = tenant.vc.status?.driver === 'process' ? undefined : 'UTC';
   let dueMs = Number.POSITIVE_INFINITY;
   let schedules = 0;
-  const visit = visitor(tenant, services);
+  const visit = visitor(tenant, signal);
   await visit(resources.cronJobs, (cronJob) => {
     if (schedules++ < mostSchedules) dueMs = Math.min(dueMs, cronJobDueMs(cronJob, nowMs, timeZone));
   });
@@ -218,13 +224,12 @@ const longestVisitMs = 60_000;
 
 /** Lists page by page: a list as a whole may be larger than what is read of one. Throws what a client throws, RangeError. */
 function visitor(
-  { client, signal }: Tenant,
-  { clock }: Services,
+  { client }: Tenant,
+  signal: AbortSignal,
 ): (resource: Resource, see: (object: KubeObject) => void) => Promise<void> {
-  const endMs = clock.monotonic() + longestVisitMs;
   return async (resource, see) => {
     let token: string | undefined;
-    for (let page = 0; page < mostPages && clock.monotonic() < endMs; page++) {
+    for (let page = 0; page < mostPages; page++) {
       const { items, metadata } = await client.list(resource, {
         ...{ limit: pageSize, signal },
         ...(token !== undefined && { continue: token }),
@@ -233,6 +238,6 @@ function visitor(
       token = metadata.continue;
       if (!token) return;
     }
-    throw new RangeError(`its list of ${resource.plural} has no end, or takes too long`);
+    throw new RangeError(`its list of ${resource.plural} has no end`);
   };
 }

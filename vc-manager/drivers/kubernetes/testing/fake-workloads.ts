@@ -7,6 +7,7 @@ type Fate =
   | 'ready'
   | 'starting'
   | 'unschedulable'
+  | { noNode: string }
   | { waiting: { reason: string; message?: string }; restarts?: number; exitCode?: number };
 
 /** Plays the controller of StatefulSets, the scheduler and the kubelets on a fake API server. */
@@ -136,6 +137,11 @@ export class FakeWorkloads implements AsyncDisposable {
     const fate = this.#fates.get(pod) ?? this.#fates.get(component) ?? 'ready';
     if (fate === 'unschedulable')
       return { phase: 'Pending', conditions: [{ type: 'PodScheduled', status: 'False' }] };
+    if (typeof fate === 'object' && 'noNode' in fate)
+      return {
+        phase: 'Pending',
+        conditions: [{ type: 'PodScheduled', status: 'False', message: fate.noNode }],
+      };
     const container: ContainerStatus = {
       name: component,
       restartCount: 0,
