@@ -245,10 +245,12 @@ export class QuotaAdmission {
     if (outcome === undefined || outcome.is === 'retry' || outcome.is === 'conflict') return;
     if (!hasAsked && book.ledger.giveUp(id)) this.#admitSoon(book);
     const charged = this.#chargedOf(book, key.kind);
+    const hasPayload = charged?.payload !== undefined;
+    // Most runs find nothing to write.
+    if (!hasPayload && !book.ledger.isReserved(id)) return;
     const shown = this.#shown(book, key);
     // Its size was not known before the server had answered, or before it was read.
-    if (shown !== undefined && charged?.payload !== undefined)
-      book.ledger.show(id, this.#chargeOf(book, charged, shown));
+    if (shown !== undefined && hasPayload) book.ledger.show(id, this.#chargeOf(book, charged, shown));
     this.#settle(book, id, shown);
   }
 
