@@ -91,6 +91,8 @@ interface ExecutorOptions {
   isSettled: (tenant: TenantState, key: KeyRef) => boolean;
   /** Queues a key at once. */
   enqueue: (tenant: TenantState, key: KeyRef) => void;
+  /** Whether a super object has to wait, asked before it is made: then its key is queued again. Throws what a client throws. */
+  holdsBack?: ((work: Work) => Promise<boolean>) | undefined;
   /** By name of the kind. */
   gates?: ReadonlyMap<string, ActionGate> | undefined;
   /** For all kinds, asked before the kind's own. */
@@ -106,6 +108,7 @@ export class Executor {
   readonly #superClient: KubeClient;
   readonly #isSettled: ExecutorOptions['isSettled'];
   readonly #enqueue: ExecutorOptions['enqueue'];
+  readonly #holdsBack: ExecutorOptions['holdsBack'];
   readonly #gates: ReadonlyMap<string, ActionGate>;
   readonly #quotaGate: ActionGate | undefined;
   readonly #observer: ExecutorObserver;
@@ -114,6 +117,7 @@ export class Executor {
     this.#superClient = options.superClient;
     this.#isSettled = options.isSettled;
     this.#enqueue = options.enqueue;
+    this.#holdsBack = options.holdsBack;
     this.#gates = options.gates ?? new Map();
     this.#quotaGate = options.quotaGate;
     this.#observer = options.observer ?? {};
@@ -217,6 +221,7 @@ export class Executor {
     work: Work,
     decided: Action,
   ): Promise<Action | Outcome | Skip | Unsent | { contested: true }> {
+    if (decided.do === 'createSuper' && (await this.#holdsBack?.(work)) === true) return done;
     const unsent = refusalOf(work, decided);
     if (unsent !== undefined) return { unsent };
     if (await this.#isContested(work, decided)) return { contested: true };
