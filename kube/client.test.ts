@@ -123,6 +123,31 @@ describe('KubeClient', () => {
     expect(error).toMatchObject({ retryable: true });
   });
 
+  it('leaves managedFields out of the answers of writes, where it is asked to', async () => {
+    await using cluster = await startFakeCluster();
+    const { client, server } = cluster;
+    const managed = { ...ref, managedFields: [{ manager: 'test', operation: 'Update' }] };
+    const cut = { cutManagedFields: true };
+    const merge = { type: 'merge' } as const;
+    const labels = { metadata: { labels: { l: 'x' } } };
+    const created = await client.create(resources.pods, { metadata: managed, spec: { a: 1 } }, cut);
+    const answers = [
+      created,
+      await client.update(resources.pods, { ...created, metadata: managed }, cut),
+      await client.patch(resources.pods, ref, labels, { ...merge, ...cut }),
+    ];
+    for (const { metadata } of answers) {
+      expect(metadata).toMatchObject({
+        ...ref,
+        uid: expect.any(String),
+        resourceVersion: expect.any(String),
+      });
+      expect(metadata).not.toHaveProperty('managedFields');
+    }
+    expect(server.get(resources.pods, ref)?.metadata).toHaveProperty('managedFields');
+    expect((await client.patch(resources.pods, ref, labels, merge)).metadata).toHaveProperty('managedFields');
+  });
+
   it('sends each kind of patch as what it is', async () => {
     await using cluster = await startFakeCluster();
     const { client } = cluster;

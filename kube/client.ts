@@ -187,6 +187,11 @@ export interface CallOptions {
   timeoutMs?: number;
 }
 
+interface WriteOptions extends CallOptions {
+  /** The answer comes without its managedFields; see `withoutManagedFields` for which kinds that will do. */
+  cutManagedFields?: boolean;
+}
+
 export type PatchType = 'merge' | 'json' | 'strategic' | 'apply';
 
 const patchContentTypes: Record<PatchType, string> = {
@@ -233,7 +238,7 @@ export class KubeClient {
   async create<T extends KubeObject = KubeObject>(
     resource: Resource,
     object: T,
-    options: CallOptions & { dryRun?: boolean; fieldManager?: string; metadataOnly?: boolean } = {},
+    options: WriteOptions & { dryRun?: boolean; fieldManager?: string; metadataOnly?: boolean } = {},
   ): Promise<T> {
     if (resource.namespaced && !object.metadata.namespace) {
       throw new TypeError(
@@ -264,7 +269,7 @@ export class KubeClient {
   async update<T extends KubeObject = KubeObject>(
     resource: Resource,
     object: T,
-    options: CallOptions & { subresource?: string; metadataOnly?: boolean } = {},
+    options: WriteOptions & { subresource?: string; metadataOnly?: boolean } = {},
   ): Promise<T> {
     const path = objectPath(resource, refOf(object), options.subresource);
     return this.#json<T>('PUT', 'update', resource, path, options, typed(resource, object));
@@ -274,7 +279,7 @@ export class KubeClient {
     resource: Resource,
     ref: ObjectRef,
     patch: unknown,
-    options: CallOptions & {
+    options: WriteOptions & {
       type: PatchType;
       subresource?: string;
       /** Required for `apply`. */
@@ -350,12 +355,13 @@ export class KubeClient {
     verb: 'get' | 'create' | 'update' | 'patch' | 'delete',
     resource: Resource,
     path: string,
-    options: CallOptions & { metadataOnly?: boolean },
+    options: WriteOptions & { metadataOnly?: boolean },
     body?: unknown,
     contentType = 'application/json',
   ): Promise<T> {
     if (body !== undefined && hasLongText(body, longestBody)) throw tooLarge(verb, resource);
-    const answer = await requestJson(this.connection, {
+    const edit = options.cutManagedFields === true ? withoutManagedFields : undefined;
+    const call: Call = {
       method,
       path,
       verb,
@@ -364,8 +370,8 @@ export class KubeClient {
       timeoutMs: options.timeoutMs,
       ...(options.metadataOnly === true ? { accept: metadataAccept('PartialObjectMetadata') } : {}),
       ...(body === undefined ? {} : { body: JSON.stringify(body), contentType }),
-    });
-    return answer as T;
+    };
+    return (await requestJson(this.connection, call, edit)) as T;
   }
 }
 

@@ -136,7 +136,8 @@ export class EventController implements SpecialController {
     if (!isAt(tenantRefOf(superEvent, context), key)) return done;
     const { client } = tenant;
     try {
-      const created = await client.create(resources.events, copyOf(superEvent, context), { signal });
+      const options = { signal, cutManagedFields: true };
+      const created = await client.create(resources.events, copyOf(superEvent, context), options);
       tenant.rememberEventCopy(keyId(key), created);
       return done;
     } catch (error) {
@@ -175,7 +176,7 @@ export class EventController implements SpecialController {
         resources.events,
         { namespace, name: copyName },
         { ...patch, metadata: { uid, resourceVersion } },
-        { type: 'merge', signal },
+        { type: 'merge', signal, cutManagedFields: true },
       );
       tenant.rememberEventCopy(id, patched);
       return done;

@@ -10,7 +10,7 @@ import type { KeyRef } from '../context.ts';
 import type { Notice } from '../kinds/contract.ts';
 import { tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
 import { byTenantIndex, type Caches } from '../reconcile/caches.ts';
-import { type ActionGate, recordNotice } from '../reconcile/execute.ts';
+import { type ActionGate, recordNotice, type Work } from '../reconcile/execute.ts';
 import { keyId } from '../reconcile/keys.ts';
 import { done } from '../reconcile/outcome.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
@@ -80,17 +80,28 @@ export class PodAdmission {
   /** Keeps a pod's super object from being created until there is room for it; its key is queued again then. */
   readonly gate: ActionGate = async (work, action) => {
     if (action.do !== 'createSuper') return action;
-    const answer = this.#ask(work.tenant, work.situation.key, work.situation.tenantObject);
-    if (answer === 'full') await recordNotice(work, tooManyUnschedulable);
-    return answer === 'go' ? action : done;
+    const { tenant, situation } = work;
+    const mayGo = await this.#mayGo(work, (...ask) => this.#window.ask(...ask));
+    if (!mayGo) return done;
+    this.#options.observer?.admitted?.(tenant, situation.key);
+    return action;
   };
 
-  #ask(tenant: TenantState, key: KeyRef, tenantPod: KubeObject | undefined): Answer {
-    if (tenantPod !== undefined && !isWindowed(tenantPod)) return 'go';
-    const answer = this.#window.ask(tenant.info.uid, idOf(key), this.#options.clock.monotonic());
-    if (answer === 'go') this.#options.observer?.admitted?.(tenant, key);
-    else this.#options.observer?.held?.(tenant, key);
-    return answer;
+  /**
+   * The same before the super object is made, which costs more than to wait: whether there is no room. No place is taken:
+   * what comes before the gate may take as long as the tenant's API server likes.
+   */
+  readonly holdsBack = async (work: Work): Promise<boolean> =>
+    !(await this.#mayGo(work, (...ask) => this.#window.mayAsk(...ask)));
+
+  async #mayGo(work: Work, ask: (uid: string, id: string, now: number) => Answer): Promise<boolean> {
+    const { tenant, situation } = work;
+    const { key, tenantObject } = situation;
+    if (tenantObject !== undefined && !isWindowed(tenantObject)) return true;
+    const answer = ask(tenant.info.uid, idOf(key), this.#options.clock.monotonic());
+    if (answer !== 'go') this.#options.observer?.held?.(tenant, key);
+    if (answer === 'full') await recordNotice(work, tooManyUnschedulable);
+    return answer === 'go';
   }
 
   /** Takes part in sharing the window out, with the pods that are in the super cluster already. */

@@ -205,7 +205,8 @@ export class PodTokenController implements SpecialController {
     } as const;
     observer?.acting?.(tenant, key, action);
     try {
-      const created = await superClient.create(tokenSecrets.resource, action.object, { signal });
+      const options = { signal, cutManagedFields: true };
+      const created = await superClient.create(tokenSecrets.resource, action.object, options);
       expectCreated(this.#place(look, signal), created, superCaches.watched(name));
     } catch (error) {
       if (isAlreadyExists(error)) return this.#takeOver(look, pod, empty, signal);
@@ -306,7 +307,8 @@ export class PodTokenController implements SpecialController {
   }
 
   #place({ tenant, key }: Look, signal: AbortSignal): WritePlace {
-    return { client: this.#options.superClient, resource: tokenSecrets.resource, tenant, key, signal };
+    const { superClient: client } = this.#options;
+    return { client, resource: tokenSecrets.resource, tenant, key, signal, cutManagedFields: true };
   }
 
   /** Forgets what both sides have outlived. */

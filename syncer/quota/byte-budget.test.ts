@@ -141,3 +141,18 @@ it('tells what the last minute came to, about', () => {
   trial.now += 600_000;
   expect(trial.budget.spent).toBeLessThan(5);
 });
+
+it('lets others have what is given back, and no more than it holds', () => {
+  const trial = new Trial(60_000);
+  const { budget } = trial;
+  budget.take('x', 5_000);
+  expect(trial.run('a', 1)).toBe(false);
+  budget.giveBack(4_000);
+  expect(budget.spent).toBe(1_000);
+  expect(trial.dueMs.get('a')).toBe(0);
+  expect(trial.run('a', 1_000)).toBe(true);
+  budget.giveBack(10_000);
+  expect(budget.spent).toBe(0);
+  expect(trial.run('b', 2_001)).toBe(true);
+  expect(trial.run('c', 1)).toBe(false);
+});

@@ -61,6 +61,14 @@ export class ByteBudget {
     this.#wakeNext();
   }
 
+  /** What was taken is not moved after all. */
+  giveBack(bytes: number): void {
+    this.#refill();
+    this.#left = Math.min(this.#capacity, this.#left + bytes);
+    this.#recent = Math.max(0, this.#recent - bytes);
+    this.#wakeNext();
+  }
+
   /** To be called at the end of each run: `waits` says whether it is to ask again. Another one's turn may have come. */
   ended(id: string, waits: boolean): void {
     this.#served.delete(id);

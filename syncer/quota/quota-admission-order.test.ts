@@ -144,3 +144,30 @@ it('lets others go before one whose run has failed otherwise, which comes again 
   // Behind it, as nothing else has failed.
   expect(reserve('third')).toBeGreaterThan(turnMs ?? 0);
 });
+
+it('counts no bytes of a write that is not made after all, and knows who would lose its turn', () => {
+  const { quota } = new Trial();
+  const writesOf = (): number | undefined => [...quota.usageOf('u1')][0]?.used;
+  const reserve = (name: string, bytes: number): boolean => {
+    const key = { kind: 'pods', namespace: 'shop', name };
+    quota.began('u1', key);
+    const object = { metadata: { name }, data: { a: 'x'.repeat(bytes) } };
+    return quota.reserve(tenant, key, kindOf('pods'), object) === undefined;
+  };
+  const key = { kind: 'pods', namespace: 'shop', name: 'large' };
+  expect(reserve('large', 3_000_000)).toBe(true);
+  expect(writesOf()).toBeGreaterThan(3_000_000);
+  expect(reserve('next', 10)).toBe(false);
+  expect(quota.hasTurn(tenant, key)).toBe(false);
+  expect(quota.hasTurn(tenant, { ...key, name: 'next' })).toBe(true);
+  quota.giveBack(tenant, key);
+  expect(writesOf()).toBe(0);
+  quota.giveBack(tenant, key);
+  expect(writesOf()).toBe(0);
+  expect(reserve('next', 10)).toBe(true);
+  expect(quota.hasTurn(tenant, { ...key, name: 'next' })).toBe(false);
+  // What was written in an earlier run stays counted.
+  quota.ended(tenant, { ...key, name: 'next' }, { is: 'retry', code: '404' });
+  quota.giveBack(tenant, { ...key, name: 'next' });
+  expect(writesOf()).toBeGreaterThan(0);
+});

@@ -56,6 +56,8 @@ class Book {
   readonly running = new Set<string>();
   /** Who has asked in the run that is under way. */
   readonly asked = new Set<string>();
+  /** What each has taken of `budget` in the run that is under way. */
+  readonly taken = new Map<string, number>();
   /** Who waits for bytes since its last run, and of which budget. */
   readonly waiting = new Map<string, ByteBudget>();
   readonly tenant: TenantState;
@@ -215,9 +217,20 @@ export class QuotaAdmission {
     const excess = book.ledger.reserve(id, chargeOf(kind, object, !this.#charged.includes(kind), bytes));
     if (excess.length === 0) {
       budget.take(id, isNamespace ? costOfNamespace : bytes);
+      if (!isNamespace) book.taken.set(id, bytes + (book.taken.get(id) ?? 0));
       return undefined;
     }
     return { notice: { type: 'Warning', reason: 'QuotaExceeded', message: messageOf(excess) } };
+  }
+
+  /** The write that was to be made is not made in this run. */
+  giveBack({ info }: TenantState, key: KeyRef): void {
+    const book = this.#books.get(info.uid);
+    const id = keyId(key);
+    const bytes = book?.taken.get(id);
+    if (book === undefined || bytes === undefined) return;
+    book.budget.giveBack(bytes);
+    book.taken.delete(id);
   }
 
   began(uid: string, key: KeyRef): void {
@@ -235,6 +248,7 @@ export class QuotaAdmission {
     const id = keyId(key);
     book.running.delete(id);
     const hasAsked = book.asked.delete(id);
+    book.taken.delete(id);
     // One that fails otherwise comes again at a time of its own, and nobody is to wait for that.
     if (outcome?.is !== 'later') book.waiting.delete(id);
     const waitsOf = book.waiting.get(id);
@@ -245,11 +259,20 @@ export class QuotaAdmission {
     if (outcome === undefined || outcome.is === 'retry' || outcome.is === 'conflict') return;
     if (!hasAsked && book.ledger.giveUp(id)) this.#admitSoon(book);
     const charged = this.#chargedOf(book, key.kind);
+    const hasPayload = charged?.payload !== undefined;
+    // Most runs find nothing to write.
+    if (!hasPayload && !book.ledger.isReserved(id)) return;
     const shown = this.#shown(book, key);
     // Its size was not known before the server had answered, or before it was read.
-    if (shown !== undefined && charged?.payload !== undefined)
-      book.ledger.show(id, this.#chargeOf(book, charged, shown));
+    if (shown !== undefined && hasPayload) book.ledger.show(id, this.#chargeOf(book, charged, shown));
     this.#settle(book, id, shown);
+  }
+
+  /** Whether it waits in a line, whose order it would lose if its next run did not ask. */
+  hasTurn({ info }: TenantState, key: KeyRef): boolean {
+    const book = this.#books.get(info.uid);
+    const id = keyId(key);
+    return book !== undefined && (book.ledger.isWaiting(id) || book.budget.isWaiting(id));
   }
 
   isWaiting(tenant: TenantState, key: KeyRef): boolean {

@@ -17,6 +17,7 @@ import { QueueRunner } from '../workqueue/runner.ts';
 import type { Caches } from './caches.ts';
 import type { Controller, SpecialController } from './controller.ts';
 import { Differences } from './differences.ts';
+import type { ActionGate, GatedAction, Work } from './execute.ts';
 import type { IdentityGuard } from './guards.ts';
 import { keyId, type SyncKey } from './keys.ts';
 import { type Outcome, queueOutcome } from './outcome.ts';
@@ -119,7 +120,8 @@ export class SyncEngine {
       wake: (uid, key, afterMs = 0) => this.#queue.add({ ...key, tenant: uid }, { first: true, afterMs }),
     });
     const gates = new Map(actionGates(options.superClient, options.superCaches));
-    if (this.#admission !== undefined) gates.set('pods', this.#admission.gate);
+    const admission = this.#admission;
+    if (admission !== undefined) gates.set('pods', (work, action) => this.#letIn(admission, work, action));
     this.#reconciler = new Reconciler({
       kinds: options.kinds,
       superClient: options.superClient,
@@ -128,6 +130,12 @@ export class SyncEngine {
       enqueue: (tenant, key) => this.#enqueue(tenant, key, 'live'),
       onMismatch: options.onMismatch,
       onHeld: options.onHeld,
+      holdsBack: async (work) =>
+        admission !== undefined &&
+        work.kind.name === 'pods' &&
+        // One that waits in a line of the quota's asks there first, or it loses its place.
+        !this.#quota.hasTurn(work.tenant, work.situation.key) &&
+        (await admission.holdsBack(work)),
       gates,
       quotaGate: this.#quota.gate,
       readBudget: this.#quota.reads,
@@ -362,6 +370,13 @@ export class SyncEngine {
       signal.removeEventListener('abort', leaveAll);
       await admitting;
     }
+  }
+
+  /** Of a pod that has to wait after all, nothing was written. */
+  async #letIn(admission: PodAdmission, work: Work, action: GatedAction): ReturnType<ActionGate> {
+    const granted = await admission.gate(work, action);
+    if (granted !== action) this.#quota.giveBack(work.tenant, work.situation.key);
+    return granted;
   }
 
   async #process(key: SyncKey): Promise<QueueOutcome> {

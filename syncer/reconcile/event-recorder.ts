@@ -100,7 +100,8 @@ export class EventRecorder {
   async #put(event: EventObject, isThere: boolean, signal: AbortSignal): Promise<number> {
     if (isThere && (await this.#patch(event, event.count, signal))) return event.count;
     try {
-      await this.#client.create(resources.events, { apiVersion: 'v1', kind: 'Event', ...event }, { signal });
+      const options = { signal, cutManagedFields: true };
+      await this.#client.create(resources.events, { apiVersion: 'v1', kind: 'Event', ...event }, options);
       return event.count;
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
@@ -120,7 +121,8 @@ export class EventRecorder {
   ): Promise<boolean> {
     try {
       const patch = { message, count, lastTimestamp };
-      await this.#client.patch(resources.events, metadata, patch, { type: 'merge', signal });
+      const options = { type: 'merge', signal, cutManagedFields: true } as const;
+      await this.#client.patch(resources.events, metadata, patch, options);
       return true;
     } catch (error) {
       if (isNotFound(error)) return false;

@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { resources } from '../../kube/index.ts';
+import { type KubeObject, resources } from '../../kube/index.ts';
+import { podKind } from '../kinds/pods/pods.ts';
+import type { Situation } from './decide.ts';
+import { Executor } from './execute.ts';
 import { Bench } from './testing/bench.ts';
 
 const spec = { serviceAccountName: 'default', containers: [{ name: 'main', image: 'nginx:1' }] };
@@ -69,5 +72,31 @@ describe('a patch (sync rule `contested-writes`)', () => {
     const before = writes();
     await round({ round: 'another' });
     expect(writes()).toBe(before + 1);
+  });
+});
+
+describe('a super object that is held back', () => {
+  it('is not even made', async () => {
+    await using bench = await Bench.start();
+    const executor = new Executor({
+      superClient: bench.super.client,
+      isSettled: () => true,
+      enqueue: () => undefined,
+      holdsBack: async () => true,
+    });
+    const key = { kind: 'pods', namespace: 'shop', name: 'web' };
+    const situation = { key, context: bench.state.context() } as Situation;
+    const { signal } = new AbortController();
+    let made = 0;
+    const creation = {
+      do: 'createSuper' as const,
+      get object(): KubeObject {
+        made += 1;
+        return { metadata: { namespace: bench.shop, name: 'web' }, spec };
+      },
+    };
+    const work = { kind: podKind, situation, tenant: bench.state, signal };
+    expect(await executor.run([creation], work)).toEqual({ is: 'done' });
+    expect([made, bench.asked('super')]).toEqual([0, []]);
   });
 });

@@ -11,6 +11,7 @@ import {
 import type { KeyRef } from '../context.ts';
 import type { Action, DownKind, Notice, SuperWrite, SyncedKind } from '../kinds/contract.ts';
 import { isToBeReplaced, payloadSource, payloadSummary, withSummary } from '../kinds/payload.ts';
+import { hasKnownFields } from '../kinds/registry.ts';
 import { hasLostItsLabel, isOurs, originalUid } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
 import { contestedNotice } from './contested-writes.ts';
@@ -91,6 +92,8 @@ interface ExecutorOptions {
   isSettled: (tenant: TenantState, key: KeyRef) => boolean;
   /** Queues a key at once. */
   enqueue: (tenant: TenantState, key: KeyRef) => void;
+  /** Whether a super object has to wait, asked before it is made: then its key is queued again. Throws what a client throws. */
+  holdsBack?: ((work: Work) => Promise<boolean>) | undefined;
   /** By name of the kind. */
   gates?: ReadonlyMap<string, ActionGate> | undefined;
   /** For all kinds, asked before the kind's own. */
@@ -106,6 +109,7 @@ export class Executor {
   readonly #superClient: KubeClient;
   readonly #isSettled: ExecutorOptions['isSettled'];
   readonly #enqueue: ExecutorOptions['enqueue'];
+  readonly #holdsBack: ExecutorOptions['holdsBack'];
   readonly #gates: ReadonlyMap<string, ActionGate>;
   readonly #quotaGate: ActionGate | undefined;
   readonly #observer: ExecutorObserver;
@@ -114,6 +118,7 @@ export class Executor {
     this.#superClient = options.superClient;
     this.#isSettled = options.isSettled;
     this.#enqueue = options.enqueue;
+    this.#holdsBack = options.holdsBack;
     this.#gates = options.gates ?? new Map();
     this.#quotaGate = options.quotaGate;
     this.#observer = options.observer ?? {};
@@ -217,6 +222,7 @@ export class Executor {
     work: Work,
     decided: Action,
   ): Promise<Action | Outcome | Skip | Unsent | { contested: true }> {
+    if (decided.do === 'createSuper' && (await this.#holdsBack?.(work)) === true) return done;
     const unsent = refusalOf(work, decided);
     if (unsent !== undefined) return { unsent };
     if (await this.#isContested(work, decided)) return { contested: true };
@@ -261,8 +267,9 @@ export class Executor {
     const { kind, signal } = work;
     try {
       const metadataOnly = payloadOf(kind) !== undefined;
+      const cutManagedFields = hasKnownFields(kind);
       const created = await sendRelying(work, { creates: object }, () =>
-        this.#superClient.create(kind.resource, object, { signal, metadataOnly }),
+        this.#superClient.create(kind.resource, object, { signal, metadataOnly, cutManagedFields }),
       );
       if (created === 'overtaken') return overtaken;
       this.#expectSuper(work, created);
@@ -373,7 +380,8 @@ export class Executor {
   async #createTenant(work: Work, object: KubeObject): Promise<Outcome | undefined> {
     const { kind, tenant, signal } = work;
     try {
-      const created = await tenant.client.create(kind.resource, object, { signal });
+      const cutManagedFields = hasKnownFields(kind);
+      const created = await tenant.client.create(kind.resource, object, { signal, cutManagedFields });
       expectCreated(this.#tenantSide(work), created, tenant.caches.of(kind));
       return undefined;
     } catch (error) {
@@ -386,13 +394,18 @@ export class Executor {
     expectCreated(this.#superSide(work), created, work.tenant.superCaches.of(work.kind));
   }
 
-  #superSide({ kind, tenant, situation, signal }: Work): WritePlace {
-    return { client: this.#superClient, resource: kind.resource, tenant, key: situation.key, signal };
+  #superSide(work: Work): WritePlace {
+    return placeOf(this.#superClient, work);
   }
 
-  #tenantSide({ kind, tenant, situation, signal }: Work): WritePlace {
-    return { client: tenant.client, resource: kind.resource, tenant, key: situation.key, signal };
+  #tenantSide(work: Work): WritePlace {
+    return placeOf(work.tenant.client, work);
   }
+}
+
+function placeOf(client: KubeClient, { kind, tenant, situation, signal }: Work): WritePlace {
+  const { resource } = kind;
+  return { client, resource, tenant, key: situation.key, signal, cutManagedFields: hasKnownFields(kind) };
 }
 
 /** An event on the tenant object. One that cannot be written holds nothing up. Rejects only when aborted. */
@@ -416,7 +429,8 @@ export async function recordRefusal(work: Work, notice: Notice): Promise<void> {
   const { name = '', namespace, uid } = tenantObject.metadata;
   try {
     const patch = { metadata: { uid }, status };
-    const options = { type: 'merge', subresource: 'status', signal } as const;
+    const cutManagedFields = hasKnownFields(kind);
+    const options = { type: 'merge', subresource: 'status', signal, cutManagedFields } as const;
     await work.tenant.client.patch(kind.resource, { namespace, name }, patch, options);
   } catch (error) {
     // The event says it as well.

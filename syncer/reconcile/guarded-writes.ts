@@ -23,6 +23,8 @@ export interface WritePlace {
   readonly tenant: TenantState;
   readonly key: KeyRef;
   readonly signal: AbortSignal;
+  /** As for a call of the client: nobody reads the managedFields of an answer. */
+  readonly cutManagedFields: boolean;
 }
 
 export interface PatchOptions {
@@ -39,7 +41,7 @@ export interface PatchOptions {
  * which the metadata may be all; undefined: it is gone, and left so.
  */
 export async function patchObject(
-  { client, resource, tenant, key, signal }: WritePlace,
+  { client, resource, tenant, key, signal, cutManagedFields }: WritePlace,
   object: KubeObject | undefined,
   { patch, subresource, uidOnly = false, isWhole }: PatchOptions,
 ): Promise<KubeObject | undefined> {
@@ -55,6 +57,7 @@ export async function patchObject(
     client.patch(resource, refOf(object), body, {
       type: 'merge',
       signal,
+      cutManagedFields,
       ...(subresource === undefined ? {} : { subresource }),
     });
   const whole = (): KubeObject => applyMergePatch(object, guarded) as KubeObject;
@@ -62,7 +65,7 @@ export async function patchObject(
     patchWith(patchToBe(await client.get(resource, refOf(object), { signal }), whole(), guarded));
   const replaceIt = (): Promise<KubeObject> =>
     client
-      .update(resource, whole(), { signal, metadataOnly: true })
+      .update(resource, whole(), { signal, metadataOnly: true, cutManagedFields })
       // Roles that an operator wrote for an earlier version may not have this verb.
       .catch((error: unknown) => (isForbidden(error) ? patchToWhole() : Promise.reject(error)));
   try {

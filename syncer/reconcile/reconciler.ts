@@ -66,6 +66,7 @@ interface ReconcilerOptions extends DeletionSafetyOptions {
   superCaches: Caches;
   /** Queues a key at once. */
   enqueue: (tenant: TenantState, key: KeyRef) => void;
+  holdsBack?: ((work: Work) => Promise<boolean>) | undefined;
   gates?: ReadonlyMap<string, ActionGate> | undefined;
   /** For all kinds. */
   quotaGate?: ActionGate | undefined;
@@ -93,6 +94,7 @@ export class Reconciler implements Controller {
       superClient: options.superClient,
       enqueue: options.enqueue,
       isSettled: (tenant, key) => this.isSettled(tenant, key),
+      holdsBack: options.holdsBack,
       gates: options.gates,
       quotaGate: options.quotaGate,
       ...(options.observer === undefined ? {} : { observer: options.observer }),

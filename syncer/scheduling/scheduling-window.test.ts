@@ -45,6 +45,18 @@ describe('scheduling window', () => {
       expect(create('greedy', 'p4')).toBe('go');
     });
 
+    it('takes no place by asking whether it may ask, and is parked where it may not', () => {
+      for (const id of ['a', 'b', 'c', 'd', 'e']) expect(window.mayAsk('greedy', id, 0)).toBe('go');
+      expect(window.counts()).toEqual([{ tenant: 'greedy', parked: 0, scheduling: 0, refused: 0 }]);
+      flood('greedy', 4);
+      expect(window.mayAsk('greedy', 'a', 0)).toBe('parked');
+      expect(window.counts()).toEqual([{ tenant: 'greedy', parked: 1, scheduling: 4, refused: 0 }]);
+      window.observe('greedy', 'p0', 'placed', 5);
+      expect(woken).toEqual(['greedy/a']);
+      expect(window.mayAsk('greedy', 'a', 6)).toBe('go');
+      expect(create('greedy', 'a', 6)).toBe('go');
+    });
+
     it('does not keep another one waiting: whoever has no pod there gets a place at once', () => {
       flood('greedy', 50);
       for (const tenant of ['a', 'b', 'c', 'd', 'e', 'f']) {

@@ -230,6 +230,16 @@ export class SchedulingWindow {
     this.#grant();
   }
 
+  /** A pod is to be created: it is parked where it cannot be now, as by `ask`. `go`: nothing is taken, `ask` may. */
+  mayAsk(uid: string, id: string, now: number): Answer {
+    const tenant = this.#tenants.get(uid);
+    if (tenant === undefined) return 'go';
+    this.#now = now;
+    const place = tenant.places.get(id);
+    const mayGo = place === undefined ? this.#mayEnter(tenant) : place.phase !== 'parked';
+    return mayGo ? 'go' : this.ask(uid, id, now);
+  }
+
   /** A pod is about to be created. */
   ask(uid: string, id: string, now: number): Answer {
     const tenant = this.#tenants.get(uid);
@@ -341,13 +351,16 @@ export class SchedulingWindow {
   }
 
   #enter(tenant: TenantPlaces, id: string): Place {
-    // Parked pods came first; they would not be parked if there were room.
-    const mayGo = tenant.parked.size === 0 && this.#hasRoom(tenant);
-    if (!mayGo) return this.#add(tenant, id, 'parked');
+    if (!this.#mayEnter(tenant)) return this.#add(tenant, id, 'parked');
     const place = new Place(tenant, id, 'creating');
     if (this.#hasBacklog(tenant)) this.#share(place);
     else place.isLight = true;
     return this.#enroll(place);
+  }
+
+  #mayEnter(tenant: TenantPlaces): boolean {
+    // Parked pods came first; they would not be parked if there were room.
+    return tenant.parked.size === 0 && this.#hasRoom(tenant);
   }
 
   #add(tenant: TenantPlaces, id: string, phase: Phase): Place {

@@ -130,6 +130,33 @@ describe('QueueRunner', () => {
     await running;
   });
 
+  it('leaves its alarm when the first item is due later or goes, and wakes up for the later one all the same', async () => {
+    let sleeps = 0;
+    const { sleep } = clock;
+    clock.sleep = (ms, signal) => {
+      sleeps += 1;
+      return sleep.call(clock, ms, signal);
+    };
+    const { calls, running } = startRunner();
+    queue.add(x, { afterMs: 100 });
+    queue.add(y, { afterMs: 1_000 });
+    await settle();
+    queue.add(x);
+    await settle();
+    calls[0]?.end({ action: 'done' });
+    await settle();
+    expect(sleeps).toBe(1);
+    clock.advance(100);
+    await settle();
+    expect([sleeps, clock.sleepers, calls.length]).toEqual([2, 1, 1]);
+    clock.advance(900);
+    await settle();
+    expect(calls.map((call) => call.item.id)).toEqual(['x', 'y']);
+    stop.abort();
+    for (const call of calls) call.end({ action: 'done' });
+    await running;
+  });
+
   it('puts an item whose run is rejected into back-off, and reports the error', async () => {
     const { calls, errors, running } = startRunner();
     queue.add(x);

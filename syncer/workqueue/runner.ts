@@ -85,10 +85,9 @@ export class QueueRunner<Item> {
   #setAlarm(): void {
     const { queue, clock } = this.#options;
     const dueAt = queue.nextDueAt();
-    if (dueAt === this.#alarm?.dueAt) return;
+    // One that rings early finds nothing and is set again, which costs less than to move it with each change.
+    if (dueAt === undefined || (this.#alarm !== undefined && this.#alarm.dueAt <= dueAt)) return;
     this.#alarm?.cancel.abort();
-    this.#alarm = undefined;
-    if (dueAt === undefined) return;
     const alarm = { dueAt, cancel: new AbortController() };
     this.#alarm = alarm;
     const waitMs = Math.min(longestSleepMs, Math.max(0, dueAt - clock.monotonic()));

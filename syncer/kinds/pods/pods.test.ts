@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { defaultPolicy } from '../../../api/policy.ts';
 import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
+import { lateName } from '../late-references.ts';
 import { carryOut } from '../testing.ts';
 import { podKind } from './pods.ts';
 import { clusterDns, podContext, superPod, tenantPod, testService } from './testing.ts';
@@ -183,8 +184,21 @@ describe('updates of a pod (rule `pod-updates`)', () => {
     const t = tenantPod({ spec: { volumes: [{ name: 'v', emptyDir: {} }] } });
     const cached = podKind.compact?.super?.(superPod(t)) as Pod;
     expect(cached.spec).not.toHaveProperty('volumes');
+    expect(Object.keys(cached)).toEqual(Object.keys(superPod(t)));
     expect(podKind.down(t, cached, context)).toEqual([]);
     expect(podKind.up?.(t, cached, context)).toEqual([]);
+  });
+});
+
+describe('late references (rule `late-references`)', () => {
+  const late = (s: KubeObject) => podKind.indexes?.super?.['byLateReference']?.(s);
+
+  it('are known of a pod of which the cache keeps no volumes', () => {
+    const s = superPod(tenantPod({ spec: { volumes: [{ name: 'v', secret: { secretName: 'own' } }] } }));
+    const cached = podKind.compact?.super?.(s) as Pod;
+    expect(late(s)).toEqual([`secrets/${s.metadata.namespace}/${lateName('own')}`]);
+    expect(late(cached)).toEqual(late(s));
+    expect(late({ ...cached, metadata: { ...cached.metadata, labels: {} } })).toEqual(late(s));
   });
 });
 

@@ -260,17 +260,19 @@ function enforce(superPod: Pod, tenantPod: Pod | undefined, { tenant }: SyncCont
   return isRefusedBySettings(tenantPod, tenant) ? [{ do: 'deleteSuper' }] : [];
 }
 
-/** What is kept in the cache of the references that volumes hold. */
-const lateReferencesField = 'lateReferences';
+/** What is kept in the cache of the references that volumes hold. No part of the object, whose size as JSON is charged. */
+const lateReferences = Symbol('late references');
+const none: readonly string[] = [];
+
+type Compact = Pod & { readonly [lateReferences]?: readonly string[] };
 
 /** Of a super object in full or as the cache has it: ids of the ConfigMaps and Secrets that it refers to by late names. */
 function lateReferencesOf(superPod: Pod): readonly string[] {
-  const kept = superPod[lateReferencesField] as readonly string[] | undefined;
+  const kept = (superPod as Compact)[lateReferences];
   if (kept !== undefined) return kept;
   const { namespace = '' } = superPod.metadata;
-  return references(superPod)
-    .filter(({ name }) => nameOfLate(name) !== undefined)
-    .map(({ kind, name }) => lateReferenceId(kind, namespace, name));
+  const late = references(superPod).filter(({ name }) => nameOfLate(name) !== undefined);
+  return late.length === 0 ? none : late.map(({ kind, name }) => lateReferenceId(kind, namespace, name));
 }
 
 /** The super object's spec is compared in a few fields, and only containers and tolerations are ever written back. */
@@ -279,5 +281,5 @@ function compactSuperPod(superObject: KubeObject): KubeObject {
   if (spec === undefined) return superObject;
   const late = lateReferencesOf(superObject);
   const { volumes: _volumes, dnsConfig: _dns, topologySpreadConstraints: _spread, ...read } = spec;
-  return { ...superObject, spec: read, ...(late.length === 0 ? {} : { [lateReferencesField]: late }) };
+  return { ...superObject, spec: read, [lateReferences]: late } as KubeObject;
 }

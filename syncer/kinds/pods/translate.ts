@@ -97,6 +97,7 @@ export function ownPolicyLabels(
   superPod?: Pod,
 ): Record<string, string> | undefined {
   const { tenant } = context;
+  if (tenant.isolation === undefined) return undefined;
   const present = superPod?.metadata.labels ?? {};
   const labels: Record<string, string> = { [labelKeys.tenant]: tenant.uid };
   for (const [key, value] of Object.entries(present))
