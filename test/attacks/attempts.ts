@@ -781,6 +781,13 @@ export const attempts: readonly Attempt[] = [
     test: 'syncer/kinds/payload.test.ts › has the keys of its data, and of very many the first alone',
     control: "expect(summaryOf({ B: '1', A: '2' }).keys).toEqual(['B', 'A'])",
   },
+  {
+    attacker: 'owner',
+    attack: 'stop the manager by 200,000 short keys in the Secret with the kubeconfig',
+    stoppedBy: 'no more than 32 KiB of it are parsed, and keys are not compared with each other',
+    test: 'kube/kubeconfig.test.ts › is not parsed when it is larger than any that is written',
+    control: `expect(parseKubeconfig(larger)['current-context']).toBe('blue')`,
+  },
 ];
 
 const names: Readonly<Record<Attacker, string>> = {
