@@ -788,6 +788,13 @@ export const attempts: readonly Attempt[] = [
     test: 'kube/kubeconfig.test.ts › is not parsed when it is larger than any that is written',
     control: `expect(parseKubeconfig(larger)['current-context']).toBe('blue')`,
   },
+  {
+    attacker: 'tenant',
+    attack: 'take memory by answers and events that come one byte at a time, each with 64 KiB behind it',
+    stoppedBy: 'small pieces are copied together as they come',
+    test: 'kube/chunks.test.ts › bytes each take little more than their bytes',
+    control: '› are not copied when there is one, and once when they are large',
+  },
 ];
 
 const names: Readonly<Record<Attacker, string>> = {
