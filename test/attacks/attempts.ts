@@ -795,6 +795,20 @@ export const attempts: readonly Attempt[] = [
     test: 'kube/chunks.test.ts › bytes each take little more than their bytes',
     control: '› are not copied when there is one, and once when they are large',
   },
+  {
+    attacker: 'tenant',
+    attack: 'fill the gateway with connections of a dozen tenants, so that others get none',
+    stoppedBy: 'fair shares: a tenant below its own gets a connection of the one that has most',
+    test: 'gateway/gateway.test.ts › has room for another tenant, however many hold as many connections as they get',
+    control: 'expect(await Promise.all(ids.map(firstByte))).toEqual(ids.map(() => refused))',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'lock operators and other tenants out of the dashboard by open pages of ten tenants',
+    stoppedBy: 'fair shares of open pages, and as many for operators apart',
+    test: 'dashboard/dashboard.test.ts › has room for pages of operators and of other tenants',
+    control: "expect(await open('admin', 'a/cyan')).toBe(503)",
+  },
 ];
 
 const names: Readonly<Record<Attacker, string>> = {
