@@ -454,6 +454,46 @@ describe('the dashboard', () => {
     }
   });
 
+  it('has room for pages of operators and of other tenants, however many tenants have open what they may', async () => {
+    const other = await dashboardWorld({ mostStreams: { all: 5, each: 3 } });
+    other.superCluster.people.set('operator', { name: 'ann', may: () => true });
+    other.tenantServer.people.set('admin', { name: 'admin', may: () => true });
+    // All of them have the API server of one.
+    for (const name of ['green', 'pink', 'cyan']) {
+      const namespace = 'a';
+      other.superCluster.api.put(resources.virtualClusters, { metadata: { namespace, name } });
+      other.superCluster.api.put(resources.secrets, { metadata: { namespace, name: `${name}-kubeconfig` } });
+    }
+    const left = new AbortController();
+    const opened: Response[] = [];
+    const open = async (token: string, tenant?: string): Promise<number> => {
+      const browser = other.browser();
+      expect(await browser.signIn({ token, ...(tenant === undefined ? {} : { tenant }) })).toBe(200);
+      const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+      const { signal } = left;
+      opened.push(await fetch(`${other.origin}/api/stream`, { headers: { cookie }, signal }));
+      return opened.at(-1)?.status ?? 0;
+    };
+    try {
+      await other.dashboard.ready(AbortSignal.timeout(30_000));
+      const operator = other.browser();
+      await operator.signIn({ token: 'operator' });
+      await expect.poll(async () => (await operator.get('/api/tenants/a/cyan')).status).toBe(200);
+      for (let page = 0; page < 3; page++) expect(await open('admin', 'a/cyan')).toBe(200);
+      expect(await open('admin', 'a/cyan')).toBe(503);
+      expect([await open('admin', 'a/blue'), await open('admin', 'a/blue')]).toEqual([200, 503]);
+      expect(await open('admin', 'a/green')).toBe(200);
+      // One of those that the first has open is ended.
+      expect(await open('admin', 'a/pink')).toBe(200);
+      expect(await opened[2]?.text()).toContain('event: ended\ndata: {"status":503');
+      expect(await open('admin', 'a/cyan')).toBe(503);
+      expect(await open('operator')).toBe(200);
+    } finally {
+      left.abort();
+      await other.close();
+    }
+  });
+
   it('says to who may not list tenants everywhere when not all namespaces were looked through', async () => {
     const other = await dashboardWorld();
     try {

@@ -21,6 +21,7 @@ import {
   connectionFromSecret,
   KubeClient,
 } from '../kube/index.ts';
+import { FairShares } from '../program/fair-shares.ts';
 import { Access, type Attributes, isAllowed, whoAmI } from './access.ts';
 import type { Assets } from './assets.ts';
 import type { Action, Backend, TenantRef, TracedPod } from './backend.ts';
@@ -53,6 +54,8 @@ export interface DashboardOptions {
   /** 32 bytes; another replica with the same key accepts the same sessions. Default: random. */
   sessionKey?: Uint8Array | undefined;
   now?: () => number;
+  /** Open pages of tenants, and as many of operators. `each`: of one of them. Default: 500, and 50 of each. */
+  mostStreams?: { readonly all: number; readonly each: number };
   /** Holds back what is refused. Default: for so many milliseconds. */
   holdBack?: (ms: number) => Promise<unknown>;
   /** What keeps it from showing what is. */
@@ -83,7 +86,7 @@ const coalesceMs = 500;
 /** How long a page waits for a dashboard that has just been started. */
 const firstListMs = 5_000;
 const heartbeatMs = 15_000;
-/** `each`: of one tenant, or of one operator. */
+/** Of tenants, and as many of operators. `each`: of one of them. */
 const mostStreams = { each: 50, all: 500 };
 const failuresPerMinute = { each: 20, all: 300 };
 /** A page that reads nothing for so long has its stream ended. */
@@ -167,8 +170,8 @@ export class Dashboard {
   readonly #now: () => number;
   readonly #failures = new Map<string, number>();
   #failuresSince = 0;
-  /** Open pages, by whose they are. */
-  readonly #streams = new Map<string, number>();
+  /** Open pages. Whatever tenants open, there is room for operators. */
+  readonly #streams: { readonly operators: FairShares; readonly tenants: FairShares };
   #host = '127.0.0.1';
   #port = 0;
   /** What was told last of a certificate that cannot be used. */
@@ -195,6 +198,8 @@ export class Dashboard {
     this.#tls = options.tls;
     this.#certificate = options.tls && new X509Certificate(options.tls.cert);
     this.#trustedProxies = options.trustedProxies?.length ? rangesOf(options.trustedProxies) : undefined;
+    const most = options.mostStreams ?? mostStreams;
+    this.#streams = { operators: new FairShares(most), tenants: new FairShares(most) };
     this.#holdBack = options.holdBack ?? ((ms) => setTimeout(ms));
     this.#server =
       options.tls === undefined
@@ -759,24 +764,25 @@ export class Dashboard {
 
   /** Sends what changes, as server-sent events, until the browser goes or the person may not see it any more. */
   async #stream({ request, response, session, url, signal }: Asked): Promise<void> {
-    const whose = session.tenant === undefined ? `operator ${session.user}` : `tenant ${session.tenant}`;
-    const own = this.#streams.get(whose) ?? 0;
-    const all = [...this.#streams.values()].reduce((sum, each) => sum + each, 0);
-    if (own >= mostStreams.each || all >= mostStreams.all)
-      throw new HttpError(503, 'too many pages are open');
-    this.#streams.set(whose, own + 1);
+    const shares = this.#streams[session.tenant === undefined ? 'operators' : 'tenants'];
+    const whose = session.tenant ?? session.user;
+    const tooMany = new HttpError(503, 'too many pages are open');
+    if (shares.refuses(whose) !== undefined) throw tooMany;
+    const taken = new AbortController();
+    const release = shares.take(whose, () => taken.abort(tooMany));
+    const ends = AbortSignal.any([signal, taken.signal]);
     let wake = (): void => undefined;
     const unsubscribe = this.#fleet.subscribe(() => wake());
     try {
       response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' });
-      const stream = new EventStream(response, signal, unreadMs);
+      const stream = new EventStream(response, ends, unreadMs);
       // A proxy may hold back what is small.
       await stream.comment(' '.repeat(2_048));
       const id = request.headers['last-event-id'] ?? url.searchParams.get('since');
       let since = Number(id) || 0;
       let problem: string | undefined;
       let systemAt = 0;
-      while (!signal.aborted) {
+      while (!ends.aborted) {
         const changed = Promise.withResolvers<void>();
         wake = changed.resolve;
         if (this.#sessionOf(request) === undefined) throw new HttpError(401, 'signed out');
@@ -794,23 +800,22 @@ export class Dashboard {
         if (!isNew) await stream.comment('still here');
         await Promise.race([
           changed.promise,
-          setTimeout(Math.min(heartbeatMs, refreshMs), undefined, { signal, ref: false }),
+          setTimeout(Math.min(heartbeatMs, refreshMs), undefined, { signal: ends, ref: false }),
         ]);
-        await setTimeout(coalesceMs, undefined, { signal, ref: false });
+        await setTimeout(coalesceMs, undefined, { signal: ends, ref: false });
       }
+      ends.throwIfAborted();
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof UnreadStream) {
+      if (error instanceof UnreadStream || response.writableNeedDrain) {
         response.destroy();
         return;
       }
-      const { status, message } = this.#explain(error);
+      const { status, message } = this.#explain(taken.signal.aborted ? tooMany : error);
       response.write(`event: ended\ndata: ${JSON.stringify({ status, message })}\n\n`);
     } finally {
       unsubscribe();
-      const left = (this.#streams.get(whose) ?? 1) - 1;
-      if (left > 0) this.#streams.set(whose, left);
-      else this.#streams.delete(whose);
+      release();
       response.end();
     }
   }

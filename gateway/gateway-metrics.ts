@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
-/** Why a connection was not passed on. */
+/** Why a connection was not passed on; `share`: not any longer. */
 const refusals = [
   'malformed',
   'slow',
@@ -9,6 +9,7 @@ const refusals = [
   'connections',
   'rate',
   'full',
+  'share',
   'unreachable',
   'asleep',
   'background',
@@ -36,7 +37,7 @@ export class GatewayMetrics {
   });
   readonly #refused = new Counter({
     name: 'skerry_gateway_refused_total',
-    help: 'Connections that were not passed on, by reason, and by tenant where that was known.',
+    help: 'Connections that were not passed on, or were ended for those of other tenants, by reason, and by tenant where that was known.',
     labelNames: ['reason', 'tenant'],
     registers: [this.#registry],
   });

@@ -14,7 +14,7 @@ import type { Move, VirtualCluster } from '../api/virtual-cluster.ts';
 import { systemClock } from '../kube/index.ts';
 import { freePort } from '../kube/testing/free-port.ts';
 import { createTestCertificates, type TestCertificates } from '../kube/testing/index.ts';
-import { Gateway } from './gateway.ts';
+import { Gateway, mostHellos } from './gateway.ts';
 import { GatewayMetrics } from './gateway-metrics.ts';
 import { Readiness } from './readiness.ts';
 import { type Route, Routes } from './routes.ts';
@@ -89,7 +89,7 @@ describe('the gateway', () => {
 
   interface Setup {
     tenants?: Record<string, number>;
-    limits?: { connections: number; rate: number; burst: number };
+    limits?: { all?: number; connections: number; rate: number; burst: number };
     options?: Partial<ConstructorParameters<typeof Gateway>[0]>;
   }
 
@@ -104,7 +104,7 @@ describe('the gateway', () => {
     const gateway = new Gateway({
       routes,
       routesKnown: Promise.resolve(),
-      limits: new TenantLimits(limits ?? { connections: 100, rate: 100, burst: 100 }, () => 0),
+      limits: new TenantLimits({ all: 1_000, connections: 100, rate: 100, burst: 100, ...limits }, () => 0),
       metrics,
       connections: 3_000,
       proxyProtocol: false,
@@ -609,6 +609,29 @@ describe('the gateway', () => {
     metrics.keepOnly(new Set());
     await closed(socket);
     expect(await metrics.render()).not.toContain('acme/of-blueid');
+  });
+
+  it('has room for another tenant, however many hold as many connections as they get', async () => {
+    const ids = Array.from({ length: 12 }, (_, index) => `greedy${index}`);
+    const tenants = { lateid00: await listening(echo()) };
+    for (const id of ids) Object.assign(tenants, { [id]: await listening(echo()) });
+    const { port, metrics } = await start({
+      tenants,
+      limits: { all: 20, connections: 4, rate: 100, burst: 100 },
+      options: { connections: 20 + mostHellos },
+    });
+    /** The first byte of an answer: an alert, or what the API server says. */
+    const firstByte = async (id: string): Promise<number | undefined> => {
+      const [data] = await once(await raw(port, await helloFor(nameOf(id))), 'data');
+      return (data as Buffer)[0];
+    };
+    const [refused, passed] = [0x15, 0x16];
+    for (const id of ids) for (let count = 0; count < 4; count++) await firstByte(id);
+    expect(await Promise.all(ids.map(firstByte))).toEqual(ids.map(() => refused));
+    expect(await firstByte('lateid00')).toBe(passed);
+    const late = await client(port, 'lateid00').catch(() => undefined);
+    expect(late).toBeUndefined();
+    expect(await metrics.render()).toMatch(/refused_total\{reason="share",tenant="acme\/of-greedy\d+"\} \d/);
   });
 
   it('waits at its end for open connections, as long as it may', async () => {

@@ -18,7 +18,7 @@ interface GatewayOptions {
   routesKnown: Promise<unknown>;
   limits: TenantLimits;
   metrics: GatewayMetrics;
-  /** Connections at once, over all tenants. */
+  /** Connections at once, with those of clients that have not said yet where to. */
   connections: number;
   /** Whether each connection begins with a header of the PROXY protocol. */
   proxyProtocol: boolean;
@@ -30,7 +30,7 @@ interface GatewayOptions {
 }
 
 /** Clients whose server name is not known yet; beyond it the one that has waited longest goes. */
-const mostHellos = 1_024;
+export const mostHellos = 1_024;
 /** What a client may send before its API server is connected to. */
 const longestStart = longestHello + 16 * 1024;
 /** A peer that has gone without a word is noticed. */
@@ -262,9 +262,12 @@ export class Gateway {
 
   #connect(client: Socket, route: Route, start: Buffer): void {
     const { limits, metrics } = this.#o;
-    const refused = limits.open(route.tenant);
-    if (refused !== undefined) {
-      this.#refuse(client, refused, route.tenant);
+    const opened = limits.open(route.tenant, () => {
+      metrics.refused('share', route.tenant);
+      client.destroy();
+    });
+    if (typeof opened === 'string') {
+      this.#refuse(client, opened, route.tenant);
       return;
     }
     const use = this.#byTenant.get(route.tenant) ?? { id: route.id, sockets: new Set(), users: 0 };
@@ -275,7 +278,7 @@ export class Gateway {
     if (counts > 0) this.#used.add(route.id);
     const closed = metrics.opened(route.tenant);
     client.once('close', () => {
-      limits.close(route.tenant);
+      opened();
       use.sockets.delete(client);
       use.users -= counts;
       if (use.sockets.size === 0 && this.#byTenant.get(route.tenant) === use)

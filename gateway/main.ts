@@ -17,7 +17,7 @@ import { type Address, address, dnsDomain, positive } from '../program/flags.ts'
 import { HealthServer } from '../program/health-server.ts';
 import { packageVersion } from '../program/package-root.ts';
 import { Activity } from './activity.ts';
-import { Gateway } from './gateway.ts';
+import { Gateway, mostHellos } from './gateway.ts';
 import { GatewayMetrics } from './gateway-metrics.ts';
 import { Presence, presenceName } from './presence.ts';
 import { Readiness } from './readiness.ts';
@@ -57,7 +57,12 @@ function command(): Command {
       port: 10454,
     })
     .option('--connections <n>', 'connections at once, over all tenants', positive, 10_000)
-    .option('--tenant-connections <n>', 'connections of one tenant at once', positive, 2_000)
+    .option(
+      '--tenant-connections <n>',
+      'connections of one tenant at once, and no more than its fair share',
+      positive,
+      2_000,
+    )
     .option('--tenant-rate <n>', 'new connections of one tenant in a second, for long', positive, 100)
     .option('--tenant-burst <n>', 'new connections of one tenant in a moment', positive, 500)
     .option(
@@ -98,10 +103,15 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
   const routes = new Routes(flags.domain);
   const metrics = new GatewayMetrics({ processMetrics: true });
   const limits = new TenantLimits(
-    { connections: flags.tenantConnections, rate: flags.tenantRate, burst: flags.tenantBurst },
+    {
+      ...{ all: flags.connections, connections: flags.tenantConnections },
+      ...{ rate: flags.tenantRate, burst: flags.tenantBurst },
+    },
     () => clock.monotonic(),
   );
-  const { connections, proxyProtocol } = flags;
+  const { proxyProtocol } = flags;
+  // However many tenants have, clients can say who they are.
+  const connections = flags.connections + mostHellos;
   const following = new AbortController();
   const store = new Store<VirtualCluster>();
   const reflector = new Reflector<VirtualCluster>({

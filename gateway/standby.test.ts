@@ -61,7 +61,7 @@ describe('a gateway whose port is taken', () => {
     const gateway = new Gateway({
       routes,
       routesKnown: Promise.resolve(),
-      limits: new TenantLimits({ connections: 100, rate: 100, burst: 100 }, () => 0),
+      limits: new TenantLimits({ all: 100, connections: 100, rate: 100, burst: 100 }, () => 0),
       metrics: new GatewayMetrics(),
       connections,
       proxyProtocol,

@@ -4,7 +4,19 @@ import { TenantLimits } from './tenant-limits.ts';
 let nowMs = 0;
 const limits = (connections: number, rate: number, burst: number) => {
   nowMs = 0;
-  return new TenantLimits({ connections, rate, burst }, () => nowMs);
+  const some = new TenantLimits({ all: 1_000, connections, rate, burst }, () => nowMs);
+  const closes: (() => void)[] = [];
+  return {
+    open(tenant: string): string | undefined {
+      const opened = some.open(tenant, () => undefined);
+      if (typeof opened === 'string') return opened;
+      closes.push(opened);
+      return undefined;
+    },
+    /** The oldest. */
+    close: () => closes.shift()?.(),
+    keep: (tenants: ReadonlySet<string>) => some.keep(tenants),
+  };
 };
 
 describe('the connections of a tenant', () => {
@@ -26,9 +38,9 @@ describe('the connections of a tenant', () => {
     const some = limits(1, 1, 2);
     expect(some.open('blue')).toBeUndefined();
     for (let count = 0; count < 5; count++) expect(some.open('blue')).toBe('connections');
-    some.close('blue');
+    some.close();
     expect(some.open('blue')).toBeUndefined();
-    some.close('blue');
+    some.close();
     expect(some.open('blue')).toBe('rate');
   });
 
@@ -37,7 +49,7 @@ describe('the connections of a tenant', () => {
     some.open('blue');
     some.keep(new Set());
     expect(some.open('blue')).toBe('rate');
-    some.close('blue');
+    some.close();
     some.keep(new Set(['blue']));
     expect(some.open('blue')).toBe('rate');
     some.keep(new Set());

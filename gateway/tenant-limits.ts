@@ -1,5 +1,9 @@
+import { FairShares } from '../program/fair-shares.ts';
+
 interface Limits {
-  /** Connections at once. */
+  /** Connections at once, over all tenants. */
+  all: number;
+  /** Connections of one tenant at once. */
   connections: number;
   /** New connections a second, for long. */
   rate: number;
@@ -7,44 +11,50 @@ interface Limits {
   burst: number;
 }
 
-interface Use {
-  open: number;
+interface Bucket {
   tokens: number;
   atMs: number;
 }
 
-/** How many connections each tenant has, and a token bucket for new ones: one that floods keeps no other out. */
+/**
+ * How many connections each tenant has, and a token bucket for new ones: one that floods keeps no other out, and neither do
+ * many that hold what they can get.
+ */
 export class TenantLimits {
   readonly #limits: Limits;
+  readonly #shares: FairShares;
   readonly #nowMs: () => number;
-  readonly #uses = new Map<string, Use>();
+  readonly #buckets = new Map<string, Bucket>();
 
   /** `nowMs`: monotonic. */
   constructor(limits: Limits, nowMs: () => number) {
     this.#limits = limits;
+    this.#shares = new FairShares({ all: limits.all, each: limits.connections });
     this.#nowMs = nowMs;
   }
 
-  /** Counts a new connection, or says why there may be none. */
-  open(tenant: string): 'connections' | 'rate' | undefined {
-    const { connections, rate, burst } = this.#limits;
+  /**
+   * Counts a new connection, or says why there may be none. Returns what is to be called when it is closed. `takeBack` is
+   * called when another tenant has its place from then on.
+   */
+  open(tenant: string, takeBack: () => void): (() => void) | 'connections' | 'full' | 'rate' {
+    const { rate, burst } = this.#limits;
     const nowMs = this.#nowMs();
-    const { open, tokens, atMs } = this.#uses.get(tenant) ?? { open: 0, tokens: burst, atMs: nowMs };
+    const { tokens, atMs } = this.#buckets.get(tenant) ?? { tokens: burst, atMs: nowMs };
     const left = Math.min(burst, tokens + ((nowMs - atMs) / 1_000) * rate);
-    const refused = open >= connections ? 'connections' : left < 1 ? 'rate' : undefined;
-    const taken = refused === undefined ? 1 : 0;
-    this.#uses.set(tenant, { open: open + taken, tokens: left - taken, atMs: nowMs });
-    return refused;
+    const refused = this.#refuses(tenant) ?? (left < 1 ? 'rate' : undefined);
+    this.#buckets.set(tenant, { tokens: refused === undefined ? left - 1 : left, atMs: nowMs });
+    return refused ?? this.#shares.take(tenant, takeBack);
   }
 
-  close(tenant: string): void {
-    const use = this.#uses.get(tenant);
-    if (use !== undefined) use.open -= 1;
+  #refuses(tenant: string): 'connections' | 'full' | undefined {
+    const refused = this.#shares.refuses(tenant);
+    return refused === 'each' ? 'connections' : refused && 'full';
   }
 
   /** Forgets tenants that are gone, once their connections are. */
   keep(tenants: ReadonlySet<string>): void {
-    for (const [tenant, { open }] of this.#uses)
-      if (open === 0 && !tenants.has(tenant)) this.#uses.delete(tenant);
+    for (const tenant of this.#buckets.keys())
+      if (!this.#shares.has(tenant) && !tenants.has(tenant)) this.#buckets.delete(tenant);
   }
 }

@@ -104,6 +104,21 @@ describe('connectionFromSecret', () => {
     },
   );
 
+  it('is not parsed when it is larger than any that is written', () => {
+    const yaml = renderKubeconfig({ ...options, ca: 'a'.repeat(20_000) });
+    expect(connectionFromSecret(yaml).ca).toHaveLength(20_000);
+    const larger = `${yaml}${'#'.repeat(32 * 1024)}`;
+    expect(parseKubeconfig(larger)['current-context']).toBe('blue');
+    for (const text of [larger, Buffer.from(larger).toString('base64')])
+      expect(() => connectionFromSecret(text)).toThrow('must not be larger than 32 KiB');
+  });
+
+  it('is parsed without comparing each of its keys with all others', () => {
+    const yaml = `${renderKubeconfig(options)}same: 1\nsame: 2\n`;
+    expect(() => parseKubeconfig(yaml)).toThrow('not YAML');
+    expect(connectionFromSecret(yaml)).toEqual(connection);
+  });
+
   it('says which part is missing', () => {
     const config = parse(renderKubeconfig(options));
     config.contexts[0].context.user = 'nobody';

@@ -33,10 +33,15 @@ export interface RenderedKubeconfig {
 
 /** Throws KubeconfigError when the text is no kubeconfig. */
 export function parseKubeconfig(yaml: string): Kubeconfig {
+  return kubeconfigOf(yaml, true);
+}
+
+/** `uniqueKeys`: whether a key that comes twice is an error. To look for one takes time that grows with the square of the keys. */
+function kubeconfigOf(yaml: string, uniqueKeys: boolean): Kubeconfig {
   let value: unknown;
   try {
     // Warnings and pretty errors repeat the text, which may be a Secret's.
-    value = parse(yaml, { logLevel: 'error', prettyErrors: false });
+    value = parse(yaml, { logLevel: 'error', prettyErrors: false, uniqueKeys });
   } catch (error) {
     throw new KubeconfigError('InvalidKubeconfig', 'the kubeconfig is not YAML', { cause: error });
   }
@@ -77,17 +82,27 @@ function selectContext(
   return { context: contextName, cluster, user };
 }
 
+/** Of a kubeconfig in a Secret, as YAML: several times what the manager writes. The parser takes long for some of what is larger. */
+const secretBytes = 32 * 1024;
+
 /**
  * Reads a kubeconfig out of a Secret: YAML, or base64 of it as in `data`. A user who may write that
  * Secret must not gain more than one connection by it, so only server, its name, CA data and client
- * certificate data are accepted; plugins, file paths, tokens and all else are refused by name.
+ * certificate data are accepted; plugins, file paths, tokens and all else are refused by name. So that it keeps nobody
+ * waiting, no more than `secretBytes` are read. Throws KubeconfigError.
  */
 export function connectionFromSecret(
   yamlOrData: string,
 ): ConnectionOptions & Readonly<Record<'ca' | 'cert' | 'key', string>> {
   // Base64 knows no colon, YAML of a kubeconfig always has one.
   const yaml = yamlOrData.includes(':') ? yamlOrData : Buffer.from(yamlOrData, 'base64').toString();
-  const { cluster, user } = selectContext(parseKubeconfig(yaml));
+  if (Buffer.byteLength(yaml) > secretBytes) {
+    throw new KubeconfigError(
+      'InvalidKubeconfig',
+      `a kubeconfig in a Secret must not be larger than ${secretBytes / 1024} KiB`,
+    );
+  }
+  const { cluster, user } = selectContext(kubeconfigOf(yaml, false));
   onlyFields('cluster', cluster, ['server', 'tls-server-name', 'certificate-authority-data']);
   onlyFields('user', user, ['client-certificate-data', 'client-key-data']);
   const server = text(cluster, 'server');

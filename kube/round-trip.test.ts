@@ -1,8 +1,11 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
-import { describe, expect, it } from 'vitest';
+import type { Dispatcher } from 'undici';
+import { describe, expect, it, vi } from 'vitest';
 import { type Call, Connection } from './connection.ts';
+import { readText, roundTrip } from './round-trip.ts';
 
 /** A server that counts its connections, and answers `/held` when it is told to. */
 class CountingServer implements AsyncDisposable {
@@ -103,5 +106,49 @@ describe('calls over one connection', () => {
     abort.abort(new Error('enough'));
     await expect(asked).rejects.toThrow('enough');
     await connection.close();
+  });
+});
+
+describe('an answer that comes one byte at a time', () => {
+  const length = 100_000;
+  const options = { method: 'GET', path: '/', deadlineMs: 60_000, maxBytes: 2 * length } as const;
+
+  function* bytes(): Generator<Buffer> {
+    for (let at = 0; at < length; at++) yield Buffer.from('a');
+  }
+
+  it.each<[string, () => Promise<string>]>([
+    [
+      'whole',
+      async () => {
+        const dispatch = (_options: unknown, handler: Dispatcher.DispatchHandler): boolean => {
+          const controller = {} as Dispatcher.DispatchController;
+          handler.onRequestStart?.(controller, {});
+          handler.onResponseStart?.(controller, 200, {});
+          for (const each of bytes()) handler.onResponseData?.(controller, each);
+          handler.onResponseEnd?.(controller, {});
+          return true;
+        };
+        return (await roundTrip({ dispatch } as Dispatcher, options, undefined)).text;
+      },
+    ],
+    [
+      'as a stream',
+      () =>
+        readText(Readable.from(bytes()) as Dispatcher.ResponseData['body'], {
+          maxBytes: 2 * length,
+          timeoutMs: 60_000,
+        }),
+    ],
+  ])('and is read %s is kept in few Buffers', async (_how, read) => {
+    const concat = vi.spyOn(Buffer, 'concat');
+    try {
+      expect(await read()).toBe('a'.repeat(length));
+      const joined = concat.mock.calls.map(([list]) => list.length);
+      expect(joined).toEqual([expect.any(Number)]);
+      expect(joined[0]).toBeLessThan(20);
+    } finally {
+      concat.mockRestore();
+    }
   });
 });

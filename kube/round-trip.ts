@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici';
 import { onAbort } from './abort.ts';
+import { Chunks } from './chunks.ts';
 import { errorBytes, TooLarge } from './read-limits.ts';
 
 /**
@@ -89,8 +90,7 @@ class RoundTrip implements Dispatcher.DispatchHandler {
   /** A no-op while the constructor handles a signal that is already aborted. */
   #unlink: () => void = () => undefined;
   readonly #maxBytes: number;
-  readonly #chunks: Buffer[] = [];
-  #bytes = 0;
+  readonly #chunks = new Chunks();
   #controller: Dispatcher.DispatchController | undefined;
   #status = 0;
   #retryAfter: string | undefined;
@@ -139,13 +139,12 @@ class RoundTrip implements Dispatcher.DispatchHandler {
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#ended !== undefined) return;
-    this.#bytes += chunk.length;
     const isRefusal = this.#status > 299;
-    if (this.#bytes <= (isRefusal ? errorBytes : this.#maxBytes)) {
-      this.#chunks.push(chunk);
+    if (this.#chunks.length + chunk.length <= (isRefusal ? errorBytes : this.#maxBytes)) {
+      this.#chunks.add(chunk);
       return;
     }
-    this.#chunks.length = 0;
+    this.#chunks.clear();
     if (!isRefusal) {
       this.#cancel(new TooLarge('the answer', this.#maxBytes));
       return;
@@ -158,9 +157,7 @@ class RoundTrip implements Dispatcher.DispatchHandler {
     if (this.#ended !== undefined) return;
     let text: string;
     try {
-      const [first] = this.#chunks;
-      const body = this.#chunks.length === 1 && first !== undefined ? first : Buffer.concat(this.#chunks);
-      text = body.toString();
+      text = this.#chunks.take().toString();
     } catch (error) {
       // Longer than a Buffer or a string can be.
       this.#end(error);
@@ -204,16 +201,14 @@ export async function readText(
   body: Dispatcher.ResponseData['body'],
   { maxBytes, timeoutMs }: { maxBytes: number; timeoutMs: number },
 ): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
+  const chunks = new Chunks();
   const timer = setTimeout(() => body.destroy(new RoundTripTimeout()), timeoutMs);
   try {
     for await (const chunk of body) {
-      bytes += chunk.length;
-      if (bytes > maxBytes) throw new TooLarge('the answer', maxBytes);
-      chunks.push(chunk);
+      if (chunks.length + chunk.length > maxBytes) throw new TooLarge('the answer', maxBytes);
+      chunks.add(chunk);
     }
-    return Buffer.concat(chunks).toString();
+    return chunks.take().toString();
   } finally {
     clearTimeout(timer);
     // Without a listener, an error that arrives after this point would be an uncaught exception.

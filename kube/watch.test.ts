@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { isGone } from './errors.ts';
 import { resources } from './resources.ts';
 import { type FakeCluster, startFakeCluster } from './testing/index.ts';
@@ -32,6 +32,18 @@ describe('LineSplitter', () => {
     const splitter = new LineSplitter(1 << 20);
     const lines = [...Buffer.from('"€😀"\n')].flatMap((byte) => splitter.push(Buffer.from([byte])));
     expect(lines).toEqual(['"€😀"']);
+  });
+
+  it('keeps a line whose bytes arrive one by one in few Buffers', () => {
+    const splitter = new LineSplitter(1 << 20);
+    for (let at = 0; at < 500_000; at++) splitter.push(Buffer.from('a'));
+    const concat = vi.spyOn(Buffer, 'concat');
+    try {
+      expect(splitter.push(Buffer.from('\n'))).toEqual(['a'.repeat(500_000)]);
+      expect(concat.mock.calls[0]?.[0].length).toBeLessThan(20);
+    } finally {
+      concat.mockRestore();
+    }
   });
 
   it('leaves out empty lines', () => {

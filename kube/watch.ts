@@ -1,3 +1,4 @@
+import { Chunks } from './chunks.ts';
 import type { Call, Connection } from './connection.ts';
 import { ApiError, asStatus, ConnectionError } from './errors.ts';
 import { withoutManagedFields } from './managed-fields.ts';
@@ -12,13 +13,12 @@ const newline = 0x0a;
 
 /**
  * Cuts a stream of Buffers into lines. Bytes are decoded only when a line is complete, so a
- * character split across chunks stays whole; parts are joined once, so a line of several MB costs
- * no more than its size.
+ * character split across chunks stays whole; what waits is joined once, so a line of several MB costs
+ * no more than its size, however small its chunks.
  */
 export class LineSplitter {
-  /** Bytes of the line that is not complete yet; no part holds a newline. */
-  #parts: Buffer[] = [];
-  #pendingBytes = 0;
+  /** Of the line that is not complete yet, without a newline. */
+  readonly #pending = new Chunks();
   readonly #maxLineBytes: number;
 
   constructor(maxLineBytes: number) {
@@ -27,7 +27,7 @@ export class LineSplitter {
 
   /** How many bytes wait for their newline. Not zero at the end of a stream: the last line was cut. */
   get pendingBytes(): number {
-    return this.#pendingBytes;
+    return this.#pending.length;
   }
 
   /** Takes the next chunk and returns the lines that it completes, without newline; empty lines are left out. */
@@ -35,22 +35,19 @@ export class LineSplitter {
     const lines: string[] = [];
     let start = 0;
     for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, start)) {
-      if (this.#pendingBytes > 0) {
-        this.#parts.push(chunk.subarray(start, end));
-        lines.push(Buffer.concat(this.#parts).toString());
-        this.#parts = [];
-        this.#pendingBytes = 0;
+      if (this.#pending.length > 0) {
+        this.#pending.add(chunk.subarray(start, end));
+        lines.push(this.#pending.take().toString());
       } else if (end > start) {
         lines.push(chunk.toString('utf8', start, end));
       }
       start = end + 1;
     }
     if (start < chunk.length) {
-      this.#parts.push(start === 0 ? chunk : chunk.subarray(start));
-      this.#pendingBytes += chunk.length - start;
-      if (this.#pendingBytes > this.#maxLineBytes) {
+      if (this.#pending.length + chunk.length - start > this.#maxLineBytes) {
         throw new TooLarge('an event', this.#maxLineBytes);
       }
+      this.#pending.add(start === 0 ? chunk : chunk.subarray(start));
     }
     return lines;
   }

@@ -51,6 +51,25 @@ it('goes on by itself once the API server answers again', async () => {
   expect(state).toMatchObject({ problem: '', isLoaded: true });
 });
 
+it('asks again at once when it is refused, and not without a pause while it is refused again', async () => {
+  await load();
+  const refuse = (): void => {
+    Source.last?.close();
+    Source.last?.onerror?.();
+  };
+  const first = Source.last;
+  first?.onopen?.();
+  refuse();
+  await vi.advanceTimersByTimeAsync(0);
+  const second = Source.last;
+  expect(second).not.toBe(first);
+  refuse();
+  await vi.advanceTimersByTimeAsync(4_999);
+  expect(Source.last).toBe(second);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(Source.last).not.toBe(second);
+});
+
 it('does not ask again where somebody may not look', async () => {
   await load();
   const before = Source.last;

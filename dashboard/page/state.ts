@@ -74,11 +74,18 @@ function take({ version, rows, gone, isWhole, problem = '' }: Changes): void {
 
 /** The browser connects again by itself, and says where it was. */
 function follow(since: number): void {
+  let hasOpened = false;
   source = new EventSource(`/api/stream?since=${since}`);
-  source.onopen = () => change({ isLive: true });
+  source.onopen = () => {
+    hasOpened = true;
+    change({ isLive: true });
+  };
   source.onerror = () => {
     change({ isLive: false });
-    if (source?.readyState === EventSource.CLOSED) void reload();
+    if (source?.readyState !== EventSource.CLOSED) return;
+    // It was refused. Where that is not news, it may be so again.
+    if (hasOpened) void reload();
+    else tryAgain();
   };
   source.addEventListener('tenants', (event: MessageEvent<string>) => {
     const changes = JSON.parse(event.data) as Changes;

@@ -846,6 +846,34 @@ export const attempts: readonly Attempt[] = [
     test: 'syncer/kinds/payload.test.ts › has the keys of its data, and of very many the first alone',
     control: "expect(summaryOf({ B: '1', A: '2' }).keys).toEqual(['B', 'A'])",
   },
+  {
+    attacker: 'owner',
+    attack: 'stop the manager by 200,000 short keys in the Secret with the kubeconfig',
+    stoppedBy: 'no more than 32 KiB of it are parsed, and keys are not compared with each other',
+    test: 'kube/kubeconfig.test.ts › is not parsed when it is larger than any that is written',
+    control: `expect(parseKubeconfig(larger)['current-context']).toBe('blue')`,
+  },
+  {
+    attacker: 'tenant',
+    attack: 'take memory by answers and events that come one byte at a time, each with 64 KiB behind it',
+    stoppedBy: 'small pieces are copied together as they come',
+    test: 'kube/chunks.test.ts › bytes each take little more than their bytes',
+    control: '› are not copied when there is one, and once when they are large',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'fill the gateway with connections of a dozen tenants, so that others get none',
+    stoppedBy: 'fair shares: a tenant below its own gets a connection of the one that has most',
+    test: 'gateway/gateway.test.ts › has room for another tenant, however many hold as many connections as they get',
+    control: 'expect(await Promise.all(ids.map(firstByte))).toEqual(ids.map(() => refused))',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'lock operators and other tenants out of the dashboard by open pages of ten tenants',
+    stoppedBy: 'fair shares of open pages, and as many for operators apart',
+    test: 'dashboard/dashboard.test.ts › has room for pages of operators and of other tenants',
+    control: "expect(await open('admin', 'a/cyan')).toBe(503)",
+  },
 ];
 
 const names: Readonly<Record<Attacker, string>> = {
