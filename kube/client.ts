@@ -47,8 +47,9 @@ export interface ListOptions {
 const defaultPageSize = 500;
 /** How many times smaller the next try is when a page is larger than what is read of one. */
 const pageShrinkage = 4;
-/** Of a list; more than any server needs. One may answer any number of times with an empty page and a token. */
+/** Of a list; more than any server needs. One may answer any number of times with an empty page and a token, and each time late. */
 const mostPages = 10_000;
+const longestListMs = 10 * 60_000;
 
 type ListCall = ListOptions & { signal?: AbortSignal; timeoutMs?: number };
 
@@ -72,8 +73,10 @@ async function listAll<T extends KubeObject>(
   let bytes = 0;
   // A server may send one page after the other with fewer objects than asked for, or none.
   let covered = 0;
+  const endMs = performance.now() + longestListMs;
   for (let pages = 0; list === undefined || (token && covered < wanted); pages++) {
-    if (pages > mostPages) throw new RangeError(`a list of ${resource.plural} has no end`);
+    if (pages > mostPages || performance.now() > endMs)
+      throw new RangeError(`a list of ${resource.plural} has no end`);
     let next: Page<T>;
     try {
       next = await page<T>(connection, resource, asked, {

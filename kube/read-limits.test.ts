@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { KubeClient } from './client.ts';
 import type { ConnectionOptions } from './connection.ts';
 import { ApiError, ConnectionError } from './errors.ts';
@@ -186,6 +186,18 @@ describe('a list', () => {
   it('with one object that is larger than a page fails', async () => {
     const client = await lying(listing([configMap('a', 200 * kilobyte)], []));
     expect(isTooLarge(await failure(client.list(resources.configMaps)))).toBe(true);
+  });
+
+  it('ends by time, though no page takes long and there is always one more', async () => {
+    const now = vi.spyOn(performance, 'now');
+    let asked = 0;
+    const client = await lying((_request, response) => {
+      now.mockReturnValue(performance.now() + 60_000);
+      response.end(JSON.stringify({ metadata: { continue: String(++asked) }, items: [] }));
+    });
+    expect(await failure(client.list(resources.pods))).toBeInstanceOf(RangeError);
+    expect(asked).toBe(10);
+    now.mockRestore();
   });
 
   it('ends at its limit by what was asked for, though empty pages come with a token for more', async () => {
