@@ -139,6 +139,24 @@ describe('what the gateway says of tenants', () => {
     expect(probes[0]?.isCurrent()).toBe(false);
   });
 
+  it('is asked of its API server again and again, where that is now', async () => {
+    await using world = await following(stopped());
+    const { activity, clock, probes, routes } = world;
+    const waiting = activity.wake({ id: 'blueid' }, new AbortController().signal);
+    await vi.waitUntil(() => probes.length === 1, 30_000);
+    const moved = stopped();
+    routes.put({ ...moved, status: { ...moved.status, endpoint: 'https://127.0.0.1:2' } });
+    expect(probes[0]?.isCurrent()).toBe(false);
+    probes[0]?.answer(false);
+    // The client, the one that has asked for it, and the pause between two probes.
+    await vi.waitUntil(() => clock.sleeping === 3, 30_000);
+    await clock.advance(100);
+    await vi.waitUntil(() => probes.length === 2, 30_000);
+    expect(probes[1]?.isCurrent()).toBe(true);
+    probes[1]?.answer(true);
+    expect(await waiting).toBe(true);
+  });
+
   it('does not take an API server for awake that is still being stopped, or that serves nobody yet', async () => {
     await using world = await following(vc('Asleep'));
     const { activity, probes, routes, requested, server } = world;
@@ -163,7 +181,7 @@ describe('what the gateway says of tenants', () => {
       answer = is;
     });
     probes[0]?.answer(true);
-    await server.until(() => true);
+    await new Promise((resolve) => setImmediate(resolve));
     expect(answer).toBeUndefined();
     put(vc('Ready'));
     expect(await waiting).toBe(true);

@@ -19,14 +19,14 @@ interface ActivityOptions {
 const longestWakeMs = 60_000;
 /** A request that nobody seems to have seen is written again. */
 const askAgainMs = 5_000;
+/** After an API server was not ready for as long as one that is away is waited for. */
+const probeAgainMs = 100;
 const lookMs = 10_000;
 const longestPauseMs = 5 * 60_000;
 
 /** Clients that wait for one tenant. */
 interface Waking {
   waiting: Set<Wakeup>;
-  /** One of them asks the manager for all. */
-  isAsking: boolean;
   /** One of them asks the API server for all whether it is ready. */
   isProbing: boolean;
   isReady: boolean;
@@ -41,6 +41,8 @@ export class Activity {
   /** Wall-clock time, by id. */
   readonly #saidMs = new Map<string, number>();
   readonly #waking = new Map<string, Waking>();
+  /** Ids of tenants for which the manager was asked lately. */
+  readonly #asked = new Set<string>();
 
   constructor(options: ActivityOptions) {
     this.#o = options;
@@ -80,10 +82,7 @@ export class Activity {
     signal: AbortSignal,
   ): Promise<boolean> {
     const { clock, routes } = this.#o;
-    const waking = this.#waking.get(id) ?? {
-      waiting: new Set(),
-      ...{ isAsking: false, isProbing: false, isReady: false },
-    };
+    const waking = this.#waking.get(id) ?? { waiting: new Set(), isProbing: false, isReady: false };
     this.#waking.set(id, waking);
     const wakeup = new Wakeup();
     waking.waiting.add(wakeup);
@@ -93,8 +92,8 @@ export class Activity {
         const leftMs = untilMs - clock.monotonic();
         if (leftMs <= 0 || (isBackground && route.isPaused !== true)) return false;
         if (waking.isReady && route.isStopped === true) return true;
-        if (!isBackground && !waking.isAsking) void this.#ask(id, waking);
-        if (route.isStopped === true && !waking.isProbing) void this.#probe(route, waking);
+        if (!isBackground && !this.#asked.has(id)) void this.#ask(id);
+        if (route.isStopped === true && !waking.isProbing) void this.#probe(id, waking);
         await wakeup.waitFor(Math.min(leftMs, askAgainMs), clock, signal);
       }
       return routes.byId(id) !== undefined;
@@ -110,18 +109,28 @@ export class Activity {
    * One that was stopped is ready as soon as it says so. The manager hears of it later: a kubelet asks once a second, and the
    * status has to be written.
    */
-  async #probe(route: Route, waking: Waking): Promise<void> {
-    const { readiness, routes } = this.#o;
-    const isAwaited = (): boolean => waking.waiting.size > 0 && routes.byId(route.id)?.isStopped === true;
+  async #probe(id: string, waking: Waking): Promise<void> {
+    const { readiness, routes, clock } = this.#o;
+    const next = (): Route | undefined => {
+      const route = waking.waiting.size === 0 ? undefined : routes.byId(id);
+      return route?.isStopped === true ? route : undefined;
+    };
     waking.isProbing = true;
-    waking.isReady = await readiness.untilReady(route, isAwaited);
+    for (let route = next(); route !== undefined && !waking.isReady; route = next()) {
+      const { host, port } = route;
+      waking.isReady = await readiness.untilReady(route, () => {
+        const now = next();
+        return now?.host === host && now.port === port;
+      });
+      if (!waking.isReady) await clock.sleep(probeAgainMs);
+    }
     waking.isProbing = false;
-    if (waking.isReady) for (const each of waking.waiting) each.signal();
+    for (const each of waking.waiting) each.signal();
   }
 
-  async #ask(id: string, waking: Waking): Promise<void> {
+  async #ask(id: string): Promise<void> {
     const { clock, logger } = this.#o;
-    waking.isAsking = true;
+    this.#asked.add(id);
     try {
       const requested = new Date(clock.now()).toISOString();
       await this.#write(id, { [annotationKeys.wakeRequested]: requested });
@@ -131,7 +140,7 @@ export class Activity {
       logger.warn({ err: error, id }, 'cannot ask for a tenant to be woken');
       await clock.sleep(1_000);
     } finally {
-      waking.isAsking = false;
+      this.#asked.delete(id);
     }
   }
 

@@ -57,6 +57,18 @@ describe('the gateway', () => {
     for (const end of endings.splice(0).reverse()) await end();
   });
 
+  it('takes for a woken API server only what has the name of the tenant', async () => {
+    const readiness = new Readiness({ clock: systemClock, patienceMs: 0 });
+    const answering = ({ cert, key }: { cert: string; key: string }): Promise<number> =>
+      listening(createHttpsServer({ cert, key }, (_, answer) => answer.end()));
+    const other = { host: '127.0.0.1', port: await answering(serverTls()), id: 'blueid' };
+    expect(await readiness.untilReady({ ...other, isStopped: true }, () => true)).toBe(false);
+    expect(await readiness.untilReady(other, () => true)).toBe(true);
+    const { server } = await createTestCertificates([nameOf('blueid')]);
+    const woken = { ...other, port: await answering(server), isStopped: true };
+    expect(await readiness.untilReady(woken, () => true)).toBe(true);
+  });
+
   async function listening(server: Server): Promise<number> {
     const sockets = new Set<Socket>();
     server.on('connection', (socket: Socket) => sockets.add(socket));

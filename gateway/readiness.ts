@@ -1,9 +1,14 @@
 import { request } from 'node:https';
+import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../kube/index.ts';
 
 interface Backend {
   readonly host: string;
   readonly port: number;
+  /** Of the tenant. */
+  readonly id?: string;
+  /** Nothing of it has run there: what answers may be something else that has taken the port. */
+  readonly isStopped?: boolean;
 }
 
 interface ReadinessOptions {
@@ -67,13 +72,15 @@ export class Readiness {
 }
 
 /** 401: a template lets nobody ask without a credential, and it is up. */
-function isReady({ host, port }: Backend): Promise<boolean> {
+function isReady({ host, port, id, isStopped = false }: Backend): Promise<boolean> {
   return new Promise((resolve) => {
     const asked = request(
-      // No word of the answer is believed but this one, and nothing is sent: it need not prove who it is.
+      // No word of the answer is believed but this one, and nothing is sent: it need not prove who it is. The client asks for that.
       { host, port, path: '/readyz', agent: false, rejectUnauthorized: false, timeout: probeTimeoutMs },
       ({ statusCode, socket }) => {
-        resolve(statusCode === 200 || statusCode === 401);
+        const isNamed =
+          !isStopped || namesOf(socket as TLSSocket).some((name) => name.startsWith(`DNS:${id}.`));
+        resolve((statusCode === 200 || statusCode === 401) && isNamed);
         socket.destroy();
       },
     );
@@ -81,6 +88,11 @@ function isReady({ host, port }: Backend): Promise<boolean> {
     asked.on('error', () => resolve(false));
     asked.end();
   });
+}
+
+/** As in its certificate. */
+function namesOf(socket: TLSSocket): string[] {
+  return socket.getPeerCertificate().subjectaltname?.split(', ') ?? [];
 }
 
 function keyOf({ host, port }: Backend): string {

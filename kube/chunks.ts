@@ -4,7 +4,8 @@ const largestTail = 4 * smallBytes;
 
 /**
  * The chunks of a stream until they are needed in one piece. What it holds is in proportion to the bytes in it, however
- * small the chunks are. One chunk alone is not copied, large ones only when they are joined.
+ * small the chunks are; only the first may be a view of all that was read with it. One chunk alone is not copied, large ones
+ * only when they are joined.
  */
 export class Chunks {
   #whole: Buffer[] = [];

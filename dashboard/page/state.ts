@@ -49,12 +49,14 @@ let nextTry: ReturnType<typeof setTimeout> | undefined;
 const tryAgainMs = 5_000;
 
 /** Asks who is signed in, and follows what they may see. */
-export async function load(): Promise<void> {
+export async function load(isAgain = false): Promise<void> {
   source?.close();
   clearTimeout(nextTry);
   const session = await get<SessionInfo>('/api/session');
   useCsrf(session.csrf ?? '');
-  change({ session, isLoaded: false, tenants: new Map(), system: undefined, problem: '' });
+  // What is shown stays until there is something newer.
+  if (isAgain && session.user !== undefined) change({ session });
+  else change({ session, isLoaded: false, tenants: new Map(), system: undefined, problem: '' });
   if (session.user === undefined) return;
   let since = 0;
   if (session.tenant === undefined) {
@@ -104,9 +106,9 @@ function follow(since: number): void {
   });
 }
 
-async function reload(): Promise<void> {
+async function reload(isAgain = false): Promise<void> {
   try {
-    await load();
+    await load(isAgain);
   } catch (error) {
     change({ problem: error instanceof Error ? error.message : `${error}` });
     if (error instanceof Refused && isPassing(error.status)) tryAgain();
@@ -120,7 +122,7 @@ function isPassing(status: number): boolean {
 
 function tryAgain(): void {
   clearTimeout(nextTry);
-  nextTry = setTimeout(() => void reload(), tryAgainMs);
+  nextTry = setTimeout(() => void reload(true), tryAgainMs);
 }
 
 /** Shows the way in again, and why. */

@@ -786,7 +786,7 @@ export const attempts: readonly Attempt[] = [
   {
     attacker: 'tenant',
     attack: "keep the manager's workers by answering each call just in time",
-    stoppedBy: 'half a minute for all that each reconcile asks',
+    stoppedBy: 'half a minute for the first objects, DNS and counters of each reconcile together',
     test: 'vc-manager/operator/answer-time.test.ts › wait for half a minute of slow answers, all together',
     control: '› ask for everything where answers come in time',
   },
@@ -814,7 +814,7 @@ export const attempts: readonly Attempt[] = [
   {
     attacker: 'tenant',
     attack: 'have that reason written by an error of its API server',
-    stoppedBy: 'reasons of API servers that are those of a driver are replaced',
+    stoppedBy: 'an API server may give any reason but `InsufficientMemory`',
     test: 'vc-manager/operator/errors.test.ts › takes no word of an API server that its machine is short of memory',
     control: "expect(explain(own).reason).toBe('InsufficientMemory')",
   },

@@ -54,6 +54,8 @@ export interface EnsureOptions {
    * ready, it is the new one that is stopped. Absent: the earlier one is stopped first.
    */
   beside?: Beside | undefined;
+  /** It was asleep, and whoever needs it asks its API server itself whether it is ready: clients may be led to it before. */
+  isWaking?: boolean;
 }
 
 /** How one component is replaced without a pause. */

@@ -30,8 +30,8 @@ interface TenantOptions {
   connect: (tenant: Tenant) => KubeClient;
 }
 
-/** For what each reconcile asks of its API server in a few calls. */
-const longestAnswersMs = 30_000;
+/** For what each reconcile asks of its API server in a few calls. One that nobody has used yet takes longer, and is honest. */
+const longestAnswersMs = { first: 120_000, later: 30_000 };
 
 /** One VirtualCluster during one reconcile: what its steps know and pass on to later ones. */
 export class Tenant {
@@ -82,7 +82,7 @@ export class Tenant {
   /** Set by the step `control-plane`: settles when all components are ready. May be left without a handler: `close` awaits it. */
   components: Promise<void> = Promise.resolve();
   /** For the steps that ask its API server each time; not for waits until it is there, nor for jobs, which have limits of their own. */
-  readonly answerTime = new AnswerTime(longestAnswersMs);
+  readonly answerTime: AnswerTime;
   readonly #connect: (tenant: Tenant) => KubeClient;
   readonly #over = new AbortController();
   #client: KubeClient | undefined;
@@ -94,6 +94,7 @@ export class Tenant {
     this.ref = { namespace, name };
     this.uid = uid;
     this.status = options.status;
+    this.answerTime = new AnswerTime(longestAnswersMs[this.wasReady ? 'later' : 'first']);
     this.signal = options.signal;
     this.clock = options.clock;
     this.onStep = options.onStep;

@@ -183,15 +183,17 @@ export class KubernetesDriver implements ControlPlaneDriver {
   }
 
   async #ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
-    const { signal, onProgress, onReady, beforeWrite, beside } = options;
+    const { signal, onProgress, onReady, beforeWrite, beside, isWaking = false } = options;
     const { id, labels, components } = plan;
     const virtualCluster = `${labels['skerry.dev/namespace'] ?? ''}/${labels['skerry.dev/virtualcluster'] ?? ''}`;
     await ensureNamespace(this.#objects, namespaceManifest(id, virtualCluster), signal);
     const existing = await this.#objects.statefulSets(id, signal);
     const before = (name: string): StatefulSet | undefined =>
       existing.find(({ metadata }) => metadata.name === name);
+    const isWoken = (component: ComponentPlan): boolean =>
+      isWaking && isStartedAgain(component, before(component.name));
     const services = components.flatMap((component) => {
-      const service = serviceOf(id, component, isWoken(component, before(component.name)));
+      const service = serviceOf(id, component, isWoken(component));
       return service === undefined ? [] : [service];
     });
     // Before there is anything that they are about.
@@ -213,11 +215,11 @@ export class KubernetesDriver implements ControlPlaneDriver {
         onProgress: (...progress) => onProgress?.(...progress),
         isBeside: beside?.component === component.name,
       });
-      const service = serviceOf(id, component);
-      if (service !== undefined && isWoken(component, before(component.name)))
-        await this.#objects.apply(resources.services, service, startSignal);
       onProgress?.(`${component.name} is ready`);
       onReady?.(component.name);
+      const service = serviceOf(id, component);
+      if (service !== undefined && isWoken(component))
+        await this.#objects.apply(resources.services, service, startSignal);
     });
   }
 
@@ -349,10 +351,10 @@ function staysIn({ name, replicas = 1 }: ComponentPlan, { metadata }: Pod): bool
 }
 
 /**
- * Whether the one API server of a control plane that was stopped is started again. The gateway holds its clients and asks it
- * itself whether it is ready, which a kubelet does once a second, and the way there takes its time to lead to one that is.
+ * Whether it is the one API server of a control plane that was stopped. Clients that ask it themselves whether it is ready
+ * know before a kubelet, which asks once a second, and the way there takes its time to lead to one that is.
  */
-function isWoken({ name, replicas = 1 }: ComponentPlan, before: StatefulSet | undefined): boolean {
+function isStartedAgain({ name, replicas = 1 }: ComponentPlan, before: StatefulSet | undefined): boolean {
   return name === apiServer && replicas === 1 && before?.spec?.replicas === 0;
 }
 

@@ -55,6 +55,14 @@ describe('rotateLog', () => {
     await file.close();
   });
 
+  it('leaves its last lines where they are looked for', async () => {
+    await writeFile(path, 'one\ntwo\nthree\n');
+    await rotateLog(path, 10);
+    await appendFile(path, 'four\n');
+    expect((await tail(path, 3)).lines).toEqual(['two', 'three', 'four']);
+    expect((await tail(path, 1)).lines).toEqual(['four']);
+  });
+
   it('begins anew although there is no place to put it aside', async () => {
     await writeFile(path, 'x'.repeat(100));
     await mkdir(`${path}.1`);

@@ -1,23 +1,35 @@
-import { createReadStream, createWriteStream, openSync } from 'node:fs';
+import { openSync } from 'node:fs';
 import { open, stat, truncate } from 'node:fs/promises';
-import { pipeline } from 'node:stream/promises';
 import { StringDecoder } from 'node:string_decoder';
 import type { Clock } from '../../../kube/index.ts';
 
 const largestLogBytes = 10 * 1024 * 1024;
-const tailChunkBytes = 64 * 1024;
+const chunkBytes = 64 * 1024;
 
 /**
  * Puts the end of a log that has grown larger than that aside as `.1`, in place of the one put aside before, and begins it
- * anew. A process may go on appending to it: what it writes at that moment may be lost.
+ * anew. A process may go on appending to it: nothing is lost but what comes between the last look and the cut.
  */
 export async function rotateLog(path: string, largestBytes = largestLogBytes): Promise<void> {
   const { size } = await stat(path).catch(() => ({ size: 0 }));
   if (size <= largestBytes) return;
-  const end = createReadStream(path, { start: size - largestBytes, end: size - 1 });
   // On a full disk there is nothing to put it aside on, all the more reason to begin anew.
-  await pipeline(end, createWriteStream(`${path}.1`, { mode: 0o600 })).catch(() => undefined);
+  await copyEnd(path, size - largestBytes, `${path}.1`).catch(() => undefined);
   await truncate(path);
+}
+
+/** Also what is added meanwhile, unless it is more than was there. */
+async function copyEnd(path: string, start: number, to: string): Promise<void> {
+  await using from = await open(path, 'r');
+  await using target = await open(to, 'w', 0o600);
+  const buffer = Buffer.alloc(chunkBytes);
+  const mostBytes = 2 * largestLogBytes;
+  for (let at = start; at - start < mostBytes; ) {
+    const { bytesRead } = await from.read(buffer, 0, chunkBytes, at);
+    if (bytesRead === 0) return;
+    await target.write(buffer, 0, bytesRead);
+    at += bytesRead;
+  }
 }
 
 const rotateEveryMs = 10_000;
@@ -35,8 +47,19 @@ export function openLog(path: string): number {
   return openSync(path, 'a', 0o600);
 }
 
-/** The last lines of a file, and where its end was; reads only as much of it as needed. No file: no lines. */
+/**
+ * The last lines of a log, also of what was put aside of it, and where its end was; reads only as much as needed. No file:
+ * no lines.
+ */
 export async function tail(path: string, lines: number): Promise<{ lines: string[]; end: number }> {
+  const last = await tailOf(path, lines);
+  const missing = lines - last.lines.length;
+  if (missing <= 0) return last;
+  const aside = await tailOf(`${path}.1`, missing);
+  return { ...last, lines: [...aside.lines, ...last.lines] };
+}
+
+async function tailOf(path: string, lines: number): Promise<{ lines: string[]; end: number }> {
   const file = await open(path, 'r').catch(() => undefined);
   if (file === undefined) return { lines: [], end: 0 };
   try {
@@ -46,7 +69,7 @@ export async function tail(path: string, lines: number): Promise<{ lines: string
     const chunks: Buffer[] = [];
     // One more line break than lines: the one that ends the line before the first wanted one.
     while (start > 0 && newlines <= lines) {
-      const length = Math.min(tailChunkBytes, start);
+      const length = Math.min(chunkBytes, start);
       start -= length;
       const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, start);
       const chunk = buffer.subarray(0, bytesRead);
@@ -62,7 +85,6 @@ export async function tail(path: string, lines: number): Promise<{ lines: string
 }
 
 const lookEveryMs = 200;
-const chunkBytes = 64 * 1024;
 
 interface ReadLogOptions {
   follow?: boolean;

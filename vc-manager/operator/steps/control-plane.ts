@@ -181,6 +181,8 @@ export async function ensureControlPlane(
   for (;;) {
     const port = tenant.required(tenant.vc.status?.advertisedPort, 'port');
     const beside = besideOf(tenant, services, refused);
+    // The gateway holds its clients.
+    const isWaking = isAsleep(tenant.vc) && services.settings.gateway !== undefined;
     const isWell = findCondition(tenant.vc.status?.conditions, 'Ready')?.status === 'True';
     const report = new ProgressReport(tenant, isWell);
     // A reconcile of a control plane that is well reports progress only when it had something to fetch.
@@ -195,7 +197,7 @@ export async function ensureControlPlane(
       const wanted = await plan(tenant, services, port);
       begin();
       await tenant.untilReady(apiServerName, (options) =>
-        services.driver.ensure(wanted, { ...options, onProgress, onFetch, beside }),
+        services.driver.ensure(wanted, { ...options, onProgress, onFetch, beside, isWaking }),
       );
       forgetReplacement(tenant);
       return;

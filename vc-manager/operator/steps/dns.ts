@@ -53,6 +53,8 @@ export const dns: Step = {
       if (tenant.signal.aborted) throw error;
       const { reason, message, retryable } = explain(error, tenant);
       if (retryable && isNew(tenant)) throw error;
+      // That it is slow says nothing of its DNS.
+      if (reason === 'TenantTooSlow' && isAvailable(tenant)) return;
       tenant.status.condition(condition, 'False', reason, message);
     }
   },
@@ -64,6 +66,10 @@ function wanted(tenant: Tenant, { settings }: Services): DnsChoice {
   if (spec?.dns !== undefined) return spec.dns;
   if (isNew(tenant)) return settings.dns;
   return findCondition(status?.conditions, condition) === undefined ? 'none' : 'coredns';
+}
+
+function isAvailable({ vc }: Tenant): boolean {
+  return findCondition(vc.status?.conditions, condition)?.status === 'True';
 }
 
 /** No credentials were written, so no one has used it. */

@@ -45,15 +45,16 @@ export const fallAsleep: Step = {
     const request = sleepRequest(tenant.vc);
     if (tenant.unfinished !== undefined) return;
     const isScheduled = isScheduledNow(tenant, services);
-    if (request === undefined && !isScheduled && !(await isIdle(tenant, services))) return;
     const reason = request !== undefined ? 'Requested' : isScheduled ? 'Scheduled' : 'Idle';
     const woken = tenant.vc.metadata.annotations?.[annotationKeys.wake];
     const nowMs = services.clock.now();
     const startedMs = services.clock.monotonic();
-    let left: { dueAt?: string; pods: number };
+    let left: { dueAt?: string; pods: number } | undefined;
     try {
-      left = await new AnswerTime(longestVisitMs).within(tenant.signal, (signal) =>
-        whatIsLeft(tenant, nowMs, signal),
+      left = await new AnswerTime(longestVisitMs).within(tenant.signal, async (signal) =>
+        reason !== 'Idle' || (await isIdle(tenant, services, signal))
+          ? whatIsLeft(tenant, nowMs, signal)
+          : undefined,
       );
     } catch (error) {
       if (tenant.signal.aborted) throw error;
@@ -62,6 +63,7 @@ export const fallAsleep: Step = {
       tenant.unfinished = { step: 'sleep', failing: explain(error, tenant).message, againAfterMs };
       return;
     }
+    if (left === undefined) return;
     const since = new Date(nowMs).toISOString();
     tenant.status.set(({ sleep, ...status }) => ({
       ...status,
@@ -148,7 +150,7 @@ function isScheduledNow(tenant: Tenant, services: Services): boolean {
   return false;
 }
 
-async function isIdle(tenant: Tenant, services: Services): Promise<boolean> {
+async function isIdle(tenant: Tenant, services: Services, signal: AbortSignal): Promise<boolean> {
   const atMs = idleAtMs(tenant.vc, services);
   if (atMs === undefined || tenant.vc.status?.phase !== 'Ready') return false;
   const leftMs = atMs - services.clock.now();
@@ -156,29 +158,26 @@ async function isIdle(tenant: Tenant, services: Services): Promise<boolean> {
     tenant.lookAgainMs = Math.min(tenant.lookAgainMs, leftMs);
     return false;
   }
-  return !(await isBusyByItself(tenant));
+  return !(await isBusyByItself(tenant, signal));
 }
 
 /**
  * Whether its controllers have something to do at a later time, which they would miss. What cannot be told counts as
  * yes: it costs nothing but an API server that runs.
  */
-async function isBusyByItself(tenant: Tenant): Promise<boolean> {
+async function isBusyByItself(tenant: Tenant, signal: AbortSignal): Promise<boolean> {
   let isBusy = false;
   try {
-    await new AnswerTime(longestVisitMs).within(tenant.signal, async (signal) => {
-      const visit = visitor(tenant, signal);
-      await visit(resources.cronJobs, ({ spec }) => {
-        isBusy ||= (spec as { suspend?: boolean })?.suspend !== true;
-      });
-      await visit(resources.jobs, ({ spec }) => {
-        isBusy ||=
-          typeof (spec as { ttlSecondsAfterFinished?: number })?.ttlSecondsAfterFinished === 'number';
-      });
+    const visit = visitor(tenant, signal);
+    await visit(resources.cronJobs, ({ spec }) => {
+      isBusy ||= (spec as { suspend?: boolean })?.suspend !== true;
+    });
+    await visit(resources.jobs, ({ spec }) => {
+      isBusy ||= typeof (spec as { ttlSecondsAfterFinished?: number })?.ttlSecondsAfterFinished === 'number';
     });
     return isBusy;
   } catch (error) {
-    if (tenant.signal.aborted) throw error;
+    if (signal.aborted) throw error;
     return true;
   }
 }
