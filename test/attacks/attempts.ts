@@ -673,9 +673,16 @@ export const attempts: readonly Attempt[] = [
   {
     attacker: 'tenant',
     attack: "fill the syncer's memory by the output of many commands at once",
-    stoppedBy: 'two of a tenant and eight of all at once, each with a limit of bytes and of time',
-    test: 'syncer/kubelet/pod-streams.test.ts › is one of two of a tenant and eight of all',
+    stoppedBy: 'two of a tenant at once, each with a limit of bytes and of time, and a limit of bytes of all',
+    test: 'syncer/kubelet/pod-streams.test.ts › is one of two of a tenant',
     control: `expect(await ask(there)).toMatchObject({ status: 200, body: 'one' })`,
+  },
+  {
+    attacker: 'tenant',
+    attack: 'keep all other tenants from `/run` by commands of a few tenants that do not end',
+    stoppedBy: 'no limit of how many run in all; the tenant of which most output is held loses a command',
+    test: 'syncer/kubelet/pod-streams.test.ts › runs whatever commands of other tenants are there',
+    control: '› ends, and says so, where more is held than may be',
   },
   {
     attacker: 'tenant',
