@@ -82,6 +82,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'have a terminal act on labels of its metrics when its operator plans an upgrade',
+    stoppedBy: 'they are made plain text where they are read',
+    test: 'vc-manager/cli/commands/upgrade.test.ts › has nothing in it that a terminal would act on',
+    control: '› is what the tenant uses and the new version does not serve',
+  },
+  {
+    attacker: 'tenant',
     attack: 'have an operator copy a command of its own out of a condition, by a UID with a semicolon',
     stoppedBy: 'a UID of another form is not repeated, and no command is offered',
     test: 'syncer/tenants/deletion-holds.test.ts › has nothing but a UID put into the command',
@@ -554,6 +561,14 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'what is longer than 3 MiB is refused before it is text: event `SyncRefused`',
     test: 'kube/client.test.ts › refuses to send what no server takes, before it is text',
     control: 'await client.create(resources.pods, { metadata: ref, spec: [part] })',
+  },
+  {
+    attacker: 'tenant',
+    attack:
+      "fill the manager's memory by pages of pods without end when its dashboard looks for one that is not there",
+    stoppedBy: 'one page of five is asked for, and so much of it read',
+    test: 'vc-manager/cli/commands/trace.test.ts › asks for one page of few pods',
+    control: '› reads no more of a page than its limit',
   },
   {
     attacker: 'tenant',
