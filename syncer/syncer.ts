@@ -82,8 +82,6 @@ function asKubeletSees(session: TenantSession): Parameters<KubeletProxy['serve']
     complete: session.joined,
     client: state.client,
     context: () => state.context(),
-    pods: () => state.caches.store(resources.pods).list(),
-    nodes: () => state.caches.store(resources.nodes).list(),
     superNamespace: (namespace) => state.superNamespace(namespace),
   };
 }

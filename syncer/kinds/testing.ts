@@ -91,9 +91,11 @@ class ArrayLookup implements Lookup {
   byIndex<T extends KubeObject = KubeObject>(resource: Resource, index: string, value: string): readonly T[] {
     const kind = this.#kinds.find((candidate) => candidate.resource.plural === resource.plural);
     const valuesOf =
-      index === referencesIndex && kind?.direction === 'down' && kind.references !== undefined
-        ? (object: KubeObject) => referenceIds(kind, object)
-        : kind?.indexes?.[this.#side]?.[index];
+      index === 'tenant' && this.#side === 'super'
+        ? ({ metadata }: KubeObject) => [metadata.labels?.[labelKeys.tenant]]
+        : index === referencesIndex && kind?.direction === 'down' && kind.references !== undefined
+          ? (object: KubeObject) => referenceIds(kind, object)
+          : kind?.indexes?.[this.#side]?.[index];
     if (valuesOf === undefined) throw new Error(`no index ${index} on ${resource.plural} of this side`);
     return this.#of(resource).filter((object) => valuesOf(object).includes(value)) as T[];
   }

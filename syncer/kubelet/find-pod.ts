@@ -2,6 +2,7 @@ import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, type ObjectRef, resources } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
 import { isOurs, originalUid, tenantNamespaceOf } from '../mapping/labels.ts';
+import { byTenantIndex } from '../reconcile/caches.ts';
 import { containerNotFound, notReady, podNotFound, simulated } from './refusal.ts';
 import type { PodRequest } from './request-path.ts';
 
@@ -12,9 +13,6 @@ export interface KubeletTenant {
   /** Resolves when they do; may never. Absent: nobody waits for it. */
   readonly complete?: Promise<void>;
   context(): SyncContext;
-  /** The objects of the tenant's own API server. */
-  pods(): Iterable<KubeObject>;
-  nodes(): Iterable<KubeObject>;
   superNamespace(tenantNamespace: string): string;
 }
 
@@ -44,6 +42,26 @@ export function findPod(tenant: KubeletTenant, request: PodRequest): Required<Ob
   const node = superObjects.get(resources.nodes, { name: superPod.spec?.nodeName ?? '' });
   if (node !== undefined && isSimulated(node)) throw simulated(verb, name);
   return { namespace: tenant.superNamespace(namespace), name };
+}
+
+/** A pod in the tenant's API server, and what it is in the super cluster. */
+export interface PodPair {
+  readonly pod: Pod;
+  readonly superPod: Pod;
+}
+
+/** The tenant's pods in the super cluster: its quota bounds them, whatever its API server says that there is. */
+export function superPodsOf(tenant: KubeletTenant): readonly Pod[] {
+  const { tenant: info, superObjects } = tenant.context();
+  return superObjects.byIndex<Pod>(resources.pods, byTenantIndex, info.uid);
+}
+
+/** Undefined for a super pod that is not made from just the pod that the tenant has there now. */
+export function pairOf(tenant: KubeletTenant, superPod: Pod): PodPair | undefined {
+  const namespace = tenantNamespaceOf(superPod) ?? '';
+  const { name = '' } = superPod.metadata;
+  const pod = tenant.context().tenantObjects.get<Pod>(resources.pods, { namespace, name });
+  return pod !== undefined && superPodOf(tenant, pod) === superPod ? { pod, superPod } : undefined;
 }
 
 /** What a tenant's pod is in the super cluster, if that pod is made from just this one. */

@@ -1,7 +1,7 @@
 import type { Clock, ConnectionOptions, KubeClient, KubeObject } from '../../kube/index.ts';
 import type { Lookup } from '../context.ts';
 import type { TenantAtWork } from '../watchdog/tenant-at-work.ts';
-import { type KubeletTenant, type Pod, superPodOf } from './find-pod.ts';
+import { type KubeletTenant, type Pod, pairOf, superPodsOf } from './find-pod.ts';
 import { KubeletServer } from './kubelet-server.ts';
 import { type ClientAuthorities, KubeletTenants } from './kubelet-tenants.ts';
 import { MetricsApi } from './metrics-api.ts';
@@ -75,7 +75,7 @@ export class KubeletProxy {
     const tenant = this.#tenants.get(uid);
     if (tenant === undefined || !tenant.isComplete) return undefined;
     return this.usedBy(
-      [...tenant.pods()].flatMap((pod) => superPodOf(tenant, pod) ?? []),
+      superPodsOf(tenant).filter((superPod) => pairOf(tenant, superPod) !== undefined),
       uid,
       signal,
     );
@@ -137,7 +137,12 @@ export class KubeletProxy {
     const { certificate } = await first.promise.finally(() => signal.removeEventListener('abort', stop));
     const onUsageFault = (error: unknown): void =>
       logger.warn({ err: error }, 'the usage of pods cannot be read');
-    const metricsApi = new MetricsApi(this.#usage, clock, onUsageFault);
+    const metricsApi = new MetricsApi({
+      reader: this.#usage,
+      nodes: this.#options.nodes,
+      clock,
+      onFault: onUsageFault,
+    });
     const nodeApi = new NodeApi(this.#usage, clock, onUsageFault);
     this.#server = new KubeletServer({
       certificate,

@@ -1,7 +1,11 @@
+import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, parseQuantity } from '../../kube/index.ts';
 import { FakeClock } from '../../kube/testing/index.ts';
-import { testContext } from '../kinds/testing.ts';
+import { allKinds } from '../kinds/registry.ts';
+import { testContext, testTenant } from '../kinds/testing.ts';
+import type { KubeletTenant } from './find-pod.ts';
 import { labelSelector, MetricsApi, SelectorError } from './metrics-api.ts';
 import { KubeletWorld, type TestTenant } from './testing/kubelet-world.ts';
 import type { PodUsage, UsageSource } from './usage-sources.ts';
@@ -37,10 +41,13 @@ const fromFigures: Read = async (pods) =>
   );
 
 async function world(read: Read = fromFigures): Promise<KubeletWorld> {
-  const metricsApi = new MetricsApi({ read }, new FakeClock());
-  return await KubeletWorld.start({
+  let nodes: () => KubeObject[] = () => [];
+  const metricsApi = new MetricsApi({ reader: { read }, nodes: () => nodes(), clock: new FakeClock() });
+  const started = await KubeletWorld.start({
     metricsApi: (client, asked, response) => metricsApi.answer(client, asked, response),
   });
+  nodes = () => started.blue.superObjects.filter(({ kind }) => kind === 'Node');
+  return started;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of an API, looked at in detail
@@ -275,35 +282,137 @@ describe('a quantity', () => {
   });
 });
 
+/** Without a server: what the API answers this tenant. */
+async function answerOf(
+  metricsApi: MetricsApi,
+  tenant: KubeletTenant,
+  path: string,
+): Promise<{ code: number; body: Json }> {
+  const url = new URL(path, 'http://x/apis/metrics.k8s.io/v1beta1/');
+  let code = 0;
+  let text = '';
+  const response = {
+    once: () => response,
+    writeHead: (status: number) => (code = status),
+    write: (piece: string) => {
+      text += piece;
+      return true;
+    },
+    end: (piece: string) => (text += piece),
+  };
+  const request = { path: url.pathname, query: url.searchParams, method: 'GET', accept: '' };
+  await metricsApi.answer({ uid: 'u', tenant }, request, response as never);
+  return { code, body: JSON.parse(text) };
+}
+
+/** A tenant with so many pods, each on a node of its own, that run, and others of which only its API server speaks. */
+function crowd(count: number, idle = 0) {
+  const looks = { spec: 0, labels: 0 };
+  const range = (length: number) => Array.from({ length }, (_, at) => at);
+  const podNamed = (name: string): KubeObject => ({
+    kind: 'Pod',
+    metadata: {
+      name,
+      namespace: 'shop',
+      uid: name,
+      get labels() {
+        looks.labels += 1;
+        return { app: 'web' };
+      },
+    },
+    get spec() {
+      looks.spec += 1;
+      return { nodeName: `n-${name}`, containers: [] };
+    },
+  });
+  const nodes = range(count).map((at) => ({ kind: 'Node', metadata: { name: `n-p${at}` } }));
+  const pods = range(count).map((at) => podNamed(`p${at}`));
+  const others = range(idle).map((at) => podNamed(`idle${at}`));
+  const { uid } = testTenant();
+  const superPods = range(count).map((at) => ({
+    kind: 'Pod',
+    metadata: {
+      name: `p${at}`,
+      namespace: 'shop',
+      uid: `super-p${at}`,
+      labels: { [labelKeys.tenant]: uid, [labelKeys.namespace]: 'shop' },
+      annotations: { [annotationKeys.uid]: `p${at}` },
+    },
+  }));
+  const context = testContext({
+    tenantObjects: [...others, ...pods, ...nodes],
+    superObjects: [...superPods, ...nodes],
+    kinds: allKinds,
+  });
+  const tenant: KubeletTenant = {
+    isComplete: true,
+    context: () => context,
+    superNamespace: (namespace) => namespace,
+  };
+  return { tenant, looks, nodes: () => nodes };
+}
+
+const used: Read = async (pods) =>
+  new Map(pods.map(({ metadata }) => [metadata.uid ?? '', { takenAtMs, windowMs: 1, containers: [] }]));
+
 describe('many nodes and many pods', () => {
   it('are put together without looking at every pod for every node', async () => {
     const count = 300;
-    let looks = 0;
-    const pods = Array.from({ length: count }, (_, at) => ({
-      metadata: { name: `p${at}`, namespace: 'shop', uid: `p${at}` },
-      get spec() {
-        looks += 1;
-        return { nodeName: `n${at}`, containers: [] };
-      },
-    }));
-    const nodes = Array.from({ length: count }, (_, at) => ({ metadata: { name: `n${at}` } }));
-    const tenant = {
-      isComplete: true,
-      context: () => testContext(),
-      pods: () => pods,
-      nodes: () => nodes,
-      superNamespace: (namespace: string) => namespace,
+    const { tenant, looks, nodes } = crowd(count);
+    const metricsApi = new MetricsApi({ reader: { read: used }, nodes, clock: new FakeClock() });
+    const { body } = await answerOf(metricsApi, tenant, 'nodes');
+    expect(body.items).toHaveLength(count);
+    expect(looks.spec).toBeLessThan(10 * count);
+  });
+
+  it('are not looked at where none of them runs, however many the API server of a tenant says that there are', async () => {
+    const { tenant, looks, nodes } = crowd(2, 500);
+    const metricsApi = new MetricsApi({ reader: { read: used }, nodes, clock: new FakeClock() });
+    const found = await answerOf(metricsApi, tenant, 'pods?labelSelector=!a,!b');
+    expect(names(found)).toEqual(['p0', 'p1']);
+    expect(looks.labels).toBeLessThan(20);
+    expect((await answerOf(metricsApi, tenant, 'namespaces/shop/pods/p1')).body.metadata.name).toBe('p1');
+    expect((await answerOf(metricsApi, tenant, 'namespaces/shop/pods/idle1')).code).toBe(404);
+  });
+
+  it('give way to everything else', async () => {
+    const { tenant, nodes } = crowd(50);
+    let nowMs = 0;
+    const clock = Object.assign(new FakeClock(), { monotonic: () => (nowMs += 10) });
+    const metricsApi = new MetricsApi({ reader: { read: used }, nodes, clock });
+    let turns = 0;
+    let isOver = false;
+    const asked = answerOf(metricsApi, tenant, 'pods').finally(() => (isOver = true));
+    for (; !isOver; turns++) await setImmediate();
+    expect((await asked).body.items).toHaveLength(50);
+    expect(turns).toBeGreaterThan(50);
+  });
+
+  it('are asked for by a tenant once at a time, and others of it wait, up to a limit', async () => {
+    const reading: string[] = [];
+    const begun = Promise.withResolvers<void>();
+    const gate = Promise.withResolvers<void>();
+    const read: Read = async (pods, uid) => {
+      reading.push(uid);
+      if (uid === testTenant().uid) {
+        begun.resolve();
+        await gate.promise;
+      }
+      return used(pods, uid, new AbortController().signal);
     };
-    const metricsApi = new MetricsApi({ read: fromFigures }, new FakeClock());
-    let body = '';
-    const response = {
-      once: () => response,
-      writeHead: () => response,
-      end: (text: string) => (body = text),
-    };
-    const request = { path: `${api}/nodes`, query: new URLSearchParams(), method: 'GET', accept: '' };
-    await metricsApi.answer({ tenant } as never, request, response as never);
-    expect(JSON.parse(body).items).toHaveLength(count);
-    expect(looks).toBeLessThan(10 * count);
+    const { tenant, nodes } = crowd(2);
+    await using there = await world();
+    const metricsApi = new MetricsApi({ reader: { read }, nodes, clock: new FakeClock() });
+    const asked = Array.from({ length: 101 }, () => answerOf(metricsApi, tenant, 'pods'));
+    expect(await answerOf(metricsApi, tenant, 'pods')).toMatchObject({
+      code: 429,
+      body: { reason: 'TooManyRequests', message: expect.stringContaining('100 requests of this cluster') },
+    });
+    expect(names(await answerOf(metricsApi, there.green, 'pods'))).toEqual(['web-1']);
+    await begun.promise;
+    expect(reading.toSorted()).toEqual([testTenant().uid, there.green.info.uid]);
+    gate.resolve();
+    for (const { code, body } of await Promise.all(asked))
+      expect([code, body.items.length]).toEqual([200, 2]);
   });
 });

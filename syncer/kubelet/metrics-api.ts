@@ -1,6 +1,18 @@
+import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
-import type { Clock, KubeObject } from '../../kube/index.ts';
-import { containersOf, type KubeletTenant, type Pod, superPodOf } from './find-pod.ts';
+import { setImmediate } from 'node:timers/promises';
+import PQueue from 'p-queue';
+import { type Clock, type KubeObject, resources } from '../../kube/index.ts';
+import { shownNodeName } from '../mapping/node-names.ts';
+import {
+  containersOf,
+  type KubeletTenant,
+  type Pod,
+  type PodPair,
+  pairOf,
+  superPodOf,
+  superPodsOf,
+} from './find-pod.ts';
 import type { Client } from './kubelet-tenants.ts';
 import type { ContainerUsage, PodUsage, UsageReader } from './usage-sources.ts';
 
@@ -51,6 +63,7 @@ const reasons: Readonly<Record<number, string>> = {
   400: 'BadRequest',
   404: 'NotFound',
   405: 'MethodNotAllowed',
+  429: 'TooManyRequests',
   500: 'InternalError',
   503: 'ServiceUnavailable',
 };
@@ -99,12 +112,23 @@ function nodeMetrics(tenantNode: KubeObject, pods: readonly PodUsage[], nowMs: n
   };
 }
 
-function listOf(kind: string, items: readonly MetricsObject[]): object {
-  return { kind: `${kind}List`, apiVersion: metricsVersion, metadata: {}, items };
+/** A document with a list at its end, which is written item by item. */
+interface Listing {
+  readonly beginning: object;
+  readonly list: 'items' | 'rows';
+  readonly itemOf: (item: MetricsObject) => object;
+}
+
+function listOf(kind: string): Listing {
+  return {
+    beginning: { kind: `${kind}List`, apiVersion: metricsVersion, metadata: {} },
+    list: 'items',
+    itemOf: (item) => item,
+  };
 }
 
 /** For `kubectl get`. */
-function tableOf(items: readonly MetricsObject[]): object {
+function table(): Listing {
   const column = (name: string, format = ''): object => ({
     name,
     type: 'string',
@@ -113,18 +137,21 @@ function tableOf(items: readonly MetricsObject[]): object {
     priority: 0,
   });
   return {
-    kind: 'Table',
-    apiVersion: 'meta.k8s.io/v1',
-    metadata: {},
-    columnDefinitions: [column('Name', 'name'), column('cpu'), column('memory'), column('Window')],
-    rows: items.map((item) => {
-      const { kind: _kind, apiVersion: _apiVersion, metadata } = item;
+    beginning: {
+      kind: 'Table',
+      apiVersion: 'meta.k8s.io/v1',
+      metadata: {},
+      columnDefinitions: [column('Name', 'name'), column('cpu'), column('memory'), column('Window')],
+    },
+    list: 'rows',
+    itemOf: ({ kind: _kind, apiVersion: _apiVersion, ...item }) => {
+      const { metadata } = item;
       const used = item.usage ?? sum(item.containers ?? []);
       return {
         cells: [metadata.name, used.cpu, used.memory, item.window],
         object: { kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1', metadata },
       };
-    }),
+    },
   };
 }
 
@@ -274,60 +301,96 @@ class MetricsRefusal extends Error {
   }
 }
 
+/** What is asked for, or the discovery document that answers it. Throws MetricsRefusal. */
+function askedBy({ path, method, query }: MetricsRequest): Asked | { document: object } {
+  if (method !== 'GET') throw new MetricsRefusal(405, `${method} is not supported on ${path}`);
+  const document = discoveryDocument(path);
+  if (document !== undefined) return { document };
+  const asked = parse(path);
+  if (asked === undefined) throw new MetricsRefusal(404, `there is nothing at ${path}`);
+  if (['true', '1'].includes(query.get('watch') ?? ''))
+    throw new MetricsRefusal(405, 'metrics cannot be watched');
+  return asked;
+}
+
 interface Asked {
   readonly kind: 'PodMetrics' | 'NodeMetrics';
   readonly namespace?: string;
   readonly name?: string;
 }
 
-/** `metrics.k8s.io` as a tenant's API server passes requests for it on: the usage of the tenant's own pods. */
-export class MetricsApi {
-  readonly #reader: Pick<UsageReader, 'read'>;
-  readonly #clock: Clock;
-  readonly #onFault: (error: unknown) => void;
+/** It works this long at a stretch, as a resync does. */
+const sliceMs = 5;
+/** Requests of one tenant that wait for their turn. */
+const mostWaiting = 100;
+/** How long a client may take to read the answer: the tenant's next one waits meanwhile. */
+const readWithinMs = 30_000;
 
-  /** `onFault`: figures could not be read, and a tenant was told so. */
-  constructor(
-    reader: Pick<UsageReader, 'read'>,
-    clock: Clock,
-    onFault: (error: unknown) => void = () => undefined,
-  ) {
-    this.#reader = reader;
-    this.#clock = clock;
-    this.#onFault = onFault;
+export interface MetricsApiOptions {
+  reader: Pick<UsageReader, 'read'>;
+  /** Of the super cluster. */
+  nodes: () => Iterable<KubeObject>;
+  clock: Clock;
+  /** Figures could not be read, and a tenant was told so. */
+  onFault?: (error: unknown) => void;
+}
+
+/**
+ * `metrics.k8s.io` as a tenant's API server passes requests for it on: the usage of the tenant's own pods. One request of a
+ * tenant is answered at a time. It looks at what really runs, however many objects the tenant's API server says that there
+ * are, and gives way to everything else.
+ */
+export class MetricsApi {
+  readonly #options: MetricsApiOptions;
+  readonly #lines = new WeakMap<KubeletTenant, PQueue>();
+
+  constructor(options: MetricsApiOptions) {
+    this.#options = options;
   }
 
   /** Answers whatever is asked, with a Status where it is refused. */
   async answer({ tenant }: Client, request: MetricsRequest, response: ServerResponse): Promise<void> {
     const ending = new AbortController();
     response.once('close', () => ending.abort(new Error('the client is gone')));
-    let code = 200;
-    let body: object;
+    const { signal } = ending;
     try {
-      body = await this.#body(tenant, request, ending.signal);
+      const asked = askedBy(request);
+      if ('document' in asked) writeOne(response, 200, asked.document);
+      else await this.#inTurn(tenant, () => this.#answer(tenant, asked, request, response, signal), signal);
     } catch (error) {
-      if (ending.signal.aborted) throw error;
-      ({ code, body } = refused(error));
+      if (signal.aborted || response.headersSent) throw error;
+      const { code, body } = refused(error);
+      writeOne(response, code, body);
     }
-    response.writeHead(code, { 'content-type': 'application/json' });
-    response.end(JSON.stringify(body));
   }
 
-  async #body(tenant: KubeletTenant, request: MetricsRequest, signal: AbortSignal): Promise<object> {
-    if (request.method !== 'GET')
-      throw new MetricsRefusal(405, `${request.method} is not supported on ${request.path}`);
-    const document = discoveryDocument(request.path);
-    if (document !== undefined) return document;
-    const asked = parse(request.path);
-    if (asked === undefined) throw new MetricsRefusal(404, `there is nothing at ${request.path}`);
-    if (['true', '1'].includes(request.query.get('watch') ?? ''))
-      throw new MetricsRefusal(405, 'metrics cannot be watched');
-    const items = await this.#items(tenant, asked, request.query, signal);
-    const isTable = request.accept.includes('as=Table');
-    if (asked.name === undefined) return isTable ? tableOf(items) : listOf(asked.kind, items);
-    const [item] = items;
-    if (item === undefined) throw notFound(asked);
-    return isTable ? tableOf(items) : item;
+  async #inTurn(tenant: KubeletTenant, work: () => Promise<void>, signal: AbortSignal): Promise<void> {
+    const line = this.#lines.get(tenant) ?? new PQueue({ concurrency: 1 });
+    this.#lines.set(tenant, line);
+    if (line.size >= mostWaiting)
+      throw new MetricsRefusal(
+        429,
+        `${mostWaiting} requests of this cluster for metrics wait already: try again in a moment`,
+      );
+    await line.add(work, { signal });
+  }
+
+  async #answer(
+    tenant: KubeletTenant,
+    asked: Asked,
+    { query, accept }: MetricsRequest,
+    response: ServerResponse,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const items = await this.#items(tenant, asked, query, signal);
+    const isTable = accept.includes('as=Table');
+    if (asked.name !== undefined) {
+      const { value: item } = await items.next();
+      if (item === undefined) throw notFound(asked);
+      if (!isTable) return writeOne(response, 200, item);
+      return await writeListing(response, table(), [item], signal);
+    }
+    await writeListing(response, isTable ? table() : listOf(asked.kind), items, signal);
   }
 
   async #items(
@@ -335,50 +398,85 @@ export class MetricsApi {
     asked: Asked,
     query: URLSearchParams,
     signal: AbortSignal,
-  ): Promise<MetricsObject[]> {
+  ): Promise<AsyncGenerator<MetricsObject, undefined>> {
     if (!tenant.isComplete)
       throw new MetricsRefusal(503, 'the pods of this cluster are not known yet; try again in a moment');
     const isWanted = selectorOf(asked, query);
     if (asked.kind === 'PodMetrics') {
-      const pods = [...tenant.pods()].filter(isWanted);
-      const usage = await this.#read(tenant, pods, signal);
-      return pods.flatMap((pod) => {
-        const used = usage.get(pod);
-        return used === undefined ? [] : [podMetrics(pod, used, containersOf(pod))];
-      });
+      const pairs: PodPair[] = [];
+      for await (const pair of this.#pairs(tenant, asked, signal)) if (isWanted(pair.pod)) pairs.push(pair);
+      const usage = await this.#read(tenant, pairs, signal);
+      return this.#inSlices(podItems(pairs, usage), signal);
     }
-    const nodes = [...tenant.nodes()].filter(isWanted);
+    const nodes: KubeObject[] = [];
+    for await (const node of this.#nodes(tenant, asked, signal)) if (isWanted(node)) nodes.push(node);
     const names = new Set(nodes.map(({ metadata }) => metadata.name));
-    const pods = [...(tenant.pods() as Iterable<Pod>)].filter(({ spec }) => names.has(spec?.nodeName));
-    const usage = await this.#read(tenant, pods, signal);
-    const byNode = Map.groupBy(pods, ({ spec }) => spec?.nodeName);
-    return nodes.map((node) => {
-      const used = (byNode.get(node.metadata.name) ?? []).flatMap((pod) => ownPart(pod, usage.get(pod)));
-      return nodeMetrics(node, used, this.#clock.now());
-    });
+    const pairs: PodPair[] = [];
+    for await (const pair of this.#pairs(tenant, {}, signal))
+      if (names.has(pair.pod.spec?.nodeName)) pairs.push(pair);
+    const usage = await this.#read(tenant, pairs, signal);
+    return this.#inSlices(nodeItems(nodes, pairs, usage, this.#options.clock.now()), signal);
   }
 
-  /** By the tenant's pods. */
+  async *#pairs(
+    tenant: KubeletTenant,
+    { namespace = '', name }: Pick<Asked, 'namespace' | 'name'>,
+    signal: AbortSignal,
+  ): AsyncGenerator<PodPair> {
+    if (name !== undefined) {
+      const pod = tenant.context().tenantObjects.get<Pod>(resources.pods, { namespace, name });
+      const superPod = pod && superPodOf(tenant, pod);
+      if (pod !== undefined && superPod !== undefined) yield { pod, superPod };
+      return;
+    }
+    for await (const superPod of this.#inSlices(superPodsOf(tenant), signal)) {
+      const pair = pairOf(tenant, superPod);
+      if (pair !== undefined) yield pair;
+    }
+  }
+
+  /** As the tenant sees them: those of the super cluster that its API server has, or the one that is asked for. */
+  async *#nodes(tenant: KubeletTenant, { name }: Asked, signal: AbortSignal): AsyncGenerator<KubeObject> {
+    const { tenantObjects, tenant: info } = tenant.context();
+    const shown = (shownName: string): KubeObject | undefined =>
+      tenantObjects.get(resources.nodes, { name: shownName });
+    const superNodes = name === undefined ? this.#options.nodes() : [];
+    const only = name === undefined ? undefined : shown(name);
+    if (only !== undefined) yield only;
+    for await (const { metadata } of this.#inSlices(superNodes, signal)) {
+      const node = shown(shownNodeName(info, metadata.name ?? ''));
+      if (node !== undefined) yield node;
+    }
+  }
+
+  async *#inSlices<T>(all: Iterable<T>, signal: AbortSignal): AsyncGenerator<T, undefined> {
+    const { clock } = this.#options;
+    let sliceStart = clock.monotonic();
+    for (const each of all) {
+      yield each;
+      if (clock.monotonic() - sliceStart < sliceMs) continue;
+      await setImmediate(undefined, { signal });
+      sliceStart = clock.monotonic();
+    }
+  }
+
+  /** By UID of the super pod. */
   async #read(
     tenant: KubeletTenant,
-    pods: readonly KubeObject[],
+    pairs: readonly PodPair[],
     signal: AbortSignal,
-  ): Promise<Map<KubeObject, PodUsage>> {
-    const pairs = pods.flatMap((pod) => {
-      const superPod = superPodOf(tenant, pod);
-      return superPod === undefined ? [] : [{ pod, superPod }];
-    });
+  ): Promise<Map<string, PodUsage>> {
     let usage: Map<string, PodUsage> | undefined;
     try {
       const { uid } = tenant.context().tenant;
-      usage = await this.#reader.read(
+      usage = await this.#options.reader.read(
         pairs.map(({ superPod }) => superPod),
         uid,
         signal,
       );
     } catch (error) {
       if (signal.aborted) throw error;
-      this.#onFault(error);
+      this.#options.onFault?.(error);
       throw new MetricsRefusal(503, 'the nodes do not tell what pods use at the moment; try again');
     }
     if (usage === undefined) {
@@ -387,12 +485,62 @@ export class MetricsApi {
         'there are no metrics: the nodes of this cluster do not tell what pods use',
       );
     }
-    return new Map(
-      pairs.flatMap(({ pod, superPod }) => {
-        const used = usage.get(superPod.metadata.uid ?? '');
-        return used === undefined ? [] : [[pod, used] as const];
-      }),
+    return usage;
+  }
+}
+
+type UsageByUid = ReadonlyMap<string, PodUsage>;
+
+function* podItems(pairs: readonly PodPair[], usage: UsageByUid): Generator<MetricsObject> {
+  for (const { pod, superPod } of pairs) {
+    const used = usage.get(superPod.metadata.uid ?? '');
+    if (used !== undefined) yield podMetrics(pod, used, containersOf(pod));
+  }
+}
+
+function* nodeItems(
+  nodes: readonly KubeObject[],
+  pairs: readonly PodPair[],
+  usage: UsageByUid,
+  nowMs: number,
+): Generator<MetricsObject> {
+  const byNode = Map.groupBy(pairs, ({ pod }) => pod.spec?.nodeName);
+  for (const node of nodes) {
+    const used = (byNode.get(node.metadata.name) ?? []).flatMap(({ pod, superPod }) =>
+      ownPart(pod, usage.get(superPod.metadata.uid ?? '')),
     );
+    yield nodeMetrics(node, used, nowMs);
+  }
+}
+
+const json = { 'content-type': 'application/json' };
+
+function writeOne(response: ServerResponse, code: number, body: object): void {
+  response.writeHead(code, json);
+  response.end(JSON.stringify(body));
+}
+
+/** Of many items no more is in memory than the client has room for. */
+async function writeListing(
+  response: ServerResponse,
+  { beginning, list, itemOf }: Listing,
+  items: AsyncIterable<MetricsObject> | Iterable<MetricsObject>,
+  signal: AbortSignal,
+): Promise<void> {
+  const timer = setTimeout(() => response.destroy(), readWithinMs);
+  try {
+    response.writeHead(200, json);
+    response.write(`${JSON.stringify(beginning).slice(0, -1)},"${list}":[`);
+    let separator = '';
+    for await (const item of items) {
+      signal.throwIfAborted();
+      if (!response.write(separator + JSON.stringify(itemOf(item))))
+        await once(response, 'drain', { signal });
+      separator = ',';
+    }
+    response.end(']}');
+  } finally {
+    clearTimeout(timer);
   }
 }
 

@@ -1,9 +1,8 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { type Clock, type KubeObject, resources } from '../../kube/index.ts';
-import { tenantNamespaceOf } from '../mapping/labels.ts';
 import { realNodeName } from '../mapping/node-names.ts';
-import { containersOf, type KubeletTenant, type Pod, superPodOf } from './find-pod.ts';
+import { containersOf, type KubeletTenant, type Pod, type PodPair, pairOf } from './find-pod.ts';
 import type { Client } from './kubelet-tenants.ts';
 import { noNode, notReady } from './refusal.ts';
 import type { ContainerUsage, PodUsage, UsageReader } from './usage-sources.ts';
@@ -13,12 +12,6 @@ export interface NodeRequest {
   readonly what: 'pods' | 'summary';
   /** As the tenant sees it; undefined when the request does not say. */
   readonly node: string | undefined;
-}
-
-/** A pod in the tenant's API server, and what it is in the super cluster. */
-interface Pair {
-  readonly pod: Pod;
-  readonly superPod: Pod;
 }
 
 /** `/pods` and `/stats/summary` of a node: the tenant's own pods there, and nothing else of the node. */
@@ -49,7 +42,7 @@ export class NodeApi {
     response.end(JSON.stringify(summaryOf(node ?? '', pairs, usage, this.#clock.now())));
   }
 
-  async #usage(uid: string, pairs: readonly Pair[], signal: AbortSignal): Promise<Map<string, PodUsage>> {
+  async #usage(uid: string, pairs: readonly PodPair[], signal: AbortSignal): Promise<Map<string, PodUsage>> {
     const superPods = pairs.map(({ superPod }) => superPod);
     try {
       return (await this.#reader.read(superPods, uid, signal)) ?? new Map();
@@ -64,7 +57,7 @@ export class NodeApi {
 const json = { 'content-type': 'application/json' };
 
 /** By way of the super cluster's pods, of which a node has only so many, whatever the tenant's API server says. */
-function podsOn(tenant: KubeletTenant, shownName: string | undefined): Pair[] {
+function podsOn(tenant: KubeletTenant, shownName: string | undefined): PodPair[] {
   if (!tenant.isComplete) throw notReady();
   const context = tenant.context();
   const { superObjects, tenantObjects, tenant: info } = context;
@@ -73,17 +66,12 @@ function podsOn(tenant: KubeletTenant, shownName: string | undefined): Pair[] {
     throw noNode(shownName);
   return superObjects
     .byIndex<Pod>(resources.pods, 'byTenantNode', `${info.uid}/${superName}`)
-    .flatMap((superPod) => {
-      const namespace = tenantNamespaceOf(superPod) ?? '';
-      const { name = '' } = superPod.metadata;
-      const pod = tenantObjects.get<Pod>(resources.pods, { namespace, name });
-      return pod !== undefined && superPodOf(tenant, pod) === superPod ? [{ pod, superPod }] : [];
-    });
+    .flatMap((superPod) => pairOf(tenant, superPod) ?? []);
 }
 
 /** A PodList as kubelets write it, pod by pod, so that many of them hold nobody up. */
 async function writePodList(
-  pairs: readonly Pair[],
+  pairs: readonly PodPair[],
   response: ServerResponse,
   signal: AbortSignal,
 ): Promise<void> {
@@ -117,7 +105,7 @@ function statsOf(time: string, used: readonly Omit<ContainerUsage, 'name'>[]): S
  */
 function summaryOf(
   nodeName: string,
-  pairs: readonly Pair[],
+  pairs: readonly PodPair[],
   usage: ReadonlyMap<string, PodUsage>,
   nowMs: number,
 ): object {

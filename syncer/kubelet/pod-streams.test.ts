@@ -1,5 +1,6 @@
 import { createHash, hash, randomFillSync } from 'node:crypto';
 import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import { connect } from 'node:tls';
@@ -198,30 +199,46 @@ describe('much', () => {
 
 const path = '/run/shop/web-1/main?cmd=ls+-l';
 
-/** Accepts a web socket and says these messages, each a channel and a text, before it closes. */
-function saying(...messages: [channel: number, text: string][]): KubeletWorld['super']['onUpgrade'] {
+type Message = [channel: number, text: string];
+
+const success: Message = [3, '{"kind":"Status","status":"Success"}'];
+
+/** Accepts a web socket and says these messages before it closes. */
+function saying(...messages: Message[]): KubeletWorld['super']['onUpgrade'] {
   return (request, socket: Socket) => {
-    const key = `${request.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`;
-    socket.write(
-      'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n' +
-        `Sec-WebSocket-Accept: ${hash('sha1', key, 'base64')}\r\nSec-WebSocket-Protocol: v4.channel.k8s.io\r\n\r\n`,
-    );
-    for (const [channel, text] of messages) {
-      const content = Buffer.concat([Buffer.from([channel]), Buffer.from(text)]);
-      const { length } = content;
-      socket.write(Buffer.concat([Buffer.from([0x82, 126, length >> 8, length & 0xff]), content]));
-    }
-    socket.end(Buffer.from([0x88, 2, 0x03, 0xe8]));
+    acceptWebSocket(request, socket);
+    for (const message of messages) say(socket, message);
+    close(socket);
     socket.resume();
   };
 }
 
-async function world(): Promise<KubeletWorld> {
+function acceptWebSocket(request: IncomingMessage, socket: Socket): void {
+  const key = `${request.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`;
+  socket.write(
+    'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n' +
+      `Sec-WebSocket-Accept: ${hash('sha1', key, 'base64')}\r\nSec-WebSocket-Protocol: v4.channel.k8s.io\r\n\r\n`,
+  );
+}
+
+function say(socket: Socket, [channel, text]: Message): void {
+  const content = Buffer.concat([Buffer.from([channel]), Buffer.from(text)]);
+  const { length } = content;
+  socket.write(Buffer.concat([Buffer.from([0x82, 126, length >> 8, length & 0xff]), content]));
+}
+
+function close(socket: Socket): void {
+  socket.end(Buffer.from([0x88, 2, 0x03, 0xe8]));
+}
+
+/** `uidOf`: whose the next command is; else the client's. `limits`: as of `CommandRuns`. */
+async function world(limits?: { bytes: number }, uidOf?: () => string): Promise<KubeletWorld> {
   let runs: CommandRuns | undefined;
   const started = await KubeletWorld.start({
-    run: async (client, pod, response) => await runs?.run(client, pod, response),
+    run: async ({ uid, tenant }, pod, response) =>
+      await runs?.run({ uid: uidOf?.() ?? uid, tenant }, pod, response),
   });
-  runs = new CommandRuns(started.super.connectionOptions);
+  runs = new CommandRuns(started.super.connectionOptions, limits);
   const dispose = started[Symbol.asyncDispose].bind(started);
   started[Symbol.asyncDispose] = async () => {
     await runs?.close();
@@ -236,7 +253,7 @@ const ask = (there: KubeletWorld, asked = path) =>
 describe('a command without a terminal', () => {
   it('is answered with what it printed', async () => {
     await using there = await world();
-    there.super.onUpgrade = saying([1, 'one\n'], [2, 'two\n'], [3, '{"kind":"Status","status":"Success"}']);
+    there.super.onUpgrade = saying([1, 'one\n'], [2, 'two\n'], success);
     expect(await ask(there)).toMatchObject({ status: 200, body: 'one\ntwo\n' });
     const asked = there.super.asked[0];
     expect(asked?.url).toBe(
@@ -267,7 +284,7 @@ describe('a command without a terminal', () => {
     expect(there.super.asked).toEqual([]);
   });
 
-  it('is one of two of a tenant and eight of all: what they print is held meanwhile', async () => {
+  it('is one of two of a tenant, as what they print is held meanwhile', async () => {
     await using there = await world();
     const begun: Socket[] = [];
     const waiters: (() => void)[] = [];
@@ -286,8 +303,50 @@ describe('a command without a terminal', () => {
     await hasBegun(3);
     for (const socket of begun) socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');
     for (const answer of await Promise.all(running)) expect(answer.status).toBe(500);
-    there.super.onUpgrade = saying([1, 'one'], [3, '{"kind":"Status","status":"Success"}']);
+    there.super.onUpgrade = saying([1, 'one'], success);
     expect(await ask(there)).toMatchObject({ status: 200, body: 'one' });
+  });
+
+  it('runs whatever commands of other tenants are there, however many', async () => {
+    let asked = 0;
+    await using there = await world(undefined, () => `tenant-${Math.floor(asked++ / 2)}`);
+    const begun: Socket[] = [];
+    there.super.onUpgrade = (_request, socket) => begun.push(socket);
+    const running = Array.from({ length: 12 }, () => ask(there));
+    await expect.poll(() => begun.length).toBe(12);
+    there.super.onUpgrade = saying([1, 'one'], success);
+    expect(await ask(there)).toMatchObject({ status: 200, body: 'one' });
+    for (const socket of begun) socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');
+    await Promise.all(running);
+  });
+
+  it('ends, and says so, where more is held than may be and its tenant has most of that', async () => {
+    const piece = 64 << 10;
+    await using there = await world({ bytes: 4 * piece });
+    const begun: Socket[] = [];
+    const printing = (...texts: string[]): void => {
+      there.super.onUpgrade = (request, socket) => {
+        acceptWebSocket(request, socket);
+        for (const text of texts) say(socket, [1, text]);
+        begun.push(socket);
+      };
+    };
+    const printed = 'x'.repeat(50_000);
+    printing(printed, printed);
+    const blue = [ask(there), ask(there)];
+    await expect.poll(() => begun.length).toBe(2);
+    printing(printed);
+    const green = there.ask(path, there.green.kubeletClient, { method: 'POST' });
+    expect(await Promise.race(blue)).toMatchObject({
+      status: 500,
+      body: expect.stringContaining('this cluster has most of it'),
+    });
+    for (const socket of begun) {
+      say(socket, success);
+      close(socket);
+    }
+    expect(await green).toMatchObject({ status: 200, body: printed });
+    expect((await Promise.all(blue)).map(({ status }) => status).sort()).toEqual([200, 500]);
   });
 
   it('ends with its connection when another is asked for on that before it is answered', async () => {
@@ -303,7 +362,7 @@ describe('a command without a terminal', () => {
     socket.write(asked);
     await Promise.all([over(socket), over(command)]);
     expect(there.super.asked).toHaveLength(1);
-    there.super.onUpgrade = saying([1, 'one'], [3, '{"kind":"Status","status":"Success"}']);
+    there.super.onUpgrade = saying([1, 'one'], success);
     expect(await Promise.all([ask(there), ask(there)])).toMatchObject([{ status: 200 }, { status: 200 }]);
   });
 

@@ -7,7 +7,15 @@ import { splice } from '../../program/splice.ts';
 import { scrub } from '../mapping/scrub.ts';
 import { findPod, type KubeletTenant } from './find-pod.ts';
 import type { Client } from './kubelet-tenants.ts';
-import { notAllowedThere, Refusal, readText, superRefusal, tooManyRuns, unreachable } from './refusal.ts';
+import {
+  notAllowedThere,
+  printedTooMuch,
+  Refusal,
+  readText,
+  superRefusal,
+  tooManyRuns,
+  unreachable,
+} from './refusal.ts';
 import { type PodRequest, subresourcePath } from './request-path.ts';
 import type { SuperAnswer, SuperCalls } from './super-calls.ts';
 
@@ -20,8 +28,9 @@ const pieceBytes = 64 << 10;
 const timeoutMs = 120_000;
 /** How long a client may take to read the answer. */
 const readWithinMs = 30_000;
-/** What commands print is held until they have ended: as many at once hold eight times `mostBytes` at most. */
-const runsAtOnce = { ofTenant: 2, all: 8 };
+const runsAtOnce = 2;
+/** What commands print is held until they have ended: of all tenants together so much. */
+const mostBytesOfAll = 8 * mostBytes;
 
 /** The beginning of what a command prints. Bytes that come one by one take no more memory than others. */
 export class Output {
@@ -56,15 +65,31 @@ export class Output {
   }
 }
 
-/** A kubelet's `/run`: a command of few words in a container of the tenant, answered with what it printed. */
+/** The client went away, or this server ends: there is no one to answer. */
+const gone = new Error('the connection is closed');
+
+interface Run {
+  /** Of the tenant. */
+  readonly uid: string;
+  readonly output: Output;
+  /** Lets go of the output, and tells the client so where it has no answer yet. */
+  readonly end: (why: Refusal) => void;
+}
+
+/**
+ * A kubelet's `/run`: a command of few words in a container of the tenant, answered with what it printed. However many
+ * tenants have commands, another one gets its own: where all print more than is held, the tenant that has most held loses
+ * a command.
+ */
 export class CommandRuns {
   readonly #options: ConnectionOptions;
   readonly #agent: Agent;
-  /** UID of the tenant of each command that runs. */
-  readonly #running: string[] = [];
+  readonly #mostBytesOfAll: number;
+  readonly #running = new Set<Run>();
 
-  constructor(options: ConnectionOptions) {
+  constructor(options: ConnectionOptions, limits = { bytes: mostBytesOfAll }) {
     this.#options = options;
+    this.#mostBytesOfAll = limits.bytes;
     const { ca, cert, key, tlsServerName, insecureSkipTlsVerify } = options;
     this.#agent = new Agent({
       allowH2: false,
@@ -79,16 +104,27 @@ export class CommandRuns {
   }
 
   /** Throws Refusal before the first byte. */
-  async run(client: Client, pod: PodRequest, response: ServerResponse): Promise<void> {
-    const { uid } = client;
-    const own = this.#running.filter((each) => each === uid).length;
-    if (own >= runsAtOnce.ofTenant) throw tooManyRuns('this cluster', runsAtOnce.ofTenant);
-    if (this.#running.length >= runsAtOnce.all) throw tooManyRuns('all clusters together', runsAtOnce.all);
-    this.#running.push(uid);
+  async run({ uid, tenant }: Client, pod: PodRequest, response: ServerResponse): Promise<void> {
+    let own = 0;
+    for (const each of this.#running) if (each.uid === uid) own += 1;
+    if (own >= runsAtOnce) throw tooManyRuns(runsAtOnce);
+    const output = new Output();
+    const ending = new AbortController();
+    const end = (why: Error): void => {
+      // The connection may be slow to close, and say more meanwhile.
+      output.drop();
+      ending.abort(why);
+      if (response.headersSent) response.destroy();
+    };
+    const run: Run = { uid, output, end };
+    this.#running.add(run);
     try {
-      await this.#run(client, pod, response);
+      response.once('close', () => end(gone));
+      if (response.destroyed) end(gone);
+      await this.#run(tenant, pod, response, { output, signal: ending.signal });
     } finally {
-      this.#running.splice(this.#running.indexOf(uid), 1);
+      output.drop();
+      this.#running.delete(run);
     }
   }
 
@@ -96,30 +132,51 @@ export class CommandRuns {
     await this.#agent.destroy();
   }
 
-  async #run({ tenant }: Client, pod: PodRequest, response: ServerResponse): Promise<void> {
+  async #run(
+    tenant: KubeletTenant,
+    pod: PodRequest,
+    response: ServerResponse,
+    { output, signal }: { output: Output; signal: AbortSignal },
+  ): Promise<void> {
     const ref = findPod(tenant, pod);
-    const ending = new AbortController();
-    const end = (): void => ending.abort(new Error('the client is gone'));
-    response.once('close', end);
-    if (response.destroyed) end();
-    const expired = AbortSignal.timeout(timeoutMs);
-    const output = new Output();
-    try {
-      const signal = AbortSignal.any([ending.signal, expired]);
-      const status = await this.#status(subresourcePath(pod, ref), output, signal);
-      if (status?.status === 'Failure') {
-        const words = scrub(status.message ?? 'the command failed', tenant.context());
-        const [printed] = output.pieces();
-        throw new Refusal(500, printed === undefined ? words : `${words}\n${printed.toString('utf8')}`);
-      }
-      response.writeHead(200, { 'content-type': 'application/json' });
-      for (const piece of output.pieces()) response.write(piece);
-      response.end();
-      await taken(response);
-    } finally {
-      // The connection may be slow to close, and say more meanwhile.
-      output.drop();
+    const within = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+    const status = await this.#status(subresourcePath(pod, ref), output, within);
+    signal.throwIfAborted();
+    if (status?.status === 'Failure') {
+      const words = scrub(status.message ?? 'the command failed', tenant.context());
+      const [printed] = output.pieces();
+      throw new Refusal(500, printed === undefined ? words : `${words}\n${printed.toString('utf8')}`);
     }
+    response.writeHead(200, { 'content-type': 'application/json' });
+    for (const piece of output.pieces()) response.write(piece);
+    response.end();
+    await taken(response);
+  }
+
+  #hold(output: Output, content: Buffer): void {
+    const before = output.heldBytes;
+    output.add(content);
+    if (output.heldBytes === before) return;
+    while (this.#heldBytes() > this.#mostBytesOfAll) this.#largest()?.end(printedTooMuch());
+  }
+
+  #heldBytes(): number {
+    let bytes = 0;
+    for (const { output } of this.#running) bytes += output.heldBytes;
+    return bytes;
+  }
+
+  /** Of the tenant that has most held, the command that has most of it. */
+  #largest(): Run | undefined {
+    const ofTenant = new Map<string, number>();
+    for (const { uid, output } of this.#running)
+      ofTenant.set(uid, (ofTenant.get(uid) ?? 0) + output.heldBytes);
+    const most = Math.max(...ofTenant.values());
+    let largest: Run | undefined;
+    for (const run of this.#running)
+      if (ofTenant.get(run.uid) === most && run.output.heldBytes > (largest?.output.heldBytes ?? 0))
+        largest = run;
+    return largest;
   }
 
   /** How the command ended; undefined where nothing says so. */
@@ -146,7 +203,7 @@ export class CommandRuns {
       const [channel] = message;
       const content = message.subarray(1);
       if (channel === channels.status) status = parse(content);
-      else if (channel === channels.stdout || channel === channels.stderr) output.add(content);
+      else if (channel === channels.stdout || channel === channels.stderr) this.#hold(output, content);
     });
     socket.addEventListener('error', ({ error }: { error?: unknown }) => reject(unreachable(error)));
     socket.addEventListener('close', () => resolve(status));
@@ -202,8 +259,6 @@ const handedBack = [
 ] as const;
 
 const answerTimeoutMs = 60_000;
-/** The client went away, or this server ends: there is no one to answer. */
-const gone = new Error('the connection is closed');
 
 /** Logs, and the streams into containers, of a tenant's pods: from its API server to the super cluster's. */
 export class PodStreams {

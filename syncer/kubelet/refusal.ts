@@ -26,10 +26,17 @@ export function tooMany(limit: number): Refusal {
   );
 }
 
-export function tooManyRuns(whose: string, limit: number): Refusal {
+export function tooManyRuns(limit: number): Refusal {
   return new Refusal(
     429,
-    `as many commands of ${whose} run by "/run" as may at once (${limit}): wait, or use exec`,
+    `as many commands of this cluster run by "/run" as may at once (${limit}): wait, or use exec`,
+  );
+}
+
+export function printedTooMuch(): Refusal {
+  return new Refusal(
+    500,
+    'the command was ended: what is held of commands run by "/run" is full, and this cluster has most of it; use exec',
   );
 }
 

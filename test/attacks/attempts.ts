@@ -82,6 +82,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'have a terminal act on labels of its metrics when its operator plans an upgrade',
+    stoppedBy: 'they are made plain text where they are read',
+    test: 'vc-manager/cli/commands/upgrade.test.ts › has nothing in it that a terminal would act on',
+    control: '› is what the tenant uses and the new version does not serve',
+  },
+  {
+    attacker: 'tenant',
     attack: 'have an operator copy a command of its own out of a condition, by a UID with a semicolon',
     stoppedBy: 'a UID of another form is not repeated, and no command is offered',
     test: 'syncer/tenants/deletion-holds.test.ts › has nothing but a UID put into the command',
@@ -557,10 +564,33 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack:
+      "fill the manager's memory by pages of pods without end when its dashboard looks for one that is not there",
+    stoppedBy: 'one page of five is asked for, and so much of it read',
+    test: 'vc-manager/cli/commands/trace.test.ts › asks for one page of few pods',
+    control: '› reads no more of a page than its limit',
+  },
+  {
+    attacker: 'tenant',
     attack: 'have the syncer compare each of many nodes with each of many pods for `kubectl top nodes`',
     stoppedBy: 'pods are sorted by node once',
     test: 'syncer/kubelet/metrics-api.test.ts › are put together without looking at every pod for every node',
-    control: 'expect(JSON.parse(body).items).toHaveLength(count)',
+    control: 'expect(body.items).toHaveLength(count)',
+  },
+  {
+    attacker: 'tenant',
+    attack:
+      'have the syncer look through hundreds of thousands of pods that do not run, by selectors for metrics',
+    stoppedBy: 'it begins with what runs',
+    test: 'syncer/kubelet/metrics-api.test.ts › are not looked at where none of them runs',
+    control: `expect(names(found)).toEqual(['p0', 'p1'])`,
+  },
+  {
+    attacker: 'tenant',
+    attack: 'ask for the metrics of all its pods over hundreds of connections at once',
+    stoppedBy: 'one such request of a tenant at a time, in turns with everything else',
+    test: 'syncer/kubelet/metrics-api.test.ts › are asked for by a tenant once at a time',
+    control: '› give way to everything else',
   },
   {
     attacker: 'tenant',
@@ -673,9 +703,16 @@ export const attempts: readonly Attempt[] = [
   {
     attacker: 'tenant',
     attack: "fill the syncer's memory by the output of many commands at once",
-    stoppedBy: 'two of a tenant and eight of all at once, each with a limit of bytes and of time',
-    test: 'syncer/kubelet/pod-streams.test.ts › is one of two of a tenant and eight of all',
+    stoppedBy: 'two of a tenant at once, each with a limit of bytes and of time, and a limit of bytes of all',
+    test: 'syncer/kubelet/pod-streams.test.ts › is one of two of a tenant',
     control: `expect(await ask(there)).toMatchObject({ status: 200, body: 'one' })`,
+  },
+  {
+    attacker: 'tenant',
+    attack: 'keep all other tenants from `/run` by commands of a few tenants that do not end',
+    stoppedBy: 'no limit of how many run in all; the tenant of which most output is held loses a command',
+    test: 'syncer/kubelet/pod-streams.test.ts › runs whatever commands of other tenants are there',
+    control: '› ends, and says so, where more is held than may be',
   },
   {
     attacker: 'tenant',

@@ -131,16 +131,19 @@ export async function adminKubeconfig(
   }
 }
 
+/** Of a tenant's API server, which answers with whatever its admins please, also to the manager's dashboard. */
+const readLimits = { pageBytes: 4 << 20, listBytes: 8 << 20, objectBytes: 2 << 20 };
+
 /**
  * To the tenant's API server for what a command or the dashboard asks by itself: where it goes through the gateway, it
- * neither wakes the tenant nor counts as use. Throws as `adminKubeconfig` does.
+ * neither wakes the tenant nor counts as use. Of its answers only so much is read. Throws as `adminKubeconfig` does.
  */
 export async function backgroundConnection(
   client: KubeClient,
   vc: VirtualCluster,
   signal: AbortSignal,
 ): Promise<ConnectionOptions> {
-  const connection = connectionFromSecret(await adminKubeconfig(client, vc, signal));
+  const connection = { ...connectionFromSecret(await adminKubeconfig(client, vc, signal)), readLimits };
   const { gateway } = vc.status ?? {};
   if (gateway === undefined || connection.server !== gateway.server) return connection;
   return { ...connection, tlsServerName: `${backgroundPrefix}${gateway.serverName}` };

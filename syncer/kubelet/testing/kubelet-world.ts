@@ -86,8 +86,6 @@ export async function testKubeletTenant(name: string, uid: string): Promise<Test
       const { tenantObjects, superObjects } = tenant;
       return testContext({ tenant: info, tenantObjects, superObjects, kinds: allKinds });
     },
-    pods: () => tenant.tenantObjects.filter(({ kind }) => kind === 'Pod'),
-    nodes: () => tenant.tenantObjects.filter(({ kind }) => kind === 'Node'),
     superNamespace: (namespace) => superNamespaceName(info, namespace),
   };
   return tenant;

@@ -1,5 +1,7 @@
+import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +10,11 @@ import { stringify } from 'yaml';
 import type { PodList, PodReport } from '../../../api/pod-report.ts';
 import { type KubeObject, renderKubeconfig, resources } from '../../../kube/index.ts';
 import { freePort } from '../../../kube/testing/free-port.ts';
-import { createTestCertificates, FakeApiServer } from '../../../kube/testing/index.ts';
+import {
+  createTestCertificates,
+  FakeApiServer,
+  sharedTestCertificates,
+} from '../../../kube/testing/index.ts';
 import { runCaptured } from '../testing/captured.ts';
 import { formatMs, reportFromObjects, waterfall } from './trace.ts';
 
@@ -275,6 +281,49 @@ describe('trace', () => {
         stderr: expect.stringContaining('there is one in namespace shop: add -n shop'),
       });
       expect((await run('trace', 'nothing', '-n', 'shop')).stderr).toContain('vc-manager trace -t blue');
+    });
+
+    describe('of a tenant whose API server has no such pod, and pages of pods without end', () => {
+      async function putLyingTenant(namespace: string, bytes: number): Promise<URLSearchParams[]> {
+        const { ca, client, server: certificate } = await sharedTestCertificates();
+        const lists: URLSearchParams[] = [];
+        const lying = createHttpsServer(certificate, (request, response) => {
+          const { pathname, searchParams } = new URL(request.url ?? '', 'https://tenant');
+          if (!pathname.endsWith('/pods')) return response.writeHead(404).end('{"kind":"Status","code":404}');
+          lists.push(searchParams);
+          const metadata = { name: 'web', namespace, annotations: { a: 'x'.repeat(bytes) } };
+          // Ends at last where nobody ends it.
+          const token = lists.length < 50 ? { continue: 'more' } : {};
+          return response.end(JSON.stringify({ metadata: token, items: [{ metadata }] }));
+        }).listen(0, '127.0.0.1');
+        syncers.push(lying);
+        await once(lying, 'listening');
+        const { port } = lying.address() as AddressInfo;
+        putTenant('blue');
+        const of = { clusterName: 'blue', server: `https://127.0.0.1:${port}`, ca, user: 'admin', ...client };
+        server.put(resources.secrets, {
+          metadata: { namespace: 'default', name: 'blue-kubeconfig' },
+          data: { kubeconfig: Buffer.from(renderKubeconfig(of)).toString('base64') },
+        });
+        return lists;
+      }
+
+      it('asks for one page of few pods, and writes nothing of it that a terminal would act on', async () => {
+        const lists = await putLyingTenant('shop\u001b[2J', 10);
+        const { stderr, exitCode } = await run('trace', 'web');
+        expect({ exitCode, stderr }).toEqual({
+          exitCode: 3,
+          stderr: expect.stringContaining('one in namespace shop?[2J: add'),
+        });
+        expect(lists.map((list) => list.get('limit'))).toEqual(['5']);
+      });
+
+      it('reads no more of a page than its limit', async () => {
+        await putLyingTenant('shop', 5 << 20);
+        const { stderr, exitCode } = await run('trace', 'web');
+        expect(stderr).toContain('does not answer (ERR_ANSWER_TOO_LARGE)');
+        expect(exitCode).toBe(5);
+      });
     });
 
     it.each([

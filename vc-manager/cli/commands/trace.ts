@@ -467,6 +467,10 @@ async function readTenantPod(
   }
 }
 
+/** Namespaces that are named to somebody who has asked for a pod in the wrong one. */
+const mostElsewhere = 5;
+const longestName = 253;
+
 async function noSuchPod(
   cli: Pick<Cli, 'signal'>,
   client: KubeClient,
@@ -477,9 +481,12 @@ async function noSuchPod(
   const whose = metadata.namespace === 'default' ? tenant : `${metadata.namespace}/${tenant}`;
   const { items } = await client.list(resources.pods, {
     fieldSelector: `metadata.name=${name}`,
+    limit: mostElsewhere,
     signal: cli.signal,
   });
-  const elsewhere = items.map(({ metadata }) => metadata.namespace);
+  const elsewhere = items
+    .slice(0, mostElsewhere)
+    .map((pod) => printable(pod.metadata.namespace ?? '', longestName));
   const hint =
     elsewhere.length > 0
       ? `there is one in namespace ${elsewhere.join(' and ')}: add -n ${elsewhere[0]}`

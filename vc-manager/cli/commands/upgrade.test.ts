@@ -156,6 +156,11 @@ describe('what speaks against an upgrade', () => {
     expect(told({ driver: 'process' })).toContain('away for some seconds');
   });
 
+  it('has nothing in it that a terminal would act on, whatever a tenant answers', () => {
+    const labels = 'group="a\u001b[2Jb",removed_release="1.2",resource="c\u202ed",version="v1\u0007"';
+    expect(parseDeprecatedApis(series(labels), '1.36.3')).toEqual(['c?d.v1?.a?[2Jb']);
+  });
+
   it('is looked for no longer than it takes, whatever a tenant answers', () => {
     const labels = `removed_release="1.2",${'a="'.repeat(100_000)}`;
     expect(parseDeprecatedApis(`${series(labels)}\n`.repeat(20), '1.36.3').length).toBeLessThanOrEqual(1);

@@ -3,7 +3,7 @@ import { isFetching } from '../../../api/conditions.ts';
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
 import type { VirtualClusterPolicy } from '../../../api/policy.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { Connection, KubeClient, resources } from '../../../kube/index.ts';
+import { Connection, KubeClient, printable, resources } from '../../../kube/index.ts';
 import { ControlPlaneError } from '../../control-plane/template.ts';
 import { OperatorError } from '../../operator/errors.ts';
 import {
@@ -300,7 +300,7 @@ export function parseDeprecatedApis(metrics: string, version: string): string[] 
         .map((pair) => pair.split('="', 2))
         .map(([key = '', value = '']) => [key, value] as const),
     );
-    const label = (name: string): string => (labels.get(name)?.split('"', 1)[0] ?? '').slice(0, 253);
+    const label = (name: string): string => printable(labels.get(name)?.split('"', 1)[0] ?? '', 253);
     const [, removedMinor] = label('removed_release').split('.');
     if (removedMinor === undefined || Number(removedMinor) > target || !line.endsWith(' 1')) continue;
     const group = label('group');
