@@ -644,6 +644,20 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'have very many objects wait for a full quota, each of which is looked at with every change',
+    stoppedBy: 'a line of 5,000 for each tenant, and a pause after each look at it',
+    test: 'syncer/quota/quota-admission-order.test.ts › 5,000 stand in line, and the others look again later or when there is a place',
+    control: "expect(woken).toEqual(['next'])",
+  },
+  {
+    attacker: 'tenant',
+    attack: 'change what waits for a full quota in a loop',
+    stoppedBy: 'one look at those who wait for all that changes meanwhile',
+    test: 'syncer/quota/quota-admission-order.test.ts › those who wait are looked at once for all that changes until that look is made up for',
+    control: 'expect(rests).toEqual([200, 200, 200])',
+  },
+  {
+    attacker: 'tenant',
     attack: 'make an object grow after it was let in: resize, expansion, another type of Service',
     stoppedBy: 'changes are judged by the quota, too',
     test: 'syncer/quota/quota-admission.test.ts › judges what makes an object grow',
