@@ -199,7 +199,7 @@ describe('of many that wait for room', () => {
       wake: (_, { name }) => woken.push(name),
     });
     const policy = { ...defaultPolicy, quota: { 'count/configmaps': '0' } };
-    const full = { ...tenant, info: { ...tenant.info, policy } } as TenantState;
+    const full = { ...tenant, info: { ...tenant.info, policy } } as unknown as TenantState;
     quota.join(full);
     const run = (name: string, asks = true) => {
       quota.began('u1', key(name));

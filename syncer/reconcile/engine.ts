@@ -171,6 +171,7 @@ export class SyncEngine {
     this.#controllers = new Map(controllers.map((controller) => [controller.name, controller]));
     this.#router = new Router({
       kinds: options.kinds,
+      clock: options.clock,
       controllers,
       superCaches: options.superCaches,
       enqueue: (tenant, key, priority, version) => this.#enqueue(tenant, key, priority, { version }),

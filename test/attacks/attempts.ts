@@ -658,6 +658,14 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack:
+      'change an object in a loop that very many others refer to, each of which is to be looked at again',
+    stoppedBy: 'more than a hundred are queued in slices of time, once for all that changes meanwhile',
+    test: 'syncer/reconcile/router.test.ts › queues more of them in slices of time, and once more for all that changes meanwhile',
+    control: '› queues up to 100 followers at once',
+  },
+  {
+    attacker: 'tenant',
     attack: 'make an object grow after it was let in: resize, expansion, another type of Service',
     stoppedBy: 'changes are judged by the quota, too',
     test: 'syncer/quota/quota-admission.test.ts › judges what makes an object grow',
