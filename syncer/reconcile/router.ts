@@ -231,11 +231,15 @@ export class Router {
       return;
     }
     const followers = this.#followers(tenant, change);
+    if (followers.length > mostAtOnce) {
+      this.#walks.add(tenant, id, change);
+      return;
+    }
+    for (const key of followers) this.#enqueueTouched(tenant, key, change);
     const [now = [], before = []] = states.map((state) => this.#touchedBy(tenant, change, state));
-    const isSame = type === 'modified' && kind.touches?.membershipOnly === true && sameKeys(now, before);
-    const keys = isSame ? [followers] : [followers, now, before];
-    if (keys.reduce((sum, { length }) => sum + length, 0) > mostAtOnce) this.#walks.add(tenant, id, change);
-    else for (const key of keys.flat()) this.#enqueueTouched(tenant, key, change);
+    if (type === 'modified' && kind.touches?.membershipOnly === true && sameKeys(now, before)) return;
+    if (now.length + before.length > mostAtOnce) this.#walks.add(tenant, id, change);
+    else for (const key of [...now, ...before]) this.#enqueueTouched(tenant, key, change);
   }
 
   /** What follows an object by its name follows it in all its states. */
