@@ -455,14 +455,36 @@ describe('Reflector', () => {
   it('resumes at once when the server ends a watch that had changes to tell', async () => {
     await using cluster = await startFakeCluster();
     await using running = reflect(cluster);
-    for (const name of ['a', 'b', 'c']) {
-      await watching(cluster);
-      put(cluster, name);
-      cluster.server.watches()[0]?.end();
-      await cluster.server.until(() => cluster.server.watches().length === 0);
-    }
+    await watching(cluster);
+    put(cluster, 'a');
+    cluster.server.watches()[0]?.end();
+    await cluster.server.until(() => count(cluster, 'watch') === 2);
     await settled(cluster, running.store);
     expect(running.clock.sleeps).toEqual([]);
+  });
+
+  it('backs off from a server that ends each watch after one event, until one of them lasts', async () => {
+    await using cluster = await startFakeCluster();
+    const clock = new FakeClock();
+    await using running = reflect(cluster, { clock });
+    const sleeps: number[] = [];
+    for (const [index, livedMs] of [0, 0, 0, 0, 10_000, 0, 0].entries()) {
+      await watching(cluster);
+      put(cluster, `object-${index}`);
+      await settled(cluster, running.store);
+      await clock.advance(livedMs);
+      const before = clock.sleeps.length;
+      cluster.server.watches()[0]?.end();
+      await Promise.race([
+        clock.untilSleeping(),
+        cluster.server.until(() => count(cluster, 'watch') === index + 2),
+      ]);
+      const [slept] = clock.sleeps.slice(before);
+      sleeps.push(slept ?? 0);
+      if (slept !== undefined) await clock.advance(slept);
+      await cluster.server.until(() => count(cluster, 'watch') === index + 2);
+    }
+    expect(sleeps).toEqual([0, 800, 1_600, 3_200, 0, 0, 800]);
   });
 
   it('does not take a last bookmark for a sign of life', async () => {

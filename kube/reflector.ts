@@ -117,6 +117,8 @@ export class Reflector<T extends KubeObject = KubeObject> {
   /** Ends the current watch; set only while there is one. */
   #interrupt: (() => void) | undefined;
   #relistWanted = false;
+  /** A short watch was resumed at once, and none has been healthy since. */
+  #hasResumedAtOnce = false;
   #expiredAt = Number.NEGATIVE_INFINITY;
   #labelSelector: string | undefined;
   /** Counts changes of the label selector. */
@@ -344,11 +346,13 @@ export class Reflector<T extends KubeObject = KubeObject> {
         signal,
       );
     const livedMs = this.#clock.monotonic() - startedAt;
+    this.#lived(livedMs);
     // A server that ends watches at once would otherwise be asked in a tight loop. One that has sent events
-    // before has only closed on a reader that it found too slow: resume without delay.
-    if (livedMs >= healthyWatchMs) this.#backoff.reset();
-    if (!changed && livedMs < shortWatchMs) {
-      await this.#pause('watch', new Error('the server ended the watch at once'), signal);
+    // before may have closed on a reader that it found too slow: resume without delay, but not again and again.
+    if (livedMs < shortWatchMs) {
+      if (!changed || this.#hasResumedAtOnce)
+        await this.#pause('watch', new Error('the server ended the watch at once'), signal);
+      this.#hasResumedAtOnce = true;
     }
     return { do: 'watch', resourceVersion, verify: livedMs < timeoutSeconds * 900 };
   }
@@ -368,7 +372,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
     signal: AbortSignal,
   ): Promise<Next> {
     const now = this.#clock.monotonic();
-    if (now - startedAt >= healthyWatchMs) this.#backoff.reset();
+    this.#lived(now - startedAt);
     if (isGone(error) || isResourceVersionTooLarge(error)) {
       // The server is well and has said what to do; only one that says so all the time must be spared.
       if (now - this.#expiredAt < expiryIntervalMs) await this.#pause('watch', error, signal);
@@ -386,6 +390,13 @@ export class Reflector<T extends KubeObject = KubeObject> {
     // Busy and failing servers may recover with our version still good; one that keeps refusing it will not.
     const passing = error instanceof ApiError && (error.code === 429 || error.code >= 500);
     return passing && this.#failures < 3 ? resume : freshList();
+  }
+
+  /** After a watch that was in order, what comes next is the first problem. */
+  #lived(livedMs: number): void {
+    if (livedMs < healthyWatchMs) return;
+    this.#backoff.reset();
+    this.#hasResumedAtOnce = false;
   }
 
   /** Reports a failure and waits as long as the server asks, or the back-off. Throws when aborted. */

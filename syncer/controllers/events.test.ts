@@ -346,6 +346,24 @@ describe('the copies that are remembered', () => {
     expect(bench.tenant.server.list(resources.events)).toMatchObject([{ count: 2 }]);
   });
 
+  it('are looked at again after a pause where the server shows a copy and then has none', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    const t = bench.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
+    bench.have('super', resources.configMaps, bench.superOf(t));
+    bench.have('super', resources.events, ofSettings(bench));
+    const { controller } = controllerOf(bench);
+    const reconcile = () => controller.reconcile(bench.state, key, signal);
+    await reconcile();
+    bench.state.eventCopies.clear();
+    bench.have('super', resources.events, { ...ofSettings(bench), count: 2 });
+    const gone = { kind: 'status' as const, code: 404 };
+    bench.tenant.server.inject({ verb: 'patch', plural: 'events', times: 1, fault: gone });
+    expect(await reconcile()).toEqual({ is: 'later', afterMs: 1_000 });
+    expect(await reconcile()).toEqual({ is: 'done' });
+    expect(bench.tenant.server.list(resources.events)).toMatchObject([{ count: 2 }]);
+  });
+
   it('wait while people wait, fold what comes meanwhile, and are written after 15 seconds all the same', async () => {
     await using bench = await Bench.start();
     bench.namespace('shop');

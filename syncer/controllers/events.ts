@@ -183,7 +183,7 @@ export class EventController implements SpecialController {
     } catch (error) {
       // Gone, or another than remembered: the next look is at the object itself.
       if (isNotFound(error) || isConflict(error)) tenant.eventCopies.delete(id);
-      if (isNotFound(error)) return { is: 'later', afterMs: 0 };
+      if (isNotFound(error)) return { is: 'later', afterMs: lookAgainMs };
       throw error;
     }
   }

@@ -11,8 +11,8 @@ const charge = (pods: number, cpu = 0, unbounded: string[] = []): Charge => ({
   unbounded,
 });
 
-function ledgerWith(pods: number, cpu = 1_000): QuotaLedger {
-  const ledger = new QuotaLedger();
+function ledgerWith(pods: number, cpu = 1_000, mostWaiting = 5_000): QuotaLedger {
+  const ledger = new QuotaLedger({ mostWaiting });
   ledger.setLimits(
     new Map([
       ['pods', BigInt(pods)],
@@ -90,6 +90,37 @@ describe('the ledger of a quota', () => {
     expect(ledger.admit()).toEqual(['a', 'b']);
   });
 
+  it('sends those away who find the line full, and names them when there is a place', () => {
+    const ledger = ledgerWith(1, 10, 2);
+    for (const id of ['a', 'b', 'c', 'd', 'e']) ledger.reserve(id, charge(1));
+    expect(ledger.waiting()).toEqual(['b', 'c']);
+    expect(ledger.takeNext()).toEqual([]);
+    ledger.release('a');
+    // Nobody takes what those in line wait for.
+    expect(ledger.reserve('d', charge(1))).not.toEqual([]);
+    expect(ledger.admit()).toEqual(['b']);
+    expect(ledger.takeNext()).toEqual(['e']);
+    ledger.reserve('e', charge(1));
+    expect(ledger.waiting()).toEqual(['c', 'e']);
+    expect(['d', 'e'].map((id) => ledger.isBeyond(id))).toEqual([true, false]);
+  });
+
+  it('looks at nobody else when one that waits wants something else', () => {
+    const ledger = ledgerWith(0);
+    let looks = 0;
+    const get = (): bigint => {
+      looks += 1;
+      return 1n;
+    };
+    ledger.reserve('other', { amounts: Object.assign(new Map<string, bigint>(), { get }), unbounded: [] });
+    looks = 0;
+    ledger.reserve('one', charge(1));
+    ledger.reserve('one', charge(2));
+    expect(looks).toBe(0);
+    ledger.admit();
+    expect(looks).toBeGreaterThan(0);
+  });
+
   it('agrees with a plain sum, never reserves past a limit, and lets all in at last that fit', () => {
     const id = fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f');
     const amounts = fc.tuple(fc.nat(2), fc.nat(8)).map(([pods, cpu]) => charge(pods, cpu));
@@ -98,10 +129,11 @@ describe('the ledger of a quota', () => {
       fc.record({ do: fc.constant('show' as const), id }),
       fc.record({ do: fc.constantFrom('release', 'gone', 'giveUp', 'admit'), id }),
     );
+    const lines = fc.constantFrom(1, 2, 5_000);
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      fc.property(fc.array(step, { maxLength: 60 }), lines, (steps, mostWaiting) => {
         const limits = { pods: 5n, 'requests.cpu': 16n };
-        const ledger = ledgerWith(5, 16);
+        const ledger = ledgerWith(5, 16, mostWaiting);
         // What is or may be in the super cluster.
         const reserved = new Map<string, Charge>();
         const shown = new Map<string, Charge>();
@@ -145,8 +177,12 @@ describe('the ledger of a quota', () => {
           ledger.show(one, undefined);
         }
         // Room for all, one after the other.
-        for (let rounds = 0; rounds < 10; rounds += 1) for (const one of ledger.admit()) ledger.release(one);
-        expect(ledger.waiting()).toEqual([]);
+        for (let rounds = 0; rounds < 10; rounds += 1) {
+          for (const one of ledger.admit()) ledger.release(one);
+          for (const one of ledger.takeNext())
+            if (ledger.reserve(one, wishes.get(one) as Charge).length === 0) ledger.release(one);
+        }
+        expect(ledger.waitingSize).toBe(0);
       }),
       { numRuns: 1_000 },
     );

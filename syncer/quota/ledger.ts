@@ -26,21 +26,37 @@ const none: ReadonlyMap<string, bigint> = new Map();
 interface Waiter {
   readonly charge: Charge;
   readonly excess: readonly Excess[];
+  /** Resources that it keeps from those behind it. */
+  readonly claims: readonly string[];
 }
+
+/** As many of a tenant stand in line: each `admit` looks at all of them. */
+const mostWaiting = 5_000;
 
 /**
  * What one tenant has of each limited resource: of every object the larger of what the super cluster shows and what is
  * reserved for a write. `used` never grows past a limit by what is reserved. What waits for room is let in first come,
- * first served: nothing takes of a resource that an earlier one waits for. Synchronous, and knows nothing of objects.
+ * first served: nothing takes of a resource that an earlier one waits for. The line is limited: those beyond it have to
+ * ask again, at the latest when `takeNext` names them. Synchronous, and knows nothing of objects.
  */
 export class QuotaLedger {
   readonly #entries = new Map<string, Entry>();
   readonly #used = new Map<string, bigint>();
   /** In the order in which they came. */
   readonly #waiting = new Map<string, Waiter>();
-  /** Resources that those who wait need more of than is left; until the next `admit` perhaps more than those. */
-  #claimed = new Set<string>();
+  /** Who has found the line full, in the order in which they came. */
+  readonly #beyond = new Set<string>();
+  readonly #mostWaiting: number;
+  /**
+   * Resources that those who wait need more of than is left, and how many of them do; until the next `admit` perhaps
+   * more than those.
+   */
+  #claimed = new Map<string, number>();
   #limits: Limits = none;
+
+  constructor(options: { readonly mostWaiting?: number } = {}) {
+    this.#mostWaiting = options.mostWaiting ?? mostWaiting;
+  }
 
   get limits(): Limits {
     return this.#limits;
@@ -59,8 +75,18 @@ export class QuotaLedger {
     return this.#waiting.has(id);
   }
 
+  /** Whether it has found the line full. */
+  isBeyond(id: string): boolean {
+    return this.#beyond.has(id);
+  }
+
   waiting(): string[] {
     return [...this.#waiting.keys()];
+  }
+
+  /** How many stand in line, or have found it full. */
+  get waitingSize(): number {
+    return this.#waiting.size + this.#beyond.size;
   }
 
   isReserved(id: string): boolean {
@@ -78,21 +104,19 @@ export class QuotaLedger {
     });
   }
 
-  /** Reserves what a write makes of an object. Returns what there is too little of: then it waits for its turn. */
+  /**
+   * Reserves what a write makes of an object. Returns what there is too little of: then it waits for its turn, or is
+   * beyond the line.
+   */
   reserve(id: string, charge: Charge): readonly Excess[] {
     const waiter = this.#waiting.get(id);
     // Whoever has room is let in by `admit`.
     if (waiter !== undefined && isSame(waiter.charge, charge)) return waiter.excess;
-    if (waiter !== undefined) {
-      this.#waiting.delete(id);
-      this.#claim();
-    }
+    this.giveUp(id);
     const excess = this.#excess(id, charge, this.#claimed);
     if (excess.length === 0) this.#reserve(id, charge);
-    else {
-      this.#waiting.set(id, { charge, excess });
-      for (const resource of claims(excess)) this.#claimed.add(resource);
-    }
+    else if (this.#waiting.size >= this.#mostWaiting) this.#beyond.add(id);
+    else this.#wait(id, charge, excess, this.#claimed);
     return excess;
   }
 
@@ -104,25 +128,25 @@ export class QuotaLedger {
       });
   }
 
-  /** It waits no more. Call `admit` afterwards. */
+  /** It waits no more. Call `admit` afterwards. Answers whether it stood in line. */
   giveUp(id: string): boolean {
+    this.#beyond.delete(id);
+    for (const resource of this.#waiting.get(id)?.claims ?? []) {
+      const others = (this.#claimed.get(resource) ?? 0) - 1;
+      if (others > 0) this.#claimed.set(resource, others);
+      else this.#claimed.delete(resource);
+    }
     return this.#waiting.delete(id);
   }
 
   /** Those whose turn it is now, in order; what they take is reserved. */
   admit(): string[] {
-    return this.#claim(true);
-  }
-
-  #claim(admits = false): string[] {
     const admitted: string[] = [];
-    const claimed = new Set<string>();
-    for (const [id, { charge }] of [...this.#waiting]) {
+    const claimed = new Map<string, number>();
+    for (const [id, { charge }] of this.#waiting) {
       const excess = this.#excess(id, charge, claimed);
-      if (excess.length > 0) {
-        this.#waiting.set(id, { charge, excess });
-        for (const resource of claims(excess)) claimed.add(resource);
-      } else if (admits) {
+      if (excess.length > 0) this.#wait(id, charge, excess, claimed);
+      else {
         this.#waiting.delete(id);
         this.#reserve(id, charge);
         admitted.push(id);
@@ -132,13 +156,31 @@ export class QuotaLedger {
     return admitted;
   }
 
+  /** Of those beyond the line, as many as find a place there now: they are to ask again, and are forgotten until then. */
+  takeNext(): string[] {
+    const next: string[] = [];
+    for (const id of this.#beyond) {
+      if (this.#waiting.size + next.length >= this.#mostWaiting) break;
+      this.#beyond.delete(id);
+      next.push(id);
+    }
+    return next;
+  }
+
+  /** One that waits already keeps its place. */
+  #wait(id: string, charge: Charge, excess: readonly Excess[], claimed: Map<string, number>): void {
+    const its = claims(excess);
+    this.#waiting.set(id, { charge, excess, claims: its });
+    for (const resource of its) claimed.set(resource, (claimed.get(resource) ?? 0) + 1);
+  }
+
   #reserve(id: string, charge: Charge): void {
     this.#change(id, (entry) => {
       entry.reserved = charge;
     });
   }
 
-  #excess(id: string, charge: Charge, claimed: ReadonlySet<string>): Excess[] {
+  #excess(id: string, charge: Charge, claimed: ReadonlyMap<string, number>): Excess[] {
     const has = this.#entries.get(id);
     const excess: Excess[] = [];
     for (const [resource, allowed] of this.#limits) {

@@ -1,4 +1,5 @@
-import { expect, it } from 'vitest';
+import { setImmediate } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
 import { defaultPolicy } from '../../api/policy.ts';
 import { resources } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
@@ -30,6 +31,7 @@ class Trial {
     kinds: [],
     superCaches: {} as Caches,
     monotonicMs: () => this.now,
+    sleep: async () => undefined,
     wake: (_, key, afterMs = 0) => this.due(keyId(key), afterMs),
   });
 
@@ -170,4 +172,77 @@ it('counts no bytes of a write that is not made after all, and knows who would l
   quota.ended(tenant, { ...key, name: 'next' }, { is: 'retry', code: '404' });
   quota.giveBack(tenant, { ...key, name: 'next' });
   expect(writesOf()).toBeGreaterThan(0);
+});
+
+describe('of many that wait for room', () => {
+  const key = (name: string): KeyRef => ({ kind: 'configmaps', namespace: 'shop', name });
+
+  /** Nothing fits. `endRest` ends the pause after a look at all that wait; each look takes 10 ms. */
+  function startFull() {
+    let now = 0;
+    let endRest = (): void => undefined;
+    const rests: number[] = [];
+    const woken: string[] = [];
+    const quota = new QuotaAdmission({
+      kinds: [],
+      superCaches: {} as Caches,
+      monotonicMs: () => {
+        now += 10;
+        return now;
+      },
+      sleep: (ms) => {
+        rests.push(ms);
+        return new Promise((resolve) => {
+          endRest = resolve;
+        });
+      },
+      wake: (_, { name }) => woken.push(name),
+    });
+    const policy = { ...defaultPolicy, quota: { 'count/configmaps': '0' } };
+    const full = { ...tenant, info: { ...tenant.info, policy } } as unknown as TenantState;
+    quota.join(full);
+    const run = (name: string, asks = true) => {
+      quota.began('u1', key(name));
+      const object = { metadata: { name } };
+      const noRoom = asks ? quota.reserve(full, key(name), kindOf('configmaps'), object) : undefined;
+      const { afterMs } = noRoom ?? {};
+      quota.ended(full, key(name), afterMs === undefined ? { is: 'done' } : { is: 'later', afterMs });
+      return noRoom;
+    };
+    return { quota, full, rests, woken, run, endRest: () => endRest() };
+  }
+
+  it('5,000 stand in line, and the others look again later or when there is a place', async () => {
+    const { quota, full, woken, run } = startFull();
+    const first = run('0');
+    const inLine = Array.from({ length: 4_999 }, (_, n) => run(String(n + 1)));
+    expect(inLine.filter((noRoom) => noRoom === undefined || noRoom.afterMs !== undefined)).toEqual([]);
+    expect(run('next')).toEqual({ ...first, afterMs: 600_000 });
+    expect(quota.isWaiting(full, key('next'))).toBe(true);
+    expect(quota.hasTurn(full, key('next'))).toBe(false);
+    run('17', false);
+    await setImmediate();
+    expect(woken).toEqual(['next']);
+    expect(run('next')).toEqual(first);
+    expect(quota.hasTurn(full, key('next'))).toBe(true);
+  });
+
+  it('those who wait are looked at once for all that changes until that look is made up for', async () => {
+    const { rests, run, endRest } = startFull();
+    for (let n = 0; n < 100; n += 1) run(String(n));
+    for (let n = 0; n < 50; n += 1) {
+      run(String(n), false);
+      await setImmediate();
+    }
+    expect(rests).toEqual([200]);
+    endRest();
+    await setImmediate();
+    expect(rests).toEqual([200, 200]);
+    endRest();
+    await setImmediate();
+    expect(rests).toEqual([200, 200]);
+    run('50', false);
+    await setImmediate();
+    expect(rests).toEqual([200, 200, 200]);
+  });
 });

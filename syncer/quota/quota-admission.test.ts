@@ -179,6 +179,7 @@ describe('the quota of a tenant', () => {
       kinds: allKinds,
       superCaches: bench.superCaches,
       monotonicMs: () => 0,
+      sleep: async () => undefined,
       wake: () => undefined,
     });
     quota.join(bench.state);

@@ -33,6 +33,12 @@ const burstOfReadsMs = 5_000;
 /** Whose copy is not equal is read and written; writing it costs servers about three times what reading it does. */
 const passesOfUnequal = 4;
 
+/** One that finds the line of its quota full looks again after this time, unless it is woken before. */
+const beyondLineMs = 600_000;
+/** Between two looks at all that wait there is a pause, as many times as long as the first one took, but no longer than a second. */
+const restPerLook = 20;
+const longestRestMs = 1_000;
+
 /** What the manager adds up as usage, whether it is limited or not. */
 const meteredResources = ['requests.cpu', 'requests.memory', 'requests.storage'] as const;
 
@@ -61,7 +67,10 @@ class Book {
   /** Who waits for bytes since its last run, and of which budget. */
   readonly waiting = new Map<string, ByteBudget>();
   readonly tenant: TenantState;
+  /** A look at those who wait is under way, or rests. */
   isAdmitting = false;
+  /** There may be room that the last look has not seen. */
+  mustAdmit = false;
   #quota: Quota | undefined;
 
   constructor(tenant: TenantState, { monotonicMs, wake }: QuotaAdmissionOptions) {
@@ -111,6 +120,8 @@ interface NoRoom {
   readonly notice: Notice;
   /** When to ask again; undefined: the key is queued when its turn has come. */
   readonly afterMs?: number;
+  /** The quota is full; otherwise it is only a matter of time. */
+  readonly isExceeded?: true;
 }
 
 interface QuotaAdmissionOptions {
@@ -119,6 +130,7 @@ interface QuotaAdmissionOptions {
   others?: readonly Charged[];
   superCaches: Caches;
   monotonicMs: () => number;
+  sleep: (ms: number) => Promise<void>;
   /** Queues a key whose turn has come, or comes this long from now. */
   wake: (uid: string, key: KeyRef, afterMs?: number) => void;
 }
@@ -169,12 +181,9 @@ export class QuotaAdmission {
       ? this.reserve(tenant, situation.key, kind, action.object)
       : this.reserve(tenant, situation.key, kind, situation.superObject ?? { metadata: {} }, action.patch);
     if (noRoom === undefined) return action;
-    const { notice, afterMs } = noRoom;
-    if (afterMs === undefined) {
-      await recordRefusal(work, notice);
-      return isCreated ? done : { skip: true };
-    }
-    await recordNotice(work, notice);
+    const { notice, afterMs, isExceeded = false } = noRoom;
+    await (isExceeded ? recordRefusal : recordNotice)(work, notice);
+    if (afterMs === undefined) return isCreated ? done : { skip: true };
     return isCreated ? { is: 'later', afterMs } : { skip: true, afterMs };
   };
 
@@ -220,7 +229,11 @@ export class QuotaAdmission {
       if (!isNamespace) book.taken.set(id, bytes + (book.taken.get(id) ?? 0));
       return undefined;
     }
-    return { notice: { type: 'Warning', reason: 'QuotaExceeded', message: messageOf(excess) } };
+    return {
+      notice: { type: 'Warning', reason: 'QuotaExceeded', message: messageOf(excess) },
+      isExceeded: true,
+      ...(book.ledger.isBeyond(id) && { afterMs: beyondLineMs }),
+    };
   }
 
   /** The write that was to be made is not made in this run. */
@@ -285,7 +298,7 @@ export class QuotaAdmission {
     if (book === undefined) return undefined;
     if (book.waiting.has(keyId(key)))
       return `waits its turn: as much as its quota of ${writes} allows was read and written just now`;
-    return book.ledger.isWaiting(keyId(key))
+    return book.ledger.isWaiting(keyId(key)) || book.ledger.isBeyond(keyId(key))
       ? 'its quota is full: "vc-manager quota" shows of what, and it goes down when there is room'
       : undefined;
   }
@@ -371,16 +384,27 @@ export class QuotaAdmission {
     this.#admitSoon(book);
   }
 
-  /** Together for all that happens at once. */
+  /** Together for all that happens at once, and until the look at a long line is made up for. */
   #admitSoon(book: Book): void {
-    if (book.isAdmitting || book.ledger.waiting().length === 0) return;
+    if (book.ledger.waitingSize === 0) return;
+    book.mustAdmit = true;
+    if (book.isAdmitting) return;
     book.isAdmitting = true;
-    setImmediate(() => {
-      book.isAdmitting = false;
-      const { uid } = book.tenant.info;
-      if (this.#books.get(uid) !== book) return;
-      for (const id of book.ledger.admit()) this.#options.wake(uid, keyOf(id));
-    });
+    setImmediate(() => void this.#admit(book));
+  }
+
+  async #admit(book: Book): Promise<void> {
+    const { monotonicMs, sleep, wake } = this.#options;
+    const { ledger } = book;
+    const { uid } = book.tenant.info;
+    while (book.mustAdmit && this.#books.get(uid) === book) {
+      book.mustAdmit = false;
+      const startedMs = monotonicMs();
+      for (const id of [...ledger.admit(), ...ledger.takeNext()]) wake(uid, keyOf(id));
+      const restMs = Math.min((monotonicMs() - startedMs) * restPerLook, longestRestMs);
+      if (restMs >= 1) await sleep(restMs);
+    }
+    book.isAdmitting = false;
   }
 
   /** What a super object takes that the cache shows. */

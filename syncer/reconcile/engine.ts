@@ -117,6 +117,7 @@ export class SyncEngine {
       others: [tokenSecrets],
       superCaches: options.superCaches,
       monotonicMs: () => options.clock.monotonic(),
+      sleep: (ms) => options.clock.sleep(ms),
       wake: (uid, key, afterMs = 0) => this.#queue.add({ ...key, tenant: uid }, { first: true, afterMs }),
     });
     const gates = new Map(actionGates(options.superClient, options.superCaches));
@@ -170,6 +171,7 @@ export class SyncEngine {
     this.#controllers = new Map(controllers.map((controller) => [controller.name, controller]));
     this.#router = new Router({
       kinds: options.kinds,
+      clock: options.clock,
       controllers,
       superCaches: options.superCaches,
       enqueue: (tenant, key, priority, version) => this.#enqueue(tenant, key, priority, { version }),

@@ -85,13 +85,19 @@ describe('what the queue is told', () => {
     });
   });
 
+  it('a server that asks to be asked again at once is spared by the back-off all the same', () => {
+    const busy = (retryAfterSeconds: number) => outcomeOf(error(429, '', '', { retryAfterSeconds }));
+    expect(queueOutcome(busy(0), '5')).toMatchObject({ action: 'backoff' });
+    expect(queueOutcome(busy(3), '5')).toEqual({ action: 'backoff', afterMs: 3_000 });
+  });
+
   it('the rest', () => {
     expect(queueOutcome({ is: 'done' }, '5')).toEqual({ action: 'done' });
     expect(queueOutcome({ is: 'held' }, '5')).toEqual({ action: 'done' });
     expect(queueOutcome({ is: 'later', afterMs: 7 }, '5')).toEqual({ action: 'later', afterMs: 7 });
     expect(queueOutcome({ is: 'retry', code: '500' }, '5')).toEqual({ action: 'backoff' });
     expect(queueOutcome({ is: 'retry', code: '429', afterMs: 9 }, '5')).toEqual({
-      action: 'later',
+      action: 'backoff',
       afterMs: 9,
     });
   });

@@ -10,6 +10,7 @@ import {
   type ObjectRef,
   type Resource,
   resources,
+  systemClock,
 } from '../../kube/index.ts';
 import { asObject } from '../../kube/object-shape.ts';
 import { fuzzed } from '../../kube/testing/fuzz.ts';
@@ -293,6 +294,7 @@ async function follow(resource: Resource, raw: KubeObject, twin: KubeObject | un
   const router = new Router({
     kinds: allKinds,
     superCaches,
+    clock: systemClock,
     enqueue: () => undefined,
     enqueueFirst: () => undefined,
   });

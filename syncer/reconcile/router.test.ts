@@ -1,6 +1,7 @@
+import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { labelKeys } from '../../api/labels.ts';
-import { type KubeObject, resources } from '../../kube/index.ts';
+import { type Clock, type KubeObject, resources } from '../../kube/index.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { shownNodeName } from '../mapping/node-names.ts';
 import { keyId } from './keys.ts';
@@ -8,11 +9,15 @@ import { Router } from './router.ts';
 import { Bench } from './testing/bench.ts';
 
 /** A router that has joined the tenant of a bench. `heard` takes what was queued since it was last asked. */
-function routed(bench: Bench): { router: Router; heard: () => string[] } {
+function routed(
+  bench: Bench,
+  clock: Pick<Clock, 'monotonic' | 'sleep'> = bench.clock,
+): { router: Router; heard: () => string[] } {
   let queued: string[] = [];
   const router = new Router({
     kinds: allKinds,
     superCaches: bench.superCaches,
+    clock,
     enqueue: (_tenant, key, priority, version) =>
       queued.push(`${priority} ${keyId(key)}${version === undefined ? '' : ` at ${version}`}`),
     enqueueFirst: (_tenant, key) => queued.push(`first ${keyId(key)}`),
@@ -228,4 +233,89 @@ it('every key that either side has is found once', async () => {
     'namespaces//shop',
     'nodes//n1',
   ]);
+});
+
+describe('an object that very many follow', () => {
+  const ingressClass = (version: number): KubeObject => ({
+    metadata: { name: 'shared', uid: 'c1', resourceVersion: String(version) },
+    spec: { controller: `example.com/${version}` },
+  });
+
+  /** So many Ingresses name the class. Each look at the clock takes a millisecond; `endRest` ends a pause. */
+  async function follow(bench: Bench, count: number) {
+    let now = 0;
+    let endRest: (() => void) | undefined;
+    const rests: number[] = [];
+    const clock = {
+      monotonic: () => {
+        now += 1;
+        return now;
+      },
+      sleep: (ms: number) => {
+        rests.push(ms);
+        return new Promise<void>((resolve) => {
+          endRest = resolve;
+        });
+      },
+    };
+    const names = Array.from({ length: count }, (_, n) => `i${n}`);
+    for (const name of names)
+      bench.show('tenant', resources.ingresses, {
+        metadata: { name, namespace: 'shop', uid: name, resourceVersion: '1' },
+        spec: { ingressClassName: 'shared' },
+      });
+    const { router, heard } = routed(bench, clock);
+    const followers = (): string[] => heard().filter((line) => line.startsWith('live ingresses/'));
+    /** Ends pauses as long as there are any. */
+    const finish = async (): Promise<void> => {
+      while (endRest !== undefined) {
+        const end = endRest;
+        endRest = undefined;
+        end();
+        await setImmediate();
+      }
+    };
+    const all = names.map((name) => `live ingresses/shop/${name}`);
+    return { router, rests, heard, followers, finish, all };
+  }
+
+  it('queues up to 100 followers at once', async () => {
+    await using bench = await Bench.start();
+    const { followers, all, rests } = await follow(bench, 99);
+    bench.show('tenant', resources.ingressClasses, ingressClass(1));
+    expect(followers()).toEqual(all);
+    expect(rests).toEqual([]);
+  });
+
+  it('queues more of them in slices of time, and once more for all that changes meanwhile', async () => {
+    await using bench = await Bench.start();
+    const { heard, followers, finish, all, rests } = await follow(bench, 300);
+    bench.show('tenant', resources.ingressClasses, ingressClass(1));
+    expect(followers().length).toBeLessThan(10);
+    for (let version = 2; version < 50; version += 1) {
+      bench.show('tenant', resources.ingressClasses, ingressClass(version));
+      expect(heard()).toEqual([`live ingressclasses//shared at ${version}`]);
+    }
+    await finish();
+    const queued = followers();
+    expect(new Set(queued)).toEqual(new Set(all));
+    expect(queued.length).toBeGreaterThanOrEqual(300);
+    expect(queued.length).toBeLessThanOrEqual(600);
+    // What changes afterwards begins anew.
+    rests.length = 0;
+    bench.show('tenant', resources.ingressClasses, ingressClass(50));
+    await finish();
+    expect(followers()).toEqual(all);
+    expect(Math.min(...rests)).toBeGreaterThanOrEqual(3);
+  });
+
+  it('ends with its tenant', async () => {
+    await using bench = await Bench.start();
+    const { router, followers, finish } = await follow(bench, 300);
+    bench.show('tenant', resources.ingressClasses, ingressClass(1));
+    followers();
+    router.leave(bench.state.info.uid);
+    await finish();
+    expect(followers().length).toBeLessThanOrEqual(1);
+  });
 });

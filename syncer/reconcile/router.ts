@@ -1,4 +1,4 @@
-import { type KubeObject, resources, type Store, type StoreEvent } from '../../kube/index.ts';
+import { type Clock, type KubeObject, resources, type Store, type StoreEvent } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
 import { followersOf, neededBy } from '../kinds/references.ts';
@@ -7,6 +7,7 @@ import type { Priority } from '../workqueue/options.ts';
 import type { BoundedMap } from './bounded-map.ts';
 import { bySuperNamespaceIndex, byTenantIndex, type Caches } from './caches.ts';
 import type { SpecialController } from './controller.ts';
+import { type Change, FollowerWalks } from './follower-walks.ts';
 import { downKeyOf, keyId, tenantKeyOf, upKeyOf } from './keys.ts';
 import type { TenantState, Tombstone } from './tenant-state.ts';
 
@@ -14,11 +15,15 @@ interface RouterOptions {
   kinds: readonly SyncedKind[];
   superCaches: Caches;
   controllers?: readonly SpecialController[];
+  clock: Pick<Clock, 'monotonic' | 'sleep'>;
   /** `version`: resourceVersion of the tenant object whose change is the reason. */
   enqueue: (tenant: TenantState, key: KeyRef, priority: Priority, version?: string) => void;
   /** The same, ahead of all that the tenant has waiting. */
   enqueueFirst: (tenant: TenantState, key: KeyRef) => void;
 }
+
+/** As many keys are queued at once for one event. */
+const mostAtOnce = 100;
 
 /** Turns events of either side into keys, and keeps the marks of watched deletions. */
 export class Router {
@@ -29,10 +34,17 @@ export class Router {
   readonly #heldToPolicy: ReadonlySet<string>;
   /** Stores of custom kinds in the super cluster whose events are routed. */
   readonly #followed = new WeakSet<Store>();
+  readonly #walks: FollowerWalks;
 
   constructor(options: RouterOptions) {
     this.#options = options;
-    const { kinds } = options;
+    const { kinds, clock } = options;
+    this.#walks = new FollowerWalks({
+      clock,
+      keysOf: (tenant, change) => this.#followingKeys(tenant, change),
+      feed: (tenant, key, change) => this.#enqueueTouched(tenant, key, change),
+      isServed: (tenant) => this.#tenants.get(tenant.info.uid) === tenant,
+    });
     const heldToPolicy = kinds.filter((kind) => kind.direction === 'down' && kind.enforce !== undefined);
     this.#heldToPolicy = new Set(heldToPolicy.map(({ name }) => name));
     for (const kind of options.kinds) {
@@ -207,26 +219,62 @@ export class Router {
     event: StoreEvent<KubeObject>,
     priority: Priority,
   ): void {
-    const touches = kind.touches?.[side];
-    if (side === 'tenant') {
-      for (const key of followersOf(this.#options.kinds, kind, event.object, tenant.caches))
-        this.#options.enqueue(tenant, key, priority);
-    }
+    const { object, previous, type } = event;
     const needs = side === 'tenant' && kind.direction === 'down' && kind.references?.needed !== undefined;
-    if (touches === undefined && !needs) return;
-    const context = tenant.context();
-    const touchedBy = (object: KubeObject): readonly KeyRef[] => [
-      ...(touches?.(object, context) ?? []),
-      ...(needs ? neededBy(kind, object) : []),
-    ];
-    const now = touchedBy(event.object);
-    const before = event.previous === undefined ? [] : touchedBy(event.previous);
-    if (event.type === 'modified' && kind.touches?.membershipOnly === true && sameKeys(now, before)) return;
-    const { enqueue, enqueueFirst } = this.#options;
-    for (const key of [...now, ...before]) {
-      if (side === 'super' && this.#heldToPolicy.has(key.kind)) enqueueFirst(tenant, key);
-      else enqueue(tenant, key, priority);
+    const reached = previous === undefined ? [object] : [object, previous];
+    const states = kind.touches?.[side] === undefined && !needs ? [] : reached;
+    const change: Change = { kind, side, object, states, priority };
+    const { namespace = '', name } = object.metadata;
+    const id = `${side} ${kind.name}/${namespace}/${name}`;
+    if (this.#walks.isUnderWay(tenant, id)) {
+      this.#walks.add(tenant, id, change);
+      return;
     }
+    const followers = this.#followers(tenant, change);
+    if (followers.length > mostAtOnce) {
+      this.#walks.add(tenant, id, change);
+      return;
+    }
+    for (const key of followers) this.#enqueueTouched(tenant, key, change);
+    const [now = [], before = []] = states.map((state) => this.#touchedBy(tenant, change, state));
+    if (type === 'modified' && kind.touches?.membershipOnly === true && sameKeys(now, before)) return;
+    if (now.length + before.length > mostAtOnce) this.#walks.add(tenant, id, change);
+    else for (const key of [...now, ...before]) this.#enqueueTouched(tenant, key, change);
+  }
+
+  /** What follows an object by its name follows it in all its states. */
+  #followers(tenant: TenantState, { kind, side, object }: Change): readonly KeyRef[] {
+    return side === 'tenant' ? followersOf(this.#options.kinds, kind, object, tenant.caches) : [];
+  }
+
+  #touchedBy(tenant: TenantState, { kind, side }: Change, object: KubeObject): readonly KeyRef[] {
+    const touched = kind.touches?.[side]?.(object, tenant.context()) ?? [];
+    return side === 'tenant' ? [...touched, ...neededBy(kind, object)] : touched;
+  }
+
+  /** The same for a walk. */
+  *#followingKeys(tenant: TenantState, change: Change): Generator<KeyRef> {
+    const { states } = change;
+    if (states === 'unknown') {
+      yield* this.keysOf(tenant);
+      return;
+    }
+    yield* this.#followers(tenant, change);
+    for (const state of states) yield* this.#touchedOrAll(tenant, change, state);
+  }
+
+  /** Where it cannot be told, everything: nobody is there to catch an error. */
+  #touchedOrAll(tenant: TenantState, change: Change, object: KubeObject): Iterable<KeyRef> {
+    try {
+      return this.#touchedBy(tenant, change, object);
+    } catch {
+      return this.keysOf(tenant);
+    }
+  }
+
+  #enqueueTouched(tenant: TenantState, key: KeyRef, { side, priority }: Change): void {
+    if (side === 'super' && this.#heldToPolicy.has(key.kind)) this.#options.enqueueFirst(tenant, key);
+    else this.#options.enqueue(tenant, key, priority);
   }
 
   /** The tenants that an object of the super cluster can matter to. */

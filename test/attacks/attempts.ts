@@ -651,6 +651,51 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack:
+      'refuse each write with a 429 and no time to wait, to have the super cluster asked without a pause',
+    stoppedBy: 'back-off, whatever time a server names',
+    test: 'syncer/reconcile/outcome.test.ts › a server that asks to be asked again at once is spared by the back-off',
+    control: "expect(queueOutcome(busy(3), '5')).toEqual({ action: 'backoff', afterMs: 3_000 })",
+  },
+  {
+    attacker: 'tenant',
+    attack:
+      'show a copy of an event that is there for a read and gone for a write, to be asked again and again',
+    stoppedBy: 'a pause before the next look',
+    test: 'syncer/controllers/events.test.ts › are looked at again after a pause where the server shows a copy and then has none',
+    control: "expect(await reconcile()).toEqual({ is: 'done' })",
+  },
+  {
+    attacker: 'tenant',
+    attack: 'end each watch after one event, to have it begun again without a pause',
+    stoppedBy: 'back-off until a watch has lasted for ten seconds',
+    test: 'kube/reflector.test.ts › backs off from a server that ends each watch after one event, until one of them lasts',
+    control: '› resumes at once when the server ends a watch that had changes to tell',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'have very many objects wait for a full quota, each of which is looked at with every change',
+    stoppedBy: 'a line of 5,000 for each tenant, and a pause after each look at it',
+    test: 'syncer/quota/quota-admission-order.test.ts › 5,000 stand in line, and the others look again later or when there is a place',
+    control: "expect(woken).toEqual(['next'])",
+  },
+  {
+    attacker: 'tenant',
+    attack: 'change what waits for a full quota in a loop',
+    stoppedBy: 'one look at those who wait for all that changes meanwhile',
+    test: 'syncer/quota/quota-admission-order.test.ts › those who wait are looked at once for all that changes until that look is made up for',
+    control: 'expect(rests).toEqual([200, 200, 200])',
+  },
+  {
+    attacker: 'tenant',
+    attack:
+      'change an object in a loop that very many others refer to, each of which is to be looked at again',
+    stoppedBy: 'more than a hundred are queued in slices of time, once for all that changes meanwhile',
+    test: 'syncer/reconcile/router.test.ts › queues more of them in slices of time, and once more for all that changes meanwhile',
+    control: '› queues up to 100 followers at once',
+  },
+  {
+    attacker: 'tenant',
     attack: 'make an object grow after it was let in: resize, expansion, another type of Service',
     stoppedBy: 'changes are judged by the quota, too',
     test: 'syncer/quota/quota-admission.test.ts › judges what makes an object grow',

@@ -20,6 +20,7 @@ export function resyncOf(
   const router = new Router({
     kinds,
     superCaches: bench.superCaches,
+    clock: bench.clock,
     enqueue: () => undefined,
     enqueueFirst: () => undefined,
   });
