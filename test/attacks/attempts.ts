@@ -515,6 +515,21 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'fill what is remembered of objects that are gone, by names, UIDs and versions of megabytes',
+    stoppedBy: 'names are as long as Kubernetes has them, UIDs and versions have up to 128 characters',
+    test: 'kube/client.test.ts › takes no answer to a write with a name, a UID or a version of megabytes',
+    control: 'expect(await client.get(resources.configMaps, ref)).toEqual(created)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'fill what is remembered of the copies of events, by answers of megabytes or a list without end',
+    stoppedBy:
+      'kept is what a copy says, up to 8 KiB; the list is read page by page within the budget of its objects',
+    test: 'syncer/controllers/events.test.ts › are kept with what they say and no more, whatever the tenant answers',
+    control: `expect(await answered({ message: '\\u{1f433}'.repeat(512) })).toBeDefined()`,
+  },
+  {
+    attacker: 'tenant',
     attack: 'give namespaces names such as `../../kube-system`, that no API server takes',
     stoppedBy: 'names of super namespaces are made, with a hash; paths are encoded',
     test: 'syncer/tenants/lying-server.test.ts › whose namespaces have names such as',
