@@ -572,6 +572,35 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack:
+      'stop the syncer by a pod that asks for 100,000 different tokens, or have it send as many requests',
+    stoppedBy: 'a pod may ask for 32; no more sources are looked at',
+    test: 'syncer/kinds/pods/token-asks.test.ts › are 32 at most, and no more sources are looked at than that takes',
+    control: 'expect(hasTooManyAsks(spec(32))).toBe(false)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'stop the syncer by 100,000 tolerations of one key, compared each with each',
+    stoppedBy: 'no list of a pod has more than 10,000 objects, and each is looked up',
+    test: 'syncer/kinds/pods/updates.test.ts › thousands of tolerations of one key are compared without a look at each for each',
+    control: 'toHaveLength(count)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'do so with 100,000 conditions',
+    stoppedBy: 'as for tolerations',
+    test: 'syncer/kinds/pods/status.test.ts › of thousands of conditions is compared without a look at each for each',
+    control: 'toHaveLength(count + 2)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'do so with a list of any other objects in a pod or a Service',
+    stoppedBy: 'a list of more than 10,000 objects makes it malformed: event `InvalidField`',
+    test: 'kube/api-shape.test.ts › has no list of more than 10,000 objects',
+    control: 'expect(pod({ tolerations })).toEqual([])',
+  },
+  {
+    attacker: 'tenant',
     attack: 'have the syncer compare each of many nodes with each of many pods for `kubectl top nodes`',
     stoppedBy: 'pods are sorted by node once',
     test: 'syncer/kubelet/metrics-api.test.ts › are put together without looking at every pod for every node',
