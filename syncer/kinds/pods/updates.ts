@@ -68,12 +68,13 @@ function withTolerations(
     const taints = taintsOf(present);
     if (!places.has(taints)) places.set(taints, index);
   }
-  let guarded: boolean | undefined;
-  for (const toleration of superTolerations(wanted, policy) ?? []) {
+  const added = superTolerations(wanted, policy) ?? [];
+  const takesBlankets = added.some(isBlanket) && isGuarded(s, policy);
+  for (const toleration of added) {
     const place = places.get(taintsOf(toleration));
     if (place !== undefined) {
       if (result[place]?.tolerationSeconds !== toleration.tolerationSeconds) result[place] = toleration;
-    } else if (!isBlanket(toleration) || (guarded ??= isGuarded(s, policy))) {
+    } else if (!isBlanket(toleration) || takesBlankets) {
       places.set(taintsOf(toleration), result.length);
       result.push(toleration);
     }
