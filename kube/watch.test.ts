@@ -210,6 +210,7 @@ describe('watch', () => {
     const events = read(open(cluster));
     await server.until(() => server.watches().length === 1);
     server.watches()[0]?.raw(Buffer.from(`${JSON.stringify(event)}\n`));
+    server.watches()[0]?.end();
     expect(await events).toMatchObject([{ code: 'ERR_INVALID_OBJECT' }]);
   });
 
