@@ -58,11 +58,20 @@ describe('the shape of a value', () => {
   });
 
   it('is looked through up to a size, and few problems are told', () => {
-    const env = Array.from({ length: 200_000 }, () => ({ name: 'A', value: 'b' }));
-    expect(pod({ containers: [{ name: 'main', env }] })).toEqual([
-      { is: 'size', path: expect.stringContaining('spec.containers[0].env') },
+    const env = Array.from({ length: 10_000 }, () => ({ name: 'A', value: 'b' }));
+    const containers = Array.from({ length: 20 }, () => ({ name: 'main', env }));
+    expect(pod({ containers })).toEqual([
+      { is: 'size', path: expect.stringMatching(/^spec\.containers\[\d+\]\.env/) },
     ]);
     expect(pod({ containers: env.map(() => 1) }).length).toBeLessThan(10);
+  });
+
+  it('has no list of more than 10,000 objects', () => {
+    const tolerations = Array.from({ length: 10_000 }, (_, index) => ({ key: `key-${index}` }));
+    expect(pod({ tolerations })).toEqual([]);
+    expect(pod({ tolerations: [...tolerations, {}] })).toEqual([{ is: 'size', path: 'spec.tolerations' }]);
+    const args = Array.from({ length: 100_000 }, () => 'a');
+    expect(pod({ containers: [{ name: 'main', args }] })).toEqual([]);
   });
 
   it('can be asked for of any JSON', () => {

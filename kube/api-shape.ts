@@ -34,6 +34,8 @@ export interface ShapeOptions {
 const mostProblems = 8;
 /** A pod of 1.5 MiB has some 100,000 values. */
 const mostValues = 500_000;
+/** Of one list, unless its items are texts or numbers. The longest of honest pods name the files of a ConfigMap. */
+const mostItems = 10_000;
 const longestPath = 200;
 
 interface Walk {
@@ -71,6 +73,10 @@ function check(walk: Walk, value: unknown, type: string, present: unknown, inLis
 function checkList(walk: Walk, value: unknown, type: string, present: unknown): void {
   if (!Array.isArray(value)) {
     report(walk, 'type');
+    return;
+  }
+  if (value.length > mostItems && apiTypes[type] !== undefined) {
+    report(walk, 'size');
     return;
   }
   const there = Array.isArray(present) ? byName(present) : undefined;

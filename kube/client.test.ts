@@ -53,6 +53,25 @@ describe('KubeClient', () => {
     await client.create(resources.pods, { metadata: ref, spec: [part] });
   });
 
+  it('takes no answer to a write with a name, a UID or a version of megabytes', async () => {
+    await using cluster = await startFakeCluster();
+    const { client, server } = cluster;
+    const created = await client.create(resources.configMaps, { metadata: ref });
+    const writes = [
+      () => client.create(resources.configMaps, { metadata: { ...ref, name: 'b' } }),
+      () => client.update(resources.configMaps, created),
+      () => client.patch(resources.configMaps, ref, { data: { a: '1' } }, { type: 'merge' }),
+    ];
+    for (const field of ['name', 'uid', 'resourceVersion']) {
+      const text = JSON.stringify({ metadata: { ...ref, [field]: 'x'.repeat(1_000_000) } });
+      for (const write of writes) {
+        server.inject({ times: 1, fault: { kind: 'status', code: 200, text } });
+        await expect(write()).rejects.toMatchObject({ code: 'ERR_INVALID_OBJECT' });
+      }
+    }
+    expect(await client.get(resources.configMaps, ref)).toEqual(created);
+  });
+
   it('turns a Status into an error that can be told apart', async () => {
     await using cluster = await startFakeCluster();
     const { client, server } = cluster;

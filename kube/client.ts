@@ -1,7 +1,7 @@
 import type { Call, Connection } from './connection.ts';
 import { ApiError, ConnectionError, isGone } from './errors.ts';
 import { withoutManagedFields } from './managed-fields.ts';
-import { asObject, asObjectNamed } from './object-shape.ts';
+import { asAnswer, asObject, asObjectNamed, isVersion } from './object-shape.ts';
 import { hasLongText } from './object-size.ts';
 import { isTooLarge, parseJson, TooLarge } from './read-limits.ts';
 import {
@@ -160,13 +160,14 @@ function asList<T extends KubeObject>(
     answer['items'] ??= [];
     const { metadata, items } = answer;
     if (!isRecord(metadata) || !Array.isArray(items)) throw new TypeError('the server sent no list');
-    for (const field of ['resourceVersion', 'continue']) {
-      if (metadata[field] !== undefined && typeof metadata[field] !== 'string')
-        throw new TypeError(`the server sent a list whose metadata.${field} is no text`);
-    }
+    const { resourceVersion, continue: token } = metadata;
+    if (resourceVersion !== undefined && !isVersion(resourceVersion))
+      throw new TypeError('the server sent a list whose metadata.resourceVersion is none');
+    if (token !== undefined && typeof token !== 'string')
+      throw new TypeError('the server sent a list whose metadata.continue is no text');
     const apiVersion = apiVersionOf(resource);
     for (const item of items) {
-      const object = asObject(item);
+      const object = asObject(item, resource);
       if (object.kind === undefined || object.kind === 'PartialObjectMetadata') object.kind = resource.kind;
       if (object.apiVersion === undefined || object.apiVersion === metadataVersion)
         object.apiVersion = apiVersion;
@@ -225,7 +226,9 @@ export class KubeClient {
     const answer = await this.#json<T>('GET', 'get', resource, path, options);
     return ofRightShape(this.connection, () =>
       // A subresource may be an object of its own.
-      options.subresource === undefined ? asObjectNamed<T>(answer, ref) : asObject<T>(answer),
+      options.subresource === undefined
+        ? asObjectNamed<T>(answer, ref, resource)
+        : asObject<T>(answer, resource),
     );
   }
 
@@ -374,7 +377,8 @@ export class KubeClient {
       ...(options.metadataOnly === true ? { accept: metadataAccept('PartialObjectMetadata') } : {}),
       ...(body === undefined ? {} : { body: JSON.stringify(body), contentType }),
     };
-    return (await requestJson(this.connection, call, edit)) as T;
+    const answer = await requestJson(this.connection, call, edit);
+    return ofRightShape(this.connection, () => asAnswer<T>(answer, resource));
   }
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { asObject, asObjectNamed } from './object-shape.ts';
+import { asAnswer, asObject, asObjectNamed } from './object-shape.ts';
 
 const whole = {
   metadata: {
@@ -35,6 +35,14 @@ describe('an object from a server', () => {
     ['metadata.uid is no text', { metadata: { name: 'a', uid: {} } }],
     ['metadata.resourceVersion is no text', { metadata: { name: 'a', resourceVersion: 5 } }],
     ['metadata.deletionTimestamp is no text', { metadata: { name: 'a', deletionTimestamp: true } }],
+    ['metadata.name is too long', { metadata: { name: 'a'.repeat(254) } }],
+    ['metadata.namespace is too long', { metadata: { name: 'a', namespace: 'n'.repeat(64) } }],
+    ['metadata.uid is too long', { metadata: { name: 'a', uid: 'u'.repeat(129) } }],
+    ['metadata.resourceVersion is too long', { metadata: { name: 'a', resourceVersion: '1'.repeat(129) } }],
+    [
+      'metadata.creationTimestamp is too long',
+      { metadata: { name: 'a', creationTimestamp: '2'.repeat(65) } },
+    ],
     ['metadata.labels is no map of texts', { metadata: { name: 'a', labels: { app: 1 } } }],
     ['metadata.labels is no map of texts', { metadata: { name: 'a', labels: ['app'] } }],
     ['metadata.annotations is no map of texts', { metadata: { name: 'a', annotations: { app: null } } }],
@@ -47,6 +55,29 @@ describe('an object from a server', () => {
   ])('is refused with the reason: %s', (why, value) => {
     expect(() => asObject(value)).toThrow(TypeError);
     expect(() => asObject(value)).toThrow(why);
+  });
+
+  it('may have a longer name where Kubernetes bounds none', () => {
+    const longest = { metadata: { name: 'a'.repeat(253), namespace: 'n'.repeat(63) } };
+    expect(asObject(longest)).toBe(longest);
+    for (const resource of [
+      { group: '', plural: 'events' },
+      { group: 'rbac.authorization.k8s.io', plural: 'roles' },
+    ]) {
+      const long = { metadata: { name: 'a'.repeat(1_024) } };
+      expect(asObject(long, resource)).toBe(long);
+      expect(() => asObject({ metadata: { name: 'a'.repeat(1_025) } }, resource)).toThrow('metadata.name');
+    }
+    expect(() => asObject({ metadata: { name: 'a'.repeat(254) } }, { group: '', plural: 'pods' })).toThrow(
+      'metadata.name',
+    );
+  });
+
+  it('that answers a write may have no name, and nothing that is too long to be kept', () => {
+    for (const answer of [{}, { metadata: {} }, whole, { metadata: null }, 'ok'])
+      expect(asAnswer(answer)).toBe(answer);
+    for (const metadata of [{ uid: 'u'.repeat(129) }, { resourceVersion: {} }, { name: 'a'.repeat(254) }])
+      expect(() => asAnswer({ metadata })).toThrow(TypeError);
   });
 
   it('is the one that was asked for, or none', () => {

@@ -201,6 +201,19 @@ describe('watch', () => {
     await server.until(() => server.watches().length === 0);
   });
 
+  it.each([
+    ['an object', { type: 'ADDED', object: { metadata: { name: 'a', uid: 'u'.repeat(1_000_000) } } }],
+    ['a bookmark', { type: 'BOOKMARK', object: { metadata: { resourceVersion: '1'.repeat(1_000_000) } } }],
+  ])('ends with %s whose UID or version has megabytes', async (_what, event) => {
+    await using cluster = await startFakeCluster();
+    const { server } = cluster;
+    const events = read(open(cluster));
+    await server.until(() => server.watches().length === 1);
+    server.watches()[0]?.raw(Buffer.from(`${JSON.stringify(event)}\n`));
+    server.watches()[0]?.end();
+    expect(await events).toMatchObject([{ code: 'ERR_INVALID_OBJECT' }]);
+  });
+
   it('closes its stream when the reader leaves', async () => {
     await using cluster = await startFakeCluster();
     const { server } = cluster;

@@ -2,7 +2,7 @@ import { Chunks } from './chunks.ts';
 import type { Call, Connection } from './connection.ts';
 import { ApiError, asStatus, ConnectionError } from './errors.ts';
 import { withoutManagedFields } from './managed-fields.ts';
-import { asObject } from './object-shape.ts';
+import { asObject, isVersion } from './object-shape.ts';
 import { errorBytes, parseJson, TooLarge } from './read-limits.ts';
 import { apiError, collectionPath, metadataAccept, query, requestJson } from './request.ts';
 import { apiVersionOf } from './resources.ts';
@@ -167,7 +167,11 @@ export async function* watch<T extends KubeObject = KubeObject>(
     const splitter = new LineSplitter(connection.readLimits.eventBytes);
     for await (const chunk of body) {
       for (const line of splitter.push(chunk)) {
-        const event = parseEvent(connection, options.cutManagedFields ? withoutManagedFields(line) : line);
+        const event = parseEvent(
+          connection,
+          resource,
+          options.cutManagedFields ? withoutManagedFields(line) : line,
+        );
         if (event.type === 'ERROR') throw eventError(call, event.object);
         if (options.metadataOnly === true) nameKind(event.object, resource);
         if (initial) {
@@ -220,7 +224,11 @@ function watchPath(resource: Resource, options: WatchOptions): string {
   );
 }
 
-function parseEvent(connection: Connection, line: string): WatchEvent | { type: 'ERROR'; object: unknown } {
+function parseEvent(
+  connection: Connection,
+  resource: Resource,
+  line: string,
+): WatchEvent | { type: 'ERROR'; object: unknown } {
   let code = 'ERR_INVALID_JSON';
   try {
     const event = parseJson(line);
@@ -233,13 +241,13 @@ function parseEvent(connection: Connection, line: string): WatchEvent | { type: 
       case 'BOOKMARK': {
         const metadata = isRecord(object) ? object['metadata'] : undefined;
         const version = isRecord(metadata) ? metadata['resourceVersion'] : undefined;
-        if (typeof version !== 'string') throw new TypeError('a bookmark without a resourceVersion');
+        if (!isVersion(version)) throw new TypeError('a bookmark without a resourceVersion');
         return { type, object: object as KubeObject };
       }
       case 'ADDED':
       case 'MODIFIED':
       case 'DELETED':
-        return { type, object: asObject(object) };
+        return { type, object: asObject(object, resource) };
       default:
         throw new TypeError('an event of no known type');
     }

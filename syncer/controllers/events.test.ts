@@ -12,7 +12,14 @@ import { shownNodeName } from '../mapping/node-names.ts';
 import { keyId } from '../reconcile/keys.ts';
 import { Bench } from '../reconcile/testing/bench.ts';
 import { TwoSides, type TwoSidesOptions } from '../reconcile/testing/two-sides.ts';
-import { copyOf, EventController, eventContent, eventContentPatch, tenantRefOf } from './events.ts';
+import {
+  copyOf,
+  EventController,
+  eventContent,
+  eventContentPatch,
+  loadExistingCopies,
+  tenantRefOf,
+} from './events.ts';
 
 const tenant = testTenant();
 const superShop = superNamespaceName(tenant, 'shop');
@@ -401,13 +408,72 @@ describe('the copies that are remembered', () => {
     expect(counts()).toEqual([5]);
   });
 
-  it('are kept without their managedFields', async () => {
+  it('are kept with what they say and no more, whatever the tenant answers', async () => {
     await using bench = await Bench.start();
-    const metadata = { name: 'x.1', namespace: 'shop', managedFields: [{ manager: 'vc-syncer' }] };
-    bench.state.rememberEventCopy('events/shop/x.1', { metadata });
-    expect(bench.state.eventCopies.get('events/shop/x.1')?.object).toEqual({
-      metadata: { name: 'x.1', namespace: 'shop' },
+    bench.namespace('shop');
+    const t = bench.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
+    bench.have('super', resources.configMaps, bench.superOf(t));
+    const told = ofSettings(bench);
+    bench.have('super', resources.events, told);
+    const { controller } = controllerOf(bench);
+    const answer = {
+      metadata: {
+        ...{ name: 'x.1', namespace: 'shop', uid: 'c1', resourceVersion: '7' },
+        annotations: { [annotationKeys.uid]: 'e1', more: 'x'.repeat(1_000_000) },
+        labels: { more: 'x'.repeat(1_000_000) },
+      },
+      reason: 'Pulled',
+      more: 'x'.repeat(1_000_000),
+    };
+    const answered = async (change: object): Promise<KubeObject | undefined> => {
+      const text = JSON.stringify({ ...answer, ...change });
+      bench.tenant.server.inject({ plural: 'events', times: 1, fault: { kind: 'status', code: 200, text } });
+      bench.state.eventCopies.clear();
+      expect(await controller.reconcile(bench.state, key, signal)).toEqual({ is: 'done' });
+      return bench.state.eventCopies.get('events/shop/x.1')?.object;
+    };
+    expect(await answered({})).toEqual({
+      metadata: {
+        ...{ name: 'x.1', namespace: 'shop', uid: 'c1', resourceVersion: '7' },
+        annotations: { [annotationKeys.uid]: 'e1' },
+      },
+      reason: 'Pulled',
     });
+    expect(await answered({ message: '\u{1f433}'.repeat(512) })).toBeDefined();
+    expect(await answered({ message: 'x'.repeat(1_000_000) })).toBeUndefined();
+    expect(await answered({ source: { host: 'x'.repeat(1_000_000) } })).toBeUndefined();
+  });
+
+  it('of an earlier run are read page by page, and no more of them than are remembered', async () => {
+    await using bench = await Bench.start();
+    const metadata = { namespace: 'shop', annotations: { [annotationKeys.uid]: 'e1' } };
+    for (let index = 0; index < 1_200; index++)
+      bench.tenant.server.put(resources.events, { metadata: { ...metadata, name: `x.${index}` } });
+    const counts: number[] = [];
+    let open = 0;
+    const meter = {
+      page: (objects: readonly KubeObject[]) => counts.push(objects.length),
+      end: () => (open -= 1),
+    };
+    const meterList = (): typeof meter => {
+      expect(open).toBe(0);
+      open += 1;
+      return meter;
+    };
+    await loadExistingCopies(bench.state, signal, meterList);
+    expect(counts).toEqual([500, 500, 200]);
+    expect(bench.state.eventCopies.size).toBe(1_200);
+
+    // A server that has always more.
+    const page = { metadata: { resourceVersion: '1', continue: 'more' }, items: [] };
+    bench.tenant.server.inject({
+      plural: 'events',
+      times: 20,
+      fault: { kind: 'status', code: 200, text: JSON.stringify(page) },
+    });
+    await loadExistingCopies(bench.state, signal, meterList);
+    expect(counts).toHaveLength(13);
+    expect(open).toBe(0);
   });
 });
 

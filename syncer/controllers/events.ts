@@ -1,4 +1,5 @@
 import { deepEqual } from 'fast-equals';
+import { annotationKeys } from '../../api/labels.ts';
 import {
   isAlreadyExists,
   isConflict,
@@ -138,14 +139,14 @@ export class EventController implements SpecialController {
     try {
       const options = { signal, cutManagedFields: true };
       const created = await client.create(resources.events, copyOf(superEvent, context), options);
-      tenant.rememberEventCopy(keyId(key), created);
+      remember(tenant, keyId(key), created);
       return done;
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
     }
     const live = await client.get(resources.events, refOf(key), { signal });
     if (originalUid(live) === undefined) return done;
-    tenant.rememberEventCopy(keyId(key), live);
+    remember(tenant, keyId(key), live);
     const patch = eventContentPatch(live, eventContent(superEvent, context));
     return patch === undefined ? done : this.#patch(tenant, keyId(key), live, patch, signal);
   }
@@ -178,7 +179,7 @@ export class EventController implements SpecialController {
         { ...patch, metadata: { uid, resourceVersion } },
         { type: 'merge', signal, cutManagedFields: true },
       );
-      tenant.rememberEventCopy(id, patched);
+      remember(tenant, id, patched);
       return done;
     } catch (error) {
       // Gone, or another than remembered: the next look is at the object itself.
@@ -230,18 +231,56 @@ export class EventController implements SpecialController {
   }
 }
 
+/** Events of one page of a list: no more are in memory whole. */
+const copiesPerPage = 500;
+
+/** What is in memory of a list is counted by `page`, and no more after `end`. */
+type ListMeter = { readonly page: (objects: readonly KubeObject[]) => void; readonly end: () => void };
+
 /**
  * Remembers the copies that an earlier run has made: without that, each of them would be made once more in vain. To
- * be called before the tenant joins. Throws what the server says; then they are tried one by one.
+ * be called before the tenant joins. Throws what the server or a meter says; then they are tried one by one.
+ * @param meterList makes one for each page
  */
-export async function loadExistingCopies(tenant: TenantState, signal: AbortSignal): Promise<void> {
-  const options = { limit: mostCopies, cutManagedFields: true, signal };
-  const { items } = await tenant.client.list(resources.events, options);
-  for (const object of items) {
-    const { namespace, name: eventName = '' } = object.metadata;
-    if (originalUid(object) !== undefined)
-      tenant.rememberEventCopy(keyId({ kind: name, namespace, name: eventName }), object);
+export async function loadExistingCopies(
+  tenant: TenantState,
+  signal: AbortSignal,
+  meterList?: () => ListMeter,
+): Promise<void> {
+  let token: string | undefined;
+  for (let left = mostCopies; left > 0 && token !== ''; left -= copiesPerPage) {
+    const meter = meterList?.();
+    try {
+      const { items, metadata } = await tenant.client.list(resources.events, {
+        limit: copiesPerPage,
+        cutManagedFields: true,
+        signal,
+        ...(token === undefined ? {} : { continue: token }),
+        ...(meter === undefined ? {} : { onPage: meter.page }),
+      });
+      // A page may have more objects than were asked for.
+      for (const object of items.slice(0, copiesPerPage)) {
+        const { namespace, name: eventName = '' } = object.metadata;
+        if (originalUid(object) !== undefined)
+          remember(tenant, keyId({ kind: name, namespace, name: eventName }), object);
+      }
+      token = metadata.continue ?? '';
+    } finally {
+      meter?.end();
+    }
   }
+}
+
+/** What tells the copy from others, and what it says: a server may put anything beside. */
+function remember(tenant: TenantState, id: string, { metadata, ...event }: KubeObject): void {
+  const kept: KubeObject['metadata'] = {};
+  for (const field of ['name', 'namespace', 'uid', 'resourceVersion'] as const) {
+    const text = metadata[field];
+    if (text !== undefined) kept[field] = text;
+  }
+  const original = metadata.annotations?.[annotationKeys.uid];
+  if (original !== undefined) kept.annotations = { [annotationKeys.uid]: original };
+  tenant.rememberEventCopy(id, { metadata: kept, ...contentOf(event) });
 }
 
 /** How long a copy is to be left as it is, because it was written a moment ago. */
@@ -430,12 +469,17 @@ export function eventContentPatch(
   tenantObject: KubeObject,
   wanted: Record<string, unknown>,
 ): MergePatch | undefined {
-  const present: Record<string, unknown> = {};
-  for (const field of contentFields) {
-    const value = tenantObject[field];
-    if (value !== undefined && value !== null) present[field] = value;
-  }
+  const present = contentOf(tenantObject);
   return deepEqual(present, wanted) ? undefined : mergePatch(present, wanted);
+}
+
+function contentOf(event: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const content: Record<string, unknown> = {};
+  for (const field of contentFields) {
+    const value = event[field];
+    if (value !== undefined && value !== null) content[field] = value;
+  }
+  return content;
 }
 
 interface Source {

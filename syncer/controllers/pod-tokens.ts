@@ -447,6 +447,9 @@ interface TokenAnswer extends KubeObject {
   status?: { token?: string };
 }
 
+/** In characters. Those of API servers have some 1,000, and no HTTP header takes as many as this. */
+const longestToken = 64 * 1024;
+
 async function requestToken(
   client: KubeClient,
   { metadata: { namespace, name: podName, uid } }: Pod,
@@ -472,7 +475,8 @@ async function requestToken(
     { signal },
   );
   const token = answer.status?.token;
-  if (token === undefined || token === '') throw new Error('the answer to a TokenRequest holds no token');
+  if (typeof token !== 'string' || token === '' || token.length > longestToken)
+    throw new Error('the answer to a TokenRequest holds no token');
   return { token, lifetimeSeconds: answer.spec?.expirationSeconds ?? expirationSeconds };
 }
 

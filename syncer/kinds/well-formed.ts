@@ -36,7 +36,7 @@ export function wellFormed(sections: Sections): (object: KubeObject) => KubeObje
 export function malformedAdmission(object: KubeObject): Admission | undefined {
   const path = (object as Marked)[malformed];
   if (path === undefined) return undefined;
-  const message = `${path} is not of the type that Kubernetes gives it`;
+  const message = `${path} is not of the type that Kubernetes gives it, or too large`;
   return { wanted: false, keep: true, notice: { type: 'Warning', reason: 'InvalidField', message } };
 }
 

@@ -1,5 +1,6 @@
 import { labelKeys } from '../../api/labels.ts';
 import {
+  estimateBytes,
   type KubeClient,
   type KubeObject,
   type ObjectRef,
@@ -23,6 +24,9 @@ import { type DefinitionGuard, IdentityGuard, MassDeletionGuard, type Unmatched 
 import { downKeyOf, keyId, tenantKeyOf } from './keys.ts';
 import { OwnPolicyWrites } from './own-policy-writes.ts';
 import { WrittenPayloads } from './written-payloads.ts';
+
+/** In memory, of one copy of an event: a message has up to 1 KiB, two bytes a character, and the rest is short. */
+const mostCopyBytes = 8 * 1024;
 
 /** Keys that wait until another one is in agreement. */
 export class Dependents {
@@ -220,10 +224,13 @@ export class TenantState {
     return [];
   }
 
-  /** Without its managedFields, which are most of an event. */
-  rememberEventCopy(id: string, object: KubeObject): void {
-    delete object.metadata['managedFields'];
-    this.eventCopies.set(id, { object, atMs: this.#nowMs() });
+  /**
+   * `copy` is what is needed of it, and no more. What is larger than an API server lets an event be is not remembered:
+   * it is only tried once more.
+   */
+  rememberEventCopy(id: string, copy: KubeObject): void {
+    if (estimateBytes(copy) > mostCopyBytes) this.eventCopies.delete(id);
+    else this.eventCopies.set(id, { object: copy, atMs: this.#nowMs() });
   }
 
   superNamespace(tenantNamespace: string): string {

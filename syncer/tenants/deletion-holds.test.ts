@@ -67,7 +67,7 @@ describe('a tenant that is another server (sync rule `side-identity`)', () => {
   it('has nothing but a UID put into the command that the operator is shown', async () => {
     await using world = await DirectoryWorld.start();
     const blue = await blueWith(world, ['x']);
-    for (const uid of ['x; touch /tmp/was-here', '$(reboot)', `y\n${'z'.repeat(500)}`]) {
+    for (const uid of ['x; touch /tmp/was-here', '$(reboot)', `y\n${'z'.repeat(120)}`]) {
       replaceIdentity(blue, 'someone-else');
       await world.super.server.until(
         () => world.condition('blue', 'IdentityMismatch')?.message?.includes('=someone-else') === true,

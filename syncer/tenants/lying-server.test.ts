@@ -83,6 +83,15 @@ describe('an API server that lies', () => {
       'prototypes',
       '{"__proto__":{"items":[]},"metadata":{"__proto__":{"resourceVersion":"1"}},"items":[{"metadata":{"__proto__":{"name":"x"}}}]}',
     ],
+    [
+      'names and UIDs of megabytes',
+      JSON.stringify({
+        metadata: { resourceVersion: '1' },
+        items: [
+          { metadata: { name: 'x'.repeat(1_000_000), namespace: 'default', uid: 'u'.repeat(5_000_000) } },
+        ],
+      }),
+    ],
     ['nesting without end', '['.repeat(100_000)],
     ['no JSON', '<html>'],
     ['nothing', ''],
@@ -113,6 +122,10 @@ describe('an API server that lies', () => {
       'with a prototype',
       '{"type":"ADDED","object":{"metadata":{"name":"p","namespace":"default","uid":"p","resourceVersion":"9","__proto__":{"labels":{}}},"__proto__":{"spec":{}}}}\n',
     ],
+    [
+      'with a UID of megabytes',
+      `{"type":"ADDED","object":{"metadata":{"name":"u","namespace":"default","uid":"${'u'.repeat(5_000_000)}"}}}\n`,
+    ],
     ['an ERROR without a Status', '{"type":"ERROR","object":7}\n'],
     ['no UTF-8', Buffer.from([0xff, 0xfe, 0x0a])],
   ])('whose watches send events %s', async (_what, line) => {
@@ -127,7 +140,7 @@ describe('an API server that lies', () => {
     ['kube-system%2f..'],
     ['__proto__'],
     ['a\nb'],
-    ['x'.repeat(5_000)],
+    ['x'.repeat(253)],
     ['KUBE'],
   ])('whose namespaces have names such as %j', async (name) => {
     blue.server.put(resources.namespaces, { metadata: { name } });

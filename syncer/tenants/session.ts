@@ -240,7 +240,7 @@ export class TenantSession {
   /** What is not remembered is only done once more. */
   async #recall(signal: AbortSignal): Promise<void> {
     try {
-      await loadExistingCopies(this.state, signal);
+      await loadExistingCopies(this.state, signal, () => this.#budget.list());
     } catch (error) {
       if (!signal.aborted)
         this.#options.logger.warn(

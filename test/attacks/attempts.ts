@@ -522,6 +522,21 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'fill what is remembered of objects that are gone, by names, UIDs and versions of megabytes',
+    stoppedBy: 'names are as long as Kubernetes has them, UIDs and versions have up to 128 characters',
+    test: 'kube/client.test.ts › takes no answer to a write with a name, a UID or a version of megabytes',
+    control: 'expect(await client.get(resources.configMaps, ref)).toEqual(created)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'fill what is remembered of the copies of events, by answers of megabytes or a list without end',
+    stoppedBy:
+      'kept is what a copy says, up to 8 KiB; the list is read page by page within the budget of its objects',
+    test: 'syncer/controllers/events.test.ts › are kept with what they say and no more, whatever the tenant answers',
+    control: `expect(await answered({ message: '\\u{1f433}'.repeat(512) })).toBeDefined()`,
+  },
+  {
+    attacker: 'tenant',
     attack: 'give namespaces names such as `../../kube-system`, that no API server takes',
     stoppedBy: 'names of super namespaces are made, with a hash; paths are encoded',
     test: 'syncer/tenants/lying-server.test.ts › whose namespaces have names such as',
@@ -569,6 +584,35 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'one page of five is asked for, and so much of it read',
     test: 'vc-manager/cli/commands/trace.test.ts › asks for one page of few pods',
     control: '› reads no more of a page than its limit',
+  },
+  {
+    attacker: 'tenant',
+    attack:
+      'stop the syncer by a pod that asks for 100,000 different tokens, or have it send as many requests',
+    stoppedBy: 'a pod may ask for 32; no more sources are looked at',
+    test: 'syncer/kinds/pods/token-asks.test.ts › are 32 at most, and no more sources are looked at than that takes',
+    control: 'expect(hasTooManyAsks(spec(32))).toBe(false)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'stop the syncer by 100,000 tolerations of one key, compared each with each',
+    stoppedBy: 'no list of a pod has more than 10,000 objects, and each is looked up',
+    test: 'syncer/kinds/pods/updates.test.ts › thousands of tolerations of one key are compared without a look at each for each',
+    control: 'toMatchObject({ spec: { tolerations: { length: count + present } } })',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'do so with 100,000 conditions',
+    stoppedBy: 'as for tolerations',
+    test: 'syncer/kinds/pods/status.test.ts › of thousands of conditions is compared without a look at each for each',
+    control: 'toHaveLength(count + 2)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'do so with a list of any other objects in a pod or a Service',
+    stoppedBy: 'a list of more than 10,000 objects makes it malformed: event `InvalidField`',
+    test: 'kube/api-shape.test.ts › has no list of more than 10,000 objects',
+    control: 'expect(pod({ tolerations })).toEqual([])',
   },
   {
     attacker: 'tenant',

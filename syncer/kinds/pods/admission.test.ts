@@ -98,6 +98,20 @@ describe('admission', () => {
       expect(reason({ metadata: { namespace: 'kube-node-lease' } })).toBe('NotSupported');
     });
 
+    it('refuses a pod that asks for more than 32 different tokens, and says so (rule `pod-tokens`)', () => {
+      const asking = (count: number): { spec: PodSpec } => {
+        const sources = Array.from({ length: count }, (_, index) => ({
+          serviceAccountToken: { path: `t${index}`, audience: `a${index}` },
+        }));
+        return { spec: { volumes: [{ name: 'v', projected: { sources } }] } };
+      };
+      expect(admission(asking(32))).toEqual({ wanted: true });
+      expect(reason(asking(33))).toBe('NotSupported');
+      expect(admission(asking(33))?.notice?.message).toContain(
+        'more than 32 different service account tokens',
+      );
+    });
+
     it.each(['clusterTrustBundle', 'podCertificate'])(
       'refuses the projection %s at every level (rule `pod-volumes`)',
       (source) => {

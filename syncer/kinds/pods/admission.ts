@@ -18,6 +18,7 @@ import { excessPrivilege, isLikeOfDaemonSet } from './privileges.ts';
 import { references } from './references.ts';
 import { isBlanket, outsidePool, superTolerations } from './scheduling.ts';
 import { excessiveServiceVariables } from './service-variables.ts';
+import { hasTooManyAsks, mostTokenAsks } from './token-asks.ts';
 import { qualifiedHostName } from './translate.ts';
 import { type Container, ownedConditionTypes, type Pod, type PodSpec, type Volume } from './types.ts';
 
@@ -52,6 +53,8 @@ function unsupported(pod: Pod, tenant: TenantInfo): string | undefined {
   if (gate !== undefined)
     return `spec.readinessGates: the condition ${gate.conditionType} is one that kubelet or the scheduler sets; name another one`;
   if (spec.schedulingGroup !== undefined) return 'spec.schedulingGroup is not supported';
+  if (hasTooManyAsks(spec))
+    return `its volumes ask for more than ${mostTokenAsks} different service account tokens (audience and expirationSeconds)`;
   const hostName = qualifiedHostName(pod, tenant) ?? '';
   if (hostName.length > maxHostNameLength)
     return `spec.setHostnameAsFQDN: ${hostName} is longer than the ${maxHostNameLength} characters that a host name can have`;

@@ -5,7 +5,7 @@ import type { Lookup, SyncContext } from '../../context.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
 import { carryOut, testTenant } from '../testing.ts';
 import { podKind } from './pods.ts';
-import { refusedPodStatus } from './status.ts';
+import { refusedPodStatus, statusPatch, superGateConditions } from './status.ts';
 import { type PodParts, podContext, superPod, superUid, tenantPod, tenantUid, testNode } from './testing.ts';
 import type { Pod, PodStatus } from './types.ts';
 
@@ -52,6 +52,28 @@ describe('status', () => {
       },
     ],
   };
+
+  it('of thousands of conditions is compared without a look at each for each', () => {
+    const count = 2_000;
+    let looks = 0;
+    const conditions = Array.from({ length: count }, (_, index) => ({
+      get type() {
+        looks += 1;
+        return `example.com/gate-${index}`;
+      },
+      status: 'True' as const,
+    }));
+    const readinessGates = conditions.map((_, index) => ({ conditionType: `example.com/gate-${index}` }));
+    const t: Pod = {
+      ...bound,
+      spec: { ...bound.spec, readinessGates },
+      status: { ...running, conditions },
+    };
+    const s = superPod(t, { spec: { nodeName: 'n1' }, status: running });
+    expect(statusPatch(t, s, context)?.['conditions']).toHaveLength(count + 2);
+    expect(superGateConditions(t, s)).toHaveLength(count + 2);
+    expect(looks).toBeLessThan(20 * count);
+  });
 
   describe('binding (rule `pod-binding`)', () => {
     it('binds the tenant object where the super object is, with the UID of the super object as a mark, and writes the status in the same go', () => {

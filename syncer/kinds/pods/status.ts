@@ -38,20 +38,22 @@ function wantedConditions(
   const theirs = superPod.status?.conditions ?? [];
   const tenantGates = gates(tenantPod);
   const superGates = gates(superPod);
+  const present = byType(own);
   const wanted: Condition[] = [];
   for (const condition of theirs) {
-    if (tenantGates.includes(condition.type) || superGates.includes(condition.type)) continue;
-    wanted.push(
-      translated(condition, findCondition(own, condition.type), tenantPod, superPod, context, inSync),
-    );
+    if (tenantGates.has(condition.type) || superGates.has(condition.type)) continue;
+    wanted.push(translated(condition, present.get(condition.type), tenantPod, superPod, context, inSync));
   }
+  const types = new Set(wanted.map(({ type }) => type));
   for (const condition of own) {
-    const tenants = tenantGates.includes(condition.type) || !passingTypes.has(condition.type);
-    if (tenants && findCondition(wanted, condition.type) === undefined) wanted.push(condition);
+    const tenants = tenantGates.has(condition.type) || !passingTypes.has(condition.type);
+    if (!tenants || types.has(condition.type)) continue;
+    types.add(condition.type);
+    wanted.push(condition);
   }
   const same =
     wanted.length === own.length &&
-    wanted.every((condition) => isSame(condition, findCondition(own, condition.type)));
+    wanted.every((condition) => isSame(condition, present.get(condition.type)));
   return same ? undefined : wanted;
 }
 
@@ -62,15 +64,16 @@ function wantedConditions(
  */
 export function superGateConditions(tenantPod: Pod, superPod: Pod): Condition[] | undefined {
   const tenantGates = gates(tenantPod);
-  if (tenantGates.length === 0) return undefined;
+  if (tenantGates.size === 0) return undefined;
   const theirs = superPod.status?.conditions ?? [];
+  const there = byType(theirs);
+  const own = byType(tenantPod.status?.conditions ?? []);
   let changed = false;
-  const rest = theirs.filter(({ type }) => !tenantGates.includes(type));
+  const rest = theirs.filter(({ type }) => !tenantGates.has(type));
   const gateConditions: Condition[] = [];
-  for (const type of new Set(tenantGates)) {
-    const there = withoutGeneration(findCondition(theirs, type));
-    const wanted = withoutGeneration(findCondition(tenantPod.status?.conditions, type));
-    if (!isSame(there, wanted)) changed = true;
+  for (const type of tenantGates) {
+    const wanted = withoutGeneration(own.get(type));
+    if (!isSame(withoutGeneration(there.get(type)), wanted)) changed = true;
     if (wanted !== undefined) gateConditions.push(wanted);
   }
   return changed ? [...rest, ...gateConditions] : undefined;
@@ -92,8 +95,13 @@ function withoutGeneration(condition: Condition | undefined): Condition | undefi
   return rest;
 }
 
-function gates(pod: Pod): string[] {
-  return pod.spec?.readinessGates?.map(({ conditionType }) => conditionType) ?? [];
+function gates(pod: Pod): ReadonlySet<string> {
+  return new Set(pod.spec?.readinessGates?.map(({ conditionType }) => conditionType));
+}
+
+/** Of a type that is there twice, the first. */
+function byType(conditions: readonly Condition[]): ReadonlyMap<string, Condition> {
+  return new Map(conditions.toReversed().map((condition) => [condition.type, condition]));
 }
 
 function translated(
@@ -237,7 +245,8 @@ function containerStatuses(
 ): readonly ContainerStatus[] | undefined {
   if (!Array.isArray(list)) return undefined;
   const statuses = list as readonly ContainerStatus[];
-  const isKnown = ({ name }: ContainerStatus) => known.some((container) => container.name === name);
+  const names = new Set(known.map(({ name }) => name));
+  const isKnown = ({ name }: ContainerStatus): boolean => names.has(name);
   const ours = statuses.every(isKnown) ? statuses : statuses.filter(isKnown);
   if (ours.length === 0) return undefined;
   // Kubelet's "back-off … restarting failed container" names namespace and UID of the super object.

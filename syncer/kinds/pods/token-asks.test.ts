@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { podOfTokenSecret, tokenAsks, tokenSecretName } from './token-asks.ts';
+import { hasTooManyAsks, podOfTokenSecret, tokenAsks, tokenSecretName } from './token-asks.ts';
 
 describe('the Secret of a pod', () => {
   it('is called after the pod, and names it', () => {
@@ -45,5 +45,28 @@ describe('the tokens that a pod asks for', () => {
       { audience: '', expirationSeconds: 3600 },
       { audience: 'vault', expirationSeconds: 600 },
     ]);
+  });
+
+  it('are 32 at most, and no more sources are looked at than that takes', () => {
+    let looks = 0;
+    const source = (index: number): object => ({
+      get serviceAccountToken() {
+        looks += 1;
+        return { path: `t${index}`, audience: `a${index}` };
+      },
+    });
+    const spec = (count: number): { volumes: { projected: { sources: object[] } }[] } => ({
+      volumes: [{ projected: { sources: Array.from({ length: count }, (_, index) => source(index)) } }],
+    });
+    expect(tokenAsks(spec(32))).toHaveLength(32);
+    expect(hasTooManyAsks(spec(32))).toBe(false);
+    expect(hasTooManyAsks(spec(33))).toBe(true);
+    looks = 0;
+    expect(tokenAsks(spec(10_000))).toHaveLength(32);
+    expect(looks).toBe(32);
+    const [last] = tokenAsks(spec(10_000)).slice(-1);
+    expect(last).toEqual({ audience: 'a31', expirationSeconds: 3600 });
+    const twice = { volumes: [...spec(32).volumes, ...spec(32).volumes] };
+    expect(hasTooManyAsks(twice)).toBe(false);
   });
 });

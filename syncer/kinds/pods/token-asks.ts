@@ -23,17 +23,34 @@ interface WithVolumes {
 /** What the API server puts in where a pod does not say. */
 const defaultSeconds = 3_600;
 
-/** The tokens that a pod asks for, each once. A pod's volumes never change, so the order is for its life. */
+/** As many different tokens as a pod may ask for: each is a request of its own. */
+export const mostTokenAsks = 32;
+
+/**
+ * The tokens that a pod asks for, each once, and no more than it may. A pod's volumes never change, so the order is for
+ * its life.
+ */
 export function tokenAsks(spec: WithVolumes | undefined): TokenAsk[] {
-  const asks: TokenAsk[] = [];
+  return asksUpTo(spec, mostTokenAsks);
+}
+
+/** Whether a pod asks for more different tokens than it may. */
+export function hasTooManyAsks(spec: WithVolumes | undefined): boolean {
+  return asksUpTo(spec, mostTokenAsks + 1).length > mostTokenAsks;
+}
+
+function asksUpTo(spec: WithVolumes | undefined, most: number): TokenAsk[] {
+  const asks = new Map<string, TokenAsk>();
   for (const { projected } of spec?.volumes ?? []) {
     for (const { serviceAccountToken } of projected?.sources ?? []) {
       if (serviceAccountToken === undefined) continue;
       const ask = askOf(serviceAccountToken);
-      if (!asks.some((other) => isSame(ask, other))) asks.push(ask);
+      const id = `${ask.expirationSeconds} ${ask.audience}`;
+      if (!asks.has(id)) asks.set(id, ask);
+      if (asks.size === most) return [...asks.values()];
     }
   }
-  return asks;
+  return [...asks.values()];
 }
 
 /** Under which key the Secret of a pod holds the token of a source. */

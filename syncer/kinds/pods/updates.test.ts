@@ -6,6 +6,7 @@ import type { Action } from '../contract.ts';
 import { podKind } from './pods.ts';
 import { podContext, superPod, tenantPod, testService } from './testing.ts';
 import type { Container, Pod } from './types.ts';
+import { specPatch } from './updates.ts';
 
 describe('ephemeral', () => {
   const debug: Container = { name: 'debugger', image: 'busybox:1' };
@@ -212,4 +213,23 @@ describe('ephemeral', () => {
       expect(observed(refused, superPod(refused, { spec: { nodeName: 'n1' }, ...seen }))).toBe(5);
     });
   });
+});
+
+it('thousands of tolerations of one key are compared without a look at each for each', () => {
+  const count = 2_000;
+  let looks = 0;
+  const tolerations = Array.from({ length: count }, (_, index) => ({
+    get key() {
+      looks += 1;
+      return 'node.kubernetes.io/not-ready';
+    },
+    operator: 'Equal',
+    value: `v${index}`,
+  }));
+  const t: Pod = { ...tenantPod(), spec: { ...tenantPod().spec, tolerations } };
+  const s = superPod(tenantPod());
+  const present = s.spec?.tolerations?.length ?? 0;
+  const patch = specPatch(t, s, defaultPolicy);
+  expect(patch).toMatchObject({ spec: { tolerations: { length: count + present } } });
+  expect(looks).toBeLessThan(20 * count);
 });

@@ -44,8 +44,9 @@ function withImages(
   wanted: Container[] | undefined,
   policy: TenantPolicy,
 ): Container[] | undefined {
+  const images = new Map(wanted?.toReversed().map(({ name, image }) => [name, image]));
   return mapChanged(present, (container: Container) => {
-    const image = wanted?.find(({ name }) => name === container.name)?.image;
+    const image = images.get(container.name);
     const isKept = image === undefined || image === container.image || !isImageAllowed(image, policy);
     return isKept ? container : { ...container, image };
   });
@@ -60,23 +61,31 @@ function withTolerations(
   wanted: readonly Toleration[] | undefined,
   policy: TenantPolicy,
 ): Toleration[] | undefined {
-  let result = s.tolerations;
-  for (const toleration of superTolerations(wanted, policy) ?? []) {
-    const index = result?.findIndex((present) => sameTaints(present, toleration)) ?? -1;
-    const present = result?.[index];
-    if (present !== undefined) {
-      if (present.tolerationSeconds === toleration.tolerationSeconds) continue;
-      result = result?.map((item) => (item === present ? toleration : item));
-    } else if (!isBlanket(toleration) || isGuarded(s, policy)) {
-      result = [...(result ?? []), toleration];
+  const result = [...(s.tolerations ?? [])];
+  /** Where each is; of one that is there twice, the first. */
+  const places = new Map<string, number>();
+  for (const [index, present] of result.entries()) {
+    const taints = taintsOf(present);
+    if (!places.has(taints)) places.set(taints, index);
+  }
+  const added = superTolerations(wanted, policy) ?? [];
+  const takesBlankets = added.some(isBlanket) && isGuarded(s, policy);
+  for (const toleration of added) {
+    const place = places.get(taintsOf(toleration));
+    if (place !== undefined) {
+      if (result[place]?.tolerationSeconds !== toleration.tolerationSeconds) result[place] = toleration;
+    } else if (!isBlanket(toleration) || takesBlankets) {
+      places.set(taintsOf(toleration), result.length);
+      result.push(toleration);
     }
   }
   // The tenant object may have one twice, with two times: only the last of them counts.
-  return deepEqual(result, s.tolerations) ? s.tolerations : result;
+  return deepEqual(result, s.tolerations ?? []) ? s.tolerations : result;
 }
 
-function sameTaints(a: Toleration, b: Toleration): boolean {
-  return a.key === b.key && a.operator === b.operator && a.value === b.value && a.effect === b.effect;
+/** Which taints it tolerates. */
+function taintsOf({ key, operator, value, effect }: Toleration): string {
+  return JSON.stringify([key, operator, value, effect]);
 }
 
 /** A container that was added to a running pod and that the super object is not to have. */
@@ -93,8 +102,9 @@ interface RefusedContainer {
 export function ephemeralActions(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly Action[] {
   if (tenantPod.spec?.ephemeralContainers === undefined) return [];
   const refused = refusedEphemeral(tenantPod, context);
+  const told = toldOf(tenantPod);
   const actions: Action[] = refused
-    .filter(({ container }) => !isToldOf(tenantPod, container))
+    .filter(({ container }) => !told.has(container.name))
     .map(({ notice }) => ({ do: 'notice', notice }));
   const missing = missingEphemeral(tenantPod, superPod, context);
   if (missing.length === 0) return actions;
@@ -108,7 +118,8 @@ export function ephemeralActions(tenantPod: Pod, superPod: Pod, context: SyncCon
   const patch = { spec: { ephemeralContainers } };
   actions.push({ do: 'patchSuper', subresource: 'ephemeralcontainers', patch, mayBeRefused: true });
   const marked = containersFromTenant(superPod);
-  const added = missing.map(({ name }) => name).filter((name) => !marked.includes(name));
+  const isMarked = new Set(marked);
+  const added = missing.map(({ name }) => name).filter((name) => !isMarked.has(name));
   // Not before they are there: of those that are refused, others may add one of the same name. One whose mark is lost
   // stays closed.
   if (added.length > 0) {
@@ -126,8 +137,8 @@ function containersFromTenant({ metadata }: Pod): readonly string[] {
 export function missingEphemeral(tenantPod: Pod, superPod: Pod, context: SyncContext): Container[] {
   const own = tenantPod.spec?.ephemeralContainers;
   if (own === undefined) return [];
-  const present = superPod.spec?.ephemeralContainers ?? [];
-  const missing = own.filter(({ name }) => !present.some((there) => there.name === name));
+  const present = new Set(superPod.spec?.ephemeralContainers?.map(({ name }) => name));
+  const missing = own.filter(({ name }) => !present.has(name));
   return missing.filter((container) => refusal(container, tenantPod, context) === undefined);
 }
 
@@ -142,9 +153,9 @@ export function refusedEphemeral(tenantPod: Pod, context: SyncContext): RefusedC
  * The tenant object's status says of each refused container what the event says: `kubectl debug` shows it while it
  * waits.
  */
-function isToldOf({ status }: Pod, { name }: Container): boolean {
+function toldOf({ status }: Pod): ReadonlySet<string | undefined> {
   const statuses = (status?.['ephemeralContainerStatuses'] ?? []) as readonly { name?: string }[];
-  return statuses.some((told) => told.name === name);
+  return new Set(statuses.map(({ name }) => name));
 }
 
 /** By the same rules as the containers that a pod is made with, in the security context of their pod. */
