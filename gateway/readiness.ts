@@ -47,12 +47,13 @@ export class Readiness {
    * share its probes.
    */
   untilReady(backend: Backend, isCurrent: () => boolean): Promise<boolean> {
-    const key = keyOf(backend);
+    const suspect = keyOf(backend);
+    const key = `${suspect} ${backend.isStopped === true ? backend.id : ''}`;
     let probing = this.#probing.get(key);
     if (probing === undefined) {
       probing = this.#probe(backend, isCurrent).finally(() => {
         this.#probing.delete(key);
-        this.#suspects.delete(key);
+        this.#suspects.delete(suspect);
       });
       this.#probing.set(key, probing);
     }

@@ -54,8 +54,9 @@ export async function load(isAgain = false): Promise<void> {
   clearTimeout(nextTry);
   const session = await get<SessionInfo>('/api/session');
   useCsrf(session.csrf ?? '');
-  // What is shown stays until there is something newer.
-  if (isAgain && session.user !== undefined) change({ session });
+  // What is shown stays until there is something newer for the same person.
+  const isSame = session.user === state.session?.user && session.tenant === state.session?.tenant;
+  if (isAgain && isSame && session.user !== undefined) change({ session });
   else change({ session, isLoaded: false, tenants: new Map(), system: undefined, problem: '' });
   if (session.user === undefined) return;
   let since = 0;
@@ -63,7 +64,7 @@ export async function load(isAgain = false): Promise<void> {
     const changes = await get<Changes>('/api/tenants');
     take(changes);
     since = changes.version;
-  } else change({ isLoaded: true });
+  } else change({ isLoaded: true, problem: '' });
   follow(since);
 }
 

@@ -126,6 +126,22 @@ describe('figures', () => {
     expect(asked.filter((url) => url.startsWith(summaryOf('n1')))).toHaveLength(2);
   });
 
+  it('of a node that is down are not asked for by each who comes', async () => {
+    const clock = new FakeClock();
+    const { asked, usage } = await reader(
+      { [summaryOf('n1')]: summary('a') },
+      [node('n1'), node('n2')],
+      clock,
+    );
+    const read = () => usage.read([pod('a', 'n1'), pod('c', 'n2')], 'tenant', signal);
+    const ofDown = () => asked.filter((url) => url.startsWith(summaryOf('n2'))).length;
+    for (let n = 0; n < 3; n += 1) expect([...((await read()) ?? new Map()).keys()]).toEqual(['uid-a']);
+    expect(ofDown()).toBe(1);
+    await clock.advance(5_000);
+    await read();
+    expect(ofDown()).toBe(2);
+  });
+
   it('of one node that is down are left out, of all are an error', async () => {
     const { usage } = await reader({ [summaryOf('n1')]: summary('a') }, [node('n1'), node('n2')]);
     const found = await usage.read([pod('a', 'n1'), pod('b', 'n2')], 'one', signal);

@@ -45,7 +45,8 @@ interface Summary {
 }
 
 interface Reading {
-  readonly takenAtMs: number;
+  /** When it came, or failed; undefined: it is awaited. */
+  endedAtMs: number | undefined;
   readonly usage: Promise<Map<string, PodUsage>>;
 }
 
@@ -85,17 +86,18 @@ class KubeletSource implements UsageSource {
 
   #node(node: string): Promise<Map<string, PodUsage>> {
     const now = this.#clock.monotonic();
-    for (const [name, { takenAtMs }] of this.#readings)
-      if (now - takenAtMs >= freshMs) this.#readings.delete(name);
+    for (const [name, { endedAtMs = now }] of this.#readings)
+      if (now - endedAtMs >= freshMs) this.#readings.delete(name);
     const known = this.#readings.get(node);
     if (known !== undefined) return known.usage;
     const usage = this.#ask(node);
-    const reading = { takenAtMs: now, usage };
+    const reading: Reading = { endedAtMs: undefined, usage };
     this.#readings.set(node, reading);
-    // A failure is not kept: the next who asks tries again.
-    usage.catch(() => {
-      if (this.#readings.get(node) === reading) this.#readings.delete(node);
-    });
+    // A failure is kept, too: a node that is down would have each who asks wait for it.
+    const end = (): void => {
+      reading.endedAtMs = this.#clock.monotonic();
+    };
+    usage.then(end, end);
     return usage;
   }
 

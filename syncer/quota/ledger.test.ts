@@ -99,10 +99,33 @@ describe('the ledger of a quota', () => {
     // Nobody takes what those in line wait for.
     expect(ledger.reserve('d', charge(1))).not.toEqual([]);
     expect(ledger.admit()).toEqual(['b']);
-    expect(ledger.takeNext()).toEqual(['e']);
-    ledger.reserve('e', charge(1));
-    expect(ledger.waiting()).toEqual(['c', 'e']);
-    expect(['d', 'e'].map((id) => ledger.isBeyond(id))).toEqual([true, false]);
+    expect(ledger.takeNext()).toEqual(['d']);
+    ledger.reserve('d', charge(1));
+    expect(ledger.waiting()).toEqual(['c', 'd']);
+    expect(['d', 'e'].map((id) => ledger.isBeyond(id))).toEqual([false, true]);
+  });
+
+  it('has those that never fit keep no place from others', () => {
+    const ledger = ledgerWith(1, 10, 1);
+    ledger.reserve('a', charge(1));
+    for (const id of ['huge', 'vast']) ledger.reserve(id, charge(2));
+    ledger.reserve('b', charge(1));
+    expect(ledger.waiting()).toEqual(['huge', 'b']);
+    expect(ledger.isBeyond('vast')).toBe(true);
+    ledger.release('a');
+    expect(ledger.admit()).toEqual(['b']);
+    expect(ledger.takeNext()).toEqual([]);
+    ledger.giveUp('huge');
+    expect(ledger.takeNext()).toEqual(['vast']);
+  });
+
+  it('has one that asks again beyond the line keep its place there', () => {
+    const ledger = ledgerWith(1, 10, 1);
+    for (const id of ['a', 'b', 'c', 'd']) ledger.reserve(id, charge(1));
+    ledger.reserve('c', charge(1));
+    ledger.release('a');
+    expect(ledger.admit()).toEqual(['b']);
+    expect(ledger.takeNext()).toEqual(['c']);
   });
 
   it('looks at nobody else when one that waits wants something else', () => {

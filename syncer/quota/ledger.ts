@@ -30,7 +30,18 @@ interface Waiter {
   readonly claims: readonly string[];
 }
 
-/** As many of a tenant stand in line: each `admit` looks at all of them. */
+/** `hopeless`: it asks for more than there is in all, and keeps nothing from others. */
+type Line = 'hopeful' | 'hopeless';
+
+const lines: readonly Line[] = ['hopeful', 'hopeless'];
+
+function lineOf(claims: readonly string[]): Line {
+  return claims.length === 0 ? 'hopeless' : 'hopeful';
+}
+
+/**
+ * As many of a tenant stand in line, and as many more that do not fit whatever goes: each `admit` looks at all of them.
+ */
 const mostWaiting = 5_000;
 
 /**
@@ -44,8 +55,9 @@ export class QuotaLedger {
   readonly #used = new Map<string, bigint>();
   /** In the order in which they came. */
   readonly #waiting = new Map<string, Waiter>();
+  readonly #standing: Record<Line, number> = { hopeful: 0, hopeless: 0 };
   /** Who has found the line full, in the order in which they came. */
-  readonly #beyond = new Set<string>();
+  readonly #beyond: Readonly<Record<Line, Set<string>>> = { hopeful: new Set(), hopeless: new Set() };
   readonly #mostWaiting: number;
   /**
    * Resources that those who wait need more of than is left, and how many of them do; until the next `admit` perhaps
@@ -77,7 +89,7 @@ export class QuotaLedger {
 
   /** Whether it has found the line full. */
   isBeyond(id: string): boolean {
-    return this.#beyond.has(id);
+    return lines.some((line) => this.#beyond[line].has(id));
   }
 
   waiting(): string[] {
@@ -86,7 +98,7 @@ export class QuotaLedger {
 
   /** How many stand in line, or have found it full. */
   get waitingSize(): number {
-    return this.#waiting.size + this.#beyond.size;
+    return this.#waiting.size + this.#beyond.hopeful.size + this.#beyond.hopeless.size;
   }
 
   isReserved(id: string): boolean {
@@ -112,10 +124,14 @@ export class QuotaLedger {
     const waiter = this.#waiting.get(id);
     // Whoever has room is let in by `admit`.
     if (waiter !== undefined && isSame(waiter.charge, charge)) return waiter.excess;
-    this.giveUp(id);
+    this.#leave(id);
     const excess = this.#excess(id, charge, this.#claimed);
-    if (excess.length === 0) this.#reserve(id, charge);
-    else if (this.#waiting.size >= this.#mostWaiting) this.#beyond.add(id);
+    const line = lineOf(claims(excess));
+    const isFull = excess.length > 0 && this.#standing[line] >= this.#mostWaiting;
+    // One that was beyond the line already keeps its place there.
+    for (const each of lines) if (!isFull || each !== line) this.#beyond[each].delete(id);
+    if (isFull) this.#beyond[line].add(id);
+    else if (excess.length === 0) this.#reserve(id, charge);
     else this.#wait(id, charge, excess, this.#claimed);
     return excess;
   }
@@ -130,12 +146,19 @@ export class QuotaLedger {
 
   /** It waits no more. Call `admit` afterwards. Answers whether it stood in line. */
   giveUp(id: string): boolean {
-    this.#beyond.delete(id);
-    for (const resource of this.#waiting.get(id)?.claims ?? []) {
+    for (const line of lines) this.#beyond[line].delete(id);
+    return this.#leave(id);
+  }
+
+  #leave(id: string): boolean {
+    const waiter = this.#waiting.get(id);
+    if (waiter === undefined) return false;
+    for (const resource of waiter.claims) {
       const others = (this.#claimed.get(resource) ?? 0) - 1;
       if (others > 0) this.#claimed.set(resource, others);
       else this.#claimed.delete(resource);
     }
+    this.#standing[lineOf(waiter.claims)] -= 1;
     return this.#waiting.delete(id);
   }
 
@@ -143,8 +166,9 @@ export class QuotaLedger {
   admit(): string[] {
     const admitted: string[] = [];
     const claimed = new Map<string, number>();
-    for (const [id, { charge }] of this.#waiting) {
+    for (const [id, { charge, claims: before }] of this.#waiting) {
       const excess = this.#excess(id, charge, claimed);
+      this.#standing[lineOf(before)] -= 1;
       if (excess.length > 0) this.#wait(id, charge, excess, claimed);
       else {
         this.#waiting.delete(id);
@@ -159,10 +183,13 @@ export class QuotaLedger {
   /** Of those beyond the line, as many as find a place there now: they are to ask again, and are forgotten until then. */
   takeNext(): string[] {
     const next: string[] = [];
-    for (const id of this.#beyond) {
-      if (this.#waiting.size + next.length >= this.#mostWaiting) break;
-      this.#beyond.delete(id);
-      next.push(id);
+    for (const line of lines) {
+      let free = this.#mostWaiting - this.#standing[line];
+      for (const id of this.#beyond[line]) {
+        if (free-- <= 0) break;
+        this.#beyond[line].delete(id);
+        next.push(id);
+      }
     }
     return next;
   }
@@ -171,6 +198,7 @@ export class QuotaLedger {
   #wait(id: string, charge: Charge, excess: readonly Excess[], claimed: Map<string, number>): void {
     const its = claims(excess);
     this.#waiting.set(id, { charge, excess, claims: its });
+    this.#standing[lineOf(its)] += 1;
     for (const resource of its) claimed.set(resource, (claimed.get(resource) ?? 0) + 1);
   }
 

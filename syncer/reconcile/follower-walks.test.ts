@@ -14,7 +14,7 @@ function change(...versions: number[]): Change {
 }
 
 /** Each look at the clock takes a millisecond. `step` ends one pause; `walked` says what each walk has to look at. */
-function start() {
+function start(lookMs = 1) {
   let now = 0;
   let endRest = (): void => undefined;
   const rests: number[] = [];
@@ -23,7 +23,7 @@ function start() {
   const walks = new FollowerWalks({
     clock: {
       monotonic: () => {
-        now += 1;
+        now += lookMs;
         return now;
       },
       sleep: (ms) => {
@@ -60,6 +60,17 @@ describe('a walk over what follows an object', () => {
     expect(fed()).toBe(8);
     expect(rests[0]).toBeGreaterThanOrEqual(15);
     expect(walks.isUnderWay(tenant, 'a')).toBe(false);
+  });
+
+  it('rests after short ones, too, which add up', async () => {
+    const { walks, rests, step, fed } = start(0.01);
+    walks.add(tenant, 'first', change(1));
+    const { walks: other, rests: otherRests } = start(0.6);
+    other.add(tenant, 'a', change(1));
+    for (let n = 0; n < 100; n += 1) other.add(tenant, `b${n}`, change(1));
+    await step();
+    expect([fed(), rests.length]).toEqual([8, 0]);
+    expect(otherRests.length).toBeGreaterThan(0);
   });
 
   it('is made once more, over all states that came meanwhile', async () => {

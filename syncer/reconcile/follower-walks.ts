@@ -70,7 +70,9 @@ export class FollowerWalks {
     let startedMs = clock.monotonic();
     const rest = async (): Promise<void> => {
       const busyMs = clock.monotonic() - startedMs;
-      if (busyMs >= 1) await clock.sleep(busyMs * restPerSlice);
+      // Short walks add up.
+      if (busyMs < 1) return;
+      await clock.sleep(busyMs * restPerSlice);
       startedMs = clock.monotonic();
     };
     try {

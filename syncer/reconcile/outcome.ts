@@ -5,7 +5,7 @@ import type { Outcome as QueueOutcome } from '../workqueue/options.ts';
  * What becomes of a key after one reconcile. This is the one place where an error turns into a retry.
  *
  * - `done`: both sides agree, or wait for something that will bring an event.
- * - `retry`: with back-off, silently; not before `afterMs`.
+ * - `retry`: silently, with back-off, or after `afterMs` where that is a second or more.
  * - `conflict`: the cache was behind; again as soon as it has caught up.
  * - `refused`: the server said no to what the tenant wants; back-off that a new version of the tenant object ends.
  * - `later`: nothing is wrong, but there is something to do after a time.
@@ -73,6 +73,8 @@ export function outcomeOf(error: unknown): Outcome {
   return { is: 'retry', code: 'internal', error };
 }
 
+const shortestPauseMs = 1_000;
+
 /** What the queue makes of it. `version`: resourceVersion of the tenant object when the run began. */
 export function queueOutcome(outcome: Outcome, version: string | undefined): QueueOutcome {
   switch (outcome.is) {
@@ -85,10 +87,10 @@ export function queueOutcome(outcome: Outcome, version: string | undefined): Que
       // The cache was behind. The event that is on its way ends the back-off; without one there is no hurry.
       return { action: 'backoff' };
     case 'retry':
-      // The server may ask for more time than the back-off, never for less: it may be a tenant's, and ask for none.
-      return outcome.afterMs === undefined
+      // A server may be a tenant's, and ask for no time at all.
+      return (outcome.afterMs ?? 0) < shortestPauseMs
         ? { action: 'backoff' }
-        : { action: 'backoff', afterMs: outcome.afterMs };
+        : { action: 'later', afterMs: outcome.afterMs ?? 0 };
     case 'refused':
       return version === undefined ? { action: 'backoff' } : { action: 'backoff', refusedVersion: version };
   }

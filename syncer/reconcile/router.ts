@@ -34,17 +34,20 @@ export class Router {
   readonly #heldToPolicy: ReadonlySet<string>;
   /** Stores of custom kinds in the super cluster whose events are routed. */
   readonly #followed = new WeakSet<Store>();
-  readonly #walks: FollowerWalks;
+  /** By side of the change: what concerns the super cluster does not stand behind what a tenant changes. */
+  readonly #walks: Readonly<Record<'tenant' | 'super', FollowerWalks>>;
 
   constructor(options: RouterOptions) {
     this.#options = options;
     const { kinds, clock } = options;
-    this.#walks = new FollowerWalks({
-      clock,
-      keysOf: (tenant, change) => this.#followingKeys(tenant, change),
-      feed: (tenant, key, change) => this.#enqueueTouched(tenant, key, change),
-      isServed: (tenant) => this.#tenants.get(tenant.info.uid) === tenant,
-    });
+    const walks = (): FollowerWalks =>
+      new FollowerWalks({
+        clock,
+        keysOf: (tenant, change) => this.#followingKeys(tenant, change),
+        feed: (tenant, key, change) => this.#enqueueTouched(tenant, key, change),
+        isServed: (tenant) => this.#tenants.get(tenant.info.uid) === tenant,
+      });
+    this.#walks = { tenant: walks(), super: walks() };
     const heldToPolicy = kinds.filter((kind) => kind.direction === 'down' && kind.enforce !== undefined);
     this.#heldToPolicy = new Set(heldToPolicy.map(({ name }) => name));
     for (const kind of options.kinds) {
@@ -225,20 +228,21 @@ export class Router {
     const states = kind.touches?.[side] === undefined && !needs ? [] : reached;
     const change: Change = { kind, side, object, states, priority };
     const { namespace = '', name } = object.metadata;
-    const id = `${side} ${kind.name}/${namespace}/${name}`;
-    if (this.#walks.isUnderWay(tenant, id)) {
-      this.#walks.add(tenant, id, change);
+    const id = `${kind.name}/${namespace}/${name}`;
+    const walks = this.#walks[side];
+    if (walks.isUnderWay(tenant, id)) {
+      walks.add(tenant, id, change);
       return;
     }
     const followers = this.#followers(tenant, change);
     if (followers.length > mostAtOnce) {
-      this.#walks.add(tenant, id, change);
+      walks.add(tenant, id, change);
       return;
     }
     for (const key of followers) this.#enqueueTouched(tenant, key, change);
     const [now = [], before = []] = states.map((state) => this.#touchedBy(tenant, change, state));
     if (type === 'modified' && kind.touches?.membershipOnly === true && sameKeys(now, before)) return;
-    if (now.length + before.length > mostAtOnce) this.#walks.add(tenant, id, change);
+    if (now.length + before.length > mostAtOnce) walks.add(tenant, id, change);
     else for (const key of [...now, ...before]) this.#enqueueTouched(tenant, key, change);
   }
 

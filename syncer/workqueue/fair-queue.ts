@@ -155,7 +155,7 @@ function dueAfter<Item>(
       entry.failures += 1;
       entry.delay = outcome.refusedVersion === undefined ? 'backoff' : 'refused';
       entry.refusedVersion = outcome.refusedVersion;
-      return now + Math.max(backoff.delayMs(entry.failures), outcome.afterMs ?? 0);
+      return now + backoff.delayMs(entry.failures);
   }
 }
 

@@ -31,7 +31,6 @@ const outcomes: fc.Arbitrary<Outcome> = fc.oneof(
   fc.constant<Outcome>({ action: 'done' }),
   fc.record({ action: fc.constant('later' as const), afterMs }),
   fc.constant<Outcome>({ action: 'backoff' }),
-  fc.record({ action: fc.constant('backoff' as const), afterMs }),
   fc.record({ action: fc.constant('backoff' as const), refusedVersion: versions }),
 );
 const steps = fc.oneof(

@@ -56,14 +56,14 @@ export interface QueueObserver<Item> {
  * What becomes of an item after a run.
  * - `done`: nothing more to do; failures are forgotten.
  * - `later`: run again after a while; failures are forgotten.
- * - `backoff`: it failed; run again after an exponential delay, of `afterMs` at least. A live add ends the delay at once. With
+ * - `backoff`: it failed; run again after an exponential delay. A live add ends the delay at once. With
  *   `refusedVersion` only an add that carries another version or goes first does, and at most once per
  *   `releaseEveryMs`: for what a server refused for good, where trying the same thing again cannot help.
  */
 export type Outcome =
   | { action: 'done' }
   | { action: 'later'; afterMs: number }
-  | { action: 'backoff'; afterMs?: number; refusedVersion?: string };
+  | { action: 'backoff'; refusedVersion?: string };
 
 export interface AddOptions {
   /** Default `live`. */

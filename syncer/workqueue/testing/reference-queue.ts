@@ -92,8 +92,7 @@ export class ReferenceQueue {
     if (!orphan && outcome.action === 'backoff') {
       known.failures += 1;
       known.refused = outcome.refusedVersion;
-      const backoffMs = Math.min(this.#times.maxMs, this.#times.baseMs * 2 ** (known.failures - 1));
-      const delay = Math.max(backoffMs, outcome.afterMs ?? 0);
+      const delay = Math.min(this.#times.maxMs, this.#times.baseMs * 2 ** (known.failures - 1));
       const because = known.refused === undefined ? 'failure' : 'refusal';
       known.waiting = { form, dueAt: now + delay, priority: 'live', because };
     }

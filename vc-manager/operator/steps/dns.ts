@@ -54,7 +54,10 @@ export const dns: Step = {
       const { reason, message, retryable } = explain(error, tenant);
       if (retryable && isNew(tenant)) throw error;
       // That it is slow says nothing of its DNS.
-      if (reason === 'TenantTooSlow' && isAvailable(tenant)) return;
+      if (reason === 'TenantTooSlow' && isAvailable(tenant)) {
+        tenant.notes.push('Its API server is too slow for a look at its DNS.');
+        return;
+      }
       tenant.status.condition(condition, 'False', reason, message);
     }
   },

@@ -163,7 +163,7 @@ async function isIdle(tenant: Tenant, services: Services, signal: AbortSignal): 
 
 /**
  * Whether its controllers have something to do at a later time, which they would miss. What cannot be told counts as
- * yes: it costs nothing but an API server that runs.
+ * yes: it costs nothing but an API server that runs. Throws when the answers come too late.
  */
 async function isBusyByItself(tenant: Tenant, signal: AbortSignal): Promise<boolean> {
   let isBusy = false;
