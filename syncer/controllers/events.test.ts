@@ -314,6 +314,14 @@ describe('the keys of events', () => {
   });
 });
 
+/** A ConfigMap on both sides, and an event of it in the super cluster. */
+function haveEvent(bench: Bench): void {
+  bench.namespace('shop');
+  const t = bench.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
+  bench.have('super', resources.configMaps, bench.superOf(t));
+  bench.have('super', resources.events, ofSettings(bench));
+}
+
 describe('the copies that are remembered', () => {
   const key = { kind: 'events', namespace: 'shop', name: 'x.1' };
   const { signal } = new AbortController();
@@ -337,10 +345,7 @@ describe('the copies that are remembered', () => {
 
   it('are patched at most every five seconds, whatever the clock does', async () => {
     await using bench = await Bench.start();
-    bench.namespace('shop');
-    const t = bench.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
-    bench.have('super', resources.configMaps, bench.superOf(t));
-    bench.have('super', resources.events, ofSettings(bench));
+    haveEvent(bench);
     const { controller } = controllerOf(bench);
     await controller.reconcile(bench.state, key, signal);
     bench.have('super', resources.events, { ...ofSettings(bench), count: 2 });
@@ -355,10 +360,7 @@ describe('the copies that are remembered', () => {
 
   it('are looked at again after a pause where the server shows a copy and then has none', async () => {
     await using bench = await Bench.start();
-    bench.namespace('shop');
-    const t = bench.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
-    bench.have('super', resources.configMaps, bench.superOf(t));
-    bench.have('super', resources.events, ofSettings(bench));
+    haveEvent(bench);
     const { controller } = controllerOf(bench);
     const reconcile = () => controller.reconcile(bench.state, key, signal);
     await reconcile();
