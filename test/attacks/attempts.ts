@@ -718,6 +718,14 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack:
+      'begin watches in the past, for each of which etcd reads all that any tenant has written since, under the lock of all writes',
+    stoppedBy: 'a watch cache for each kind, which refuses them',
+    test: 'test/isolation.test.ts › watches that begin in the past are refused by the API server of the tenant',
+    control: "expect(kinds.flat()).toContain('/api/v1/events')",
+  },
+  {
+    attacker: 'tenant',
     attack: 'have very many objects wait for a full quota, each of which is looked at with every change',
     stoppedBy: 'a line of 5,000 for each tenant, and a pause after each look at it',
     test: 'syncer/quota/quota-admission-order.test.ts › 5,000 stand in line, and the others look again later or when there is a place',

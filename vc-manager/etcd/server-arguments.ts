@@ -37,9 +37,9 @@ interface EtcdServerTls {
 const defaultQuotaBytes = 8 * 1024 ** 3;
 /**
  * etcd keeps this much history, and up to twice as much. Clients of Kubernetes open their watches anew every 5 to 10
- * minutes. Those of kinds that an API server does not cache go on at the version of their list: as long as etcd still
- * has it, it reads everything written since, by all tenants, and holds up every write meanwhile. Where it
- * has gone, the client lists again, which costs next to nothing.
+ * minutes. Those of kinds that an API server does not cache (none in the packaged templates) go on at the version of their
+ * list: as long as etcd still has it, it reads everything written since, by all tenants, and holds up every write
+ * meanwhile. Where it has gone, the client lists again, which costs next to nothing.
  */
 const historyKept = '2m30s';
 /**

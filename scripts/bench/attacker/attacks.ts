@@ -91,6 +91,26 @@ export const attacks: Readonly<Record<string, Flood>> = {
       client.create(resources.namespaces, { metadata: { name: `flood-${n % 1_000}` } }, { signal }),
     );
   },
+  'watches from the past': async (client, namespace, signal) => {
+    const data = { value: 'x'.repeat(megabyte / 100) };
+    const versions: string[] = [];
+    const write = inLoops(2, signal, async (n) => {
+      const name = `history-${n % 2}`;
+      const object: KubeObject = { metadata: { namespace, name }, data: { ...data, n: String(n) } };
+      const { metadata } = await client
+        .patch(resources.configMaps, { namespace, name }, object, { type: 'merge', signal })
+        .catch(() => client.create(resources.configMaps, object, { signal }));
+      versions.push(metadata.resourceVersion ?? '');
+      if (versions.length > 3_000) versions.shift();
+    });
+    const watch = inLoops(20, signal, (n) => {
+      const kind = n % 2 === 0 ? 'api/v1/events' : 'api/v1/limitranges';
+      return client.raw('GET', `/${kind}?watch=true&timeoutSeconds=1&resourceVersion=${versions[0] ?? ''}`, {
+        signal,
+      });
+    });
+    await Promise.all([write, watch]);
+  },
   'webhooks that hang': async (client, namespace, signal) => {
     const trap = createServer(() => undefined).listen(0, '127.0.0.1');
     await once(trap, 'listening');
