@@ -6,6 +6,7 @@ import type { ComponentPlan, PlanFile } from '../../control-plane/plan.ts';
 import type { ControlGroups } from '../../os/control-groups.ts';
 import { lowerPriority } from '../../os/priority.ts';
 import { identify, isAlive, type ProcessIdentity, sendSignal, sessionOf } from '../../os/process-identity.ts';
+import { withTimerSlack } from '../../os/timer-slack.ts';
 import { type ComponentExit, componentHash } from '../driver.ts';
 import { cannotStart, cannotWrite, DriverError, portInUse, willNotStop } from '../errors.ts';
 import { isPortFree, portHolder } from '../ports.ts';
@@ -72,6 +73,8 @@ interface SpawnRequest {
   logFile: string;
   /** To run with instead of this process's; only root may. */
   gid?: number;
+  /** By how much its timers may be late. */
+  timerSlackMs?: number;
   /** `<id>-<component>`, and what the plan limits it to. */
   confinement?: { name: string; limits: Record<string, string> };
 }
@@ -95,13 +98,16 @@ export async function spawnChild(request: SpawnRequest): Promise<Spawned> {
   const log = openLog(request.logFile);
   let child: ChildProcess;
   try {
-    child = spawn(request.command, request.args, {
-      cwd: request.cwd,
-      env: request.env,
-      detached: true,
-      stdio: ['ignore', log, log],
-      ...(request.gid === undefined ? {} : { gid: request.gid }),
-    });
+    const { timerSlackMs = 0 } = request;
+    const start = (): ChildProcess =>
+      spawn(request.command, request.args, {
+        cwd: request.cwd,
+        env: request.env,
+        detached: true,
+        stdio: ['ignore', log, log],
+        ...(request.gid === undefined ? {} : { gid: request.gid }),
+      });
+    child = timerSlackMs > 0 ? withTimerSlack(timerSlackMs, start) : start();
   } finally {
     closeSync(log);
   }
@@ -123,14 +129,15 @@ export async function spawnChild(request: SpawnRequest): Promise<Spawned> {
 interface Confinement {
   /** How much programs give way to others, 0 to 19. */
   niceness: number;
+  timerSlackMs: number;
   /** Where this process may make control groups; their names begin with `prefix`. */
   groups?: { made: ControlGroups; prefix: string } | undefined;
 }
 
 /** Starts programs that give way to others and, where there are control groups, have the limits of their plan. */
-export function confined(spawn: Spawn, { niceness, groups }: Confinement): Spawn {
+export function confined(spawn: Spawn, { niceness, timerSlackMs, groups }: Confinement): Spawn {
   return async ({ confinement, ...request }) => {
-    const spawned = await spawn(request);
+    const spawned = await spawn({ ...request, timerSlackMs });
     if (niceness !== 0) lowerPriority(spawned.pid, niceness);
     if (groups !== undefined && confinement !== undefined) {
       const { memory, cpu } = confinement.limits;

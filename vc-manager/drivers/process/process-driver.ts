@@ -71,6 +71,8 @@ interface ProcessDriverOptions {
   keeper?: string;
   /** How much the processes give way to others, 0 to 19. Default 0: they do not. */
   niceness?: number;
+  /** By how much their timers may be late, so that those at rest wake less often. Default 0. */
+  timerSlackMs?: number;
   /** With which the limits of plans are enforced. Default: nothing enforces them. */
   groups?: ControlGroups | undefined;
   /**
@@ -111,7 +113,11 @@ export class ProcessDriver implements ControlPlaneDriver {
       options.egress && new EgressConfinement(this.#root, options.egress, () => this.#allGroups());
     this.#groups = options.groups === undefined ? undefined : { made: options.groups, prefix };
     const niceness = options.niceness ?? 0;
-    this.#spawn = confined(spawn, { niceness, groups: this.#groups });
+    this.#spawn = confined(spawn, {
+      niceness,
+      timerSlackMs: options.timerSlackMs ?? 0,
+      groups: this.#groups,
+    });
     if (options.groups !== undefined)
       this.#shares = new ProcessorShares({ groups: options.groups, prefix, full: shareOf(niceness) });
   }

@@ -14,6 +14,7 @@ const spawnRequest = z.strictObject({
   env: z.record(z.string(), z.string()),
   cwd: z.string(),
   logFile: z.string(),
+  timerSlackMs: z.int().nonnegative().exactOptional(),
 });
 
 /** At once: whether there is a process now. */
