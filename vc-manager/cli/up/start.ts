@@ -13,7 +13,7 @@ import { type Progress, withStep } from '../progress.ts';
 import { readSettings, type StateSettings, writeSettings } from '../state-directory.ts';
 import { withConnection } from '../super-cluster.ts';
 import { componentUsers, grantComponentRights, managerComponent, skerryComponents } from './components.ts';
-import { awaitSamples, awaitTenants, createSampleTenants, listTenants, sampleNamespace } from './samples.ts';
+import { awaitSamples, awaitTenants, createSampleTenants, hasSamples, listTenants } from './samples.ts';
 import type { UpSummary } from './summary.ts';
 
 /** Validated options of `up`. */
@@ -160,7 +160,6 @@ export async function startAll(
     dashboard: undefined,
     stateDir: options.stateDir,
     kubectl,
-    sampleNamespace: options.samples ? sampleNamespace : undefined,
     pid: process.pid,
   };
   return { summary, superCluster, dashboardPort: settings.ports.dashboard };
@@ -182,13 +181,15 @@ export async function kubectlOrNone(
   }
 }
 
-function summaryRow({ metadata, status }: VirtualCluster): UpSummary['tenants'][number] {
+function summaryRow(vc: VirtualCluster): UpSummary['tenants'][number] {
+  const { metadata, status } = vc;
   return {
     namespace: metadata.namespace ?? '',
     name: metadata.name ?? '',
     phase: status?.phase ?? 'Pending',
     version: status?.version ?? '',
     endpoint: status?.endpoint ?? '',
+    hasSamples: hasSamples(vc),
   };
 }
 
