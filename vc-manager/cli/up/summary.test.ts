@@ -63,7 +63,12 @@ describe('renderSummary', () => {
     expect(text).toContain('--kubeconfig tenant-1.kubeconfig get all,pvc -n shop');
     expect(text).toContain('vc-manager create team-green --wait');
 
-    const none = render({ tenants: [{ ...blue, phase: 'Failed' }, { ...blue, namespace: 'x', name: 'b' }] });
+    const none = render({
+      tenants: [
+        { ...blue, phase: 'Failed' },
+        { ...blue, namespace: 'x', name: 'b' },
+      ],
+    });
     expect(none).toContain('vc-manager kubeconfig b -n x > b.kubeconfig');
     expect(none).toContain('--kubeconfig b.kubeconfig get namespaces');
     expect(none).not.toContain('shop');
