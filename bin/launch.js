@@ -32,7 +32,10 @@ export function launch(entry) {
     console.error(
       'Skerry needs Node 22.18 or newer, and this is ' +
         process.versions.node +
-        ': install a current Node, or run "npm ci" here, which brings one along.',
+        ': install a current Node' +
+        (existsSync(join(root, 'package-lock.json'))
+          ? `, or run "npm ci" in ${root}, which brings one along.`
+          : '.'),
     );
     process.exit(1);
   }

@@ -35,3 +35,10 @@ it('npm ci says nothing of engines, whatever Node it runs on', async () => {
   expect(await install(false)).toContain('EBADENGINE');
   expect(await install(true)).not.toMatch(/npm warn|EBADENGINE/i);
 });
+
+it('the image is built with the settings that keep npm silent', async () => {
+  const dockerfile = await readFile(join(root, 'deploy', 'Dockerfile'), 'utf8');
+  const before = dockerfile.slice(0, dockerfile.indexOf('RUN npm ci'));
+  expect(before).toMatch(/^COPY .*\.npmrc/m);
+  expect((await readFile(join(root, '.dockerignore'), 'utf8')).split('\n')).toContain('!.npmrc');
+});

@@ -248,6 +248,7 @@ describe('the cache', () => {
     await using server = await ReleaseServer.start();
     const path = server.kubernetes('kube-scheduler', '1.36.3', content);
     const waiting = Promise.withResolvers<void>();
+    const told: unknown[] = [];
     server.on(path, async (request, response) => {
       await waiting.promise;
       await serve(Buffer.from(content))(request, response);
@@ -261,11 +262,13 @@ describe('the cache', () => {
       for await (const line of createInterface({ input: child.stdout })) {
         last = JSON.parse(line) as Record<string, unknown>;
         if (last['stage'] === 'waiting') waiting.resolve();
+        if (last['stage'] === 'ready') told.push(last['message']);
       }
       return last;
     };
     const results = await Promise.all([run(), run()]);
     expect(results.map(({ source }) => source).sort()).toEqual(['cache', 'download']);
+    expect(told.sort()).toEqual(['downloaded', 'fetched by another process']);
     expect(server.count(path)).toBe(1);
   });
 });
@@ -389,5 +392,6 @@ async function failure(
   const binaries = place.binaries({ env, downloadBase: () => server.address, ...options });
   const error: unknown = await binaries.ensure(apiserver, { signal }).catch((reason: unknown) => reason);
   expect(error).toBeInstanceOf(BinaryUnavailableError);
+  expect(place.progress.at(-1)?.stage).toBe('failed');
   return error as BinaryUnavailableError;
 }

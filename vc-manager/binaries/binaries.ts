@@ -112,16 +112,24 @@ export class Binaries {
       path: entry.lock,
       clock: this.#clock,
       signal,
-      onWait: (pid: number) => report('waiting', `process ${pid} is fetching it`),
+      onWait: (pid: number) => {
+        hasWaited = true;
+        report('waiting', `process ${pid} is fetching it`);
+      },
     };
-    return withFileLock(lock, async () => {
+    let hasWaited = false;
+    return withFileLock(lock, async (): Promise<BinaryLocation> => {
       // The process that held the lock before may have fetched it.
       if ((await this.#cache.check(wanted)).state === 'sound') {
+        if (hasWaited) report('ready', 'fetched by another process');
         return { ...wanted, path: entry.path, source: 'cache' };
       }
       const source = await this.#fetch(wanted, attempts, report, signal);
       report('ready', source === 'build' ? 'built' : 'downloaded');
       return { ...wanted, path: entry.path, source };
+    }).catch((error: unknown) => {
+      report('failed', signal.aborted ? 'interrupted' : 'failed');
+      throw error;
     });
   }
 
@@ -130,11 +138,22 @@ export class Binaries {
    * next run finds what could be had.
    * @throws BinaryUnavailableError that names everything that is missing
    */
-  async ensureAll(
+  ensureAll(
     requests: readonly BinaryRequest[],
     { signal }: { signal: AbortSignal },
   ): Promise<BinaryLocation[]> {
-    const results = await Promise.allSettled(requests.map((request) => this.ensure(request, { signal })));
+    return this.all(
+      requests.map((request) => this.ensure(request, { signal })),
+      { signal },
+    );
+  }
+
+  /** As `ensureAll`, of what has been asked for. */
+  async all(
+    fetching: readonly Promise<BinaryLocation>[],
+    { signal }: { signal: AbortSignal },
+  ): Promise<BinaryLocation[]> {
+    const results = await Promise.allSettled(fetching);
     signal.throwIfAborted();
     const errors = results
       .filter((result) => result.status === 'rejected')

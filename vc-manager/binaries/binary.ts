@@ -167,7 +167,7 @@ export function normalizeRequest(request: BinaryRequest): BinaryRequest {
   return { name: request.name, version };
 }
 
-export type BinaryStage = 'waiting' | 'downloading' | 'verifying' | 'building' | 'note' | 'ready';
+export type BinaryStage = 'waiting' | 'downloading' | 'verifying' | 'building' | 'note' | 'ready' | 'failed';
 
 /** What is happening to one binary, fit for one line that is overwritten by the next. `note` lines are worth keeping. */
 export interface BinaryProgress {

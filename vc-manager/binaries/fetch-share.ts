@@ -26,6 +26,7 @@ export class FetchShare {
   readonly #shared = new Set<string>();
   #current = '';
   #isBuilding = false;
+  #hasFailed = false;
 
   constructor(startedAtMs: number) {
     this.#startedAtMs = startedAtMs;
@@ -34,17 +35,23 @@ export class FetchShare {
   add({ name, version, stage, message, percent }: BinaryProgress): void {
     const id = `${name} ${version}`;
     const before = this.#done.get(id)?.share ?? 0;
-    const share = stage === 'ready' ? 1 : Math.max(before, (percent ?? 0) / 100);
+    const isOver = stage === 'ready' || stage === 'failed';
+    const share = isOver ? 1 : Math.max(before, (percent ?? 0) / 100);
     const isFirst = stage === 'building' && sharing.has(name) && !this.#shared.has(version);
     if (isFirst) this.#shared.add(version);
     const weight = (this.#done.get(id)?.weight ?? weights[name]) + (isFirst ? sharedWeight : 0);
-    this.#done.set(id, { weight, share, how: stage === 'ready' ? message : '' });
+    this.#done.set(id, { weight, share, how: isOver ? message : '' });
+    if (stage === 'failed') this.#hasFailed = true;
     if (stage === 'building') this.#isBuilding = true;
-    if (stage !== 'ready' && stage !== 'waiting') this.#current = `${stage} ${id}, ${message}`;
+    if (!isOver && stage !== 'waiting') this.#current = `${stage} ${id}, ${message}`;
   }
 
   get isComplete(): boolean {
     return [...this.#done.values()].every(({ share }) => share === 1);
+  }
+
+  get hasFailed(): boolean {
+    return this.#hasFailed;
   }
 
   /** `5 built, 1 downloaded`. */

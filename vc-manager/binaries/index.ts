@@ -2,7 +2,9 @@ export { lockHolder, withFileLock } from '../os/file-lock.ts';
 export { Binaries, type BinaryListing } from './binaries.ts';
 export type { BinaryProgress } from './binary.ts';
 export {
+  type BinaryLocation,
   type BinaryName,
+  type BinaryRequest,
   controlPlaneRequests,
   defaultRequests,
   defaultVersions,

@@ -37,6 +37,7 @@ type CliErrorCode =
   | 'StateUnusable'
   | 'ProvisioningFailed'
   | 'StartFailed'
+  | 'Forbidden'
   | 'Interrupted';
 
 /** A failure with a message for the user: what happened, and what to do. */
@@ -65,6 +66,7 @@ const exitCodeOf: Record<CliErrorCode, number> = {
   StateUnusable: exitCodes.failure,
   ProvisioningFailed: exitCodes.failure,
   StartFailed: exitCodes.failure,
+  Forbidden: exitCodes.forbidden,
   Interrupted: exitCodes.interrupted,
 };
 

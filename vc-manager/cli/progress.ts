@@ -14,9 +14,14 @@ export interface Step {
   fail(message?: string): void;
 }
 
+interface StepOptions {
+  /** Where nothing can be overwritten, `update` writes at most one line in that time. Default: each change once. */
+  lineMs?: number;
+}
+
 /** Shows the user how a longer operation proceeds; several steps may run at once. */
 export interface Progress {
-  step(title: string): Step;
+  step(title: string, options?: StepOptions): Step;
   /** Prints a line that stays. */
   note(message: string): void;
   /** Ends drawing. */
@@ -54,7 +59,7 @@ export class PlainProgress implements Progress {
     this.#clock = clock;
   }
 
-  step(title: string): Step {
+  step(title: string, { lineMs }: StepOptions = {}): Step {
     const start = this.#clock.monotonic();
     const printedAt = new Map<string, number>();
     const line = (text: string): void => {
@@ -63,9 +68,9 @@ export class PlainProgress implements Progress {
     this.#output.write(`${title} ...\n`);
     return {
       update: (message) => {
-        const shape = message.replaceAll(/[\d.]+/g, '#');
+        const shape = lineMs === undefined ? message.replaceAll(/[\d.]+/g, '#') : '';
         const now = this.#clock.monotonic();
-        if (now - (printedAt.get(shape) ?? Number.NEGATIVE_INFINITY) < repeatMs) return;
+        if (now - (printedAt.get(shape) ?? Number.NEGATIVE_INFINITY) < (lineMs ?? repeatMs)) return;
         printedAt.set(shape, now);
         line(message);
       },

@@ -1,12 +1,15 @@
 import { fetchingReason } from '../../api/conditions.ts';
 import { backgroundPrefix, kubeconfigKey, nameProblem, secretNames } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isWaiting } from '../../api/warm.ts';
 import {
   type ConnectionOptions,
   connectionFromSecret,
+  isForbidden,
   isNotFound,
   type KubeClient,
   KubeconfigError,
+  type ListOptions,
   renderKubeconfig,
   resources,
 } from '../../kube/index.ts';
@@ -60,12 +63,41 @@ export async function getVirtualCluster(
   }
 }
 
+/**
+ * Tenants of a namespace, also those that wait for an owner there; without one, those of all namespaces that have an
+ * owner. Throws `Forbidden` with the remedy where those of all namespaces are refused.
+ */
+export async function listTenants(
+  client: KubeClient,
+  { namespace, ...options }: ListOptions & { signal: AbortSignal },
+  remedy = 'name a namespace that you may look into with -n NAMESPACE',
+): Promise<VirtualCluster[]> {
+  if (namespace !== undefined)
+    return (await client.list<VirtualCluster>(resources.virtualClusters, { namespace, ...options })).items;
+  try {
+    const { items } = await client.list<VirtualCluster>(resources.virtualClusters, options);
+    return items.filter((vc) => !isWaiting(vc));
+  } catch (error) {
+    if (!isForbidden(error)) throw error;
+    const said = error.status?.message ?? error.message;
+    throw new CliError('Forbidden', `${said}: ${remedy}`, { cause: error });
+  }
+}
+
 export async function virtualClusterNotFound(
   client: KubeClient,
   ref: VirtualClusterRef,
   signal: AbortSignal,
 ): Promise<CliError> {
-  const { items } = await client.list<VirtualCluster>(resources.virtualClusters, { signal });
+  const message = `no VirtualCluster "${ref.name}" in namespace ${ref.namespace}`;
+  let items: VirtualCluster[];
+  try {
+    ({ items } = await client.list<VirtualCluster>(resources.virtualClusters, { signal }));
+  } catch (error) {
+    // Who has rights in one namespace learns nothing of the others.
+    if (isForbidden(error)) return new CliError('NotFound', message);
+    throw error;
+  }
   const elsewhere = items
     .filter(({ metadata }) => metadata.name === ref.name)
     .map(({ metadata }) => metadata.namespace);
@@ -73,7 +105,7 @@ export async function virtualClusterNotFound(
     elsewhere.length > 0
       ? `there is one in namespace ${elsewhere.join(' and ')}: add -n ${elsewhere[0]}`
       : 'see "vc-manager list"';
-  return new CliError('NotFound', `no VirtualCluster "${ref.name}" in namespace ${ref.namespace}: ${hint}`);
+  return new CliError('NotFound', `${message}: ${hint}`);
 }
 
 /**

@@ -42,6 +42,11 @@ export interface EnsureOptions {
   onProgress?: (message: string, reason?: typeof insufficientMemory) => void;
   /** Programs that are not there yet are being fetched or built, which may take many minutes. */
   onFetch?: (message: string) => void;
+  /**
+   * A component is started as soon as its own program is there and what it depends on is ready, while others are still
+   * being built. Absent: nothing is started or stopped before all programs are there.
+   */
+  startAsFetched?: boolean;
   /** Called for each component as soon as it is ready; the others may not be. */
   onReady?: (component: string) => void;
   /**

@@ -15,6 +15,7 @@ import {
 } from '../../kube/index.ts';
 import { itBroadly } from '../../kube/testing/broad.ts';
 import { Binaries, defaultCacheDirectory } from '../binaries/index.ts';
+import type { ControlPlaneDriver, EnsureOptions } from '../drivers/driver.ts';
 import { LocalStack, type LocalStackParts } from './local-stack.ts';
 
 const { signal } = new AbortController();
@@ -225,4 +226,22 @@ describe('LocalStack', () => {
     },
     120_000,
   );
+});
+
+describe('LocalStack.start', () => {
+  it.each([
+    ['as their programs come where nothing runs', [], true],
+    ['when all programs are there where something runs', ['etcd'], false],
+  ])('starts components %s', async (_, running, expected) => {
+    const stateDir = await mkdtemp(join(tmpdir(), 'skerry-stack-'));
+    const asked: unknown[] = [];
+    const driver = {
+      observe: async () => ({ components: running.map((name) => ({ name, state: 'running' })) }),
+      ensure: async (_plan: unknown, options: EnsureOptions) => void asked.push(options.startAsFetched),
+    } as unknown as ControlPlaneDriver;
+    const binaries = { ensure: () => Promise.reject(new Error('not asked for')) };
+    await new LocalStack({ stateDir, binaries, driver, advertiseAddress: '192.0.2.10' }).start({ signal });
+    expect(asked).toEqual([expected]);
+    await rm(stateDir, { recursive: true });
+  });
 });

@@ -119,15 +119,17 @@ export class LocalStack {
   async start({ signal, onProgress }: LocalStackStart): Promise<LocalStackParts> {
     const { plan, parts, ours } = await this.plan();
     const progress = onProgress === undefined ? {} : { onProgress };
+    const running = await this.#running();
+    // What runs is not stopped for a program that may turn out not to be had.
+    const startAsFetched = running.size === 0;
     const { prepare } = this.#o;
     if (parts.superCluster !== undefined && prepare !== undefined) {
       // What runs is kept running: no component may be missing from the plan.
-      const running = await this.#running();
       const first = plan.components.filter(({ name }) => !ours.has(name) || running.has(name));
-      await this.driver.ensure({ ...plan, components: first }, { signal, ...progress });
+      await this.driver.ensure({ ...plan, components: first }, { signal, startAsFetched, ...progress });
       await this.#asAdmin(parts.superCluster.kubeconfig, (client) => prepare(client, signal));
     }
-    await this.driver.ensure(plan, { signal, ...progress });
+    await this.driver.ensure(plan, { signal, startAsFetched, ...progress });
     if (parts.superCluster !== undefined && (this.#o.superCluster?.nodes ?? 0) > 0)
       await this.furnish(parts, { signal, ...progress });
     return parts;

@@ -8,7 +8,7 @@ import { CliError } from '../errors.ts';
 import { json, table } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
-import { explainNoAnswer, findReplicas, queryReplicas, replicaAt } from './trace.ts';
+import { explainNoAnswer, queryReplicas, replicaAt, replicasToAsk } from './trace.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -53,12 +53,12 @@ export function configure(command: Command, cli: Cli): void {
 
 async function diff(cli: Cli, name: string, flags: Flags): Promise<void> {
   const ref = validRef(name, flags.namespace);
-  const given = flags.syncer === undefined ? undefined : replicaAt(flags.syncer);
+  // Before anything is asked.
+  if (flags.syncer !== undefined) replicaAt(flags.syncer);
   const report = await withSuperCluster(cli, flags, async (client) => {
     const { metadata } = await getVirtualCluster(client, ref, cli.signal);
     const tenant = `${metadata.namespace}/${metadata.name}`;
-    const replicas =
-      given === undefined ? await findReplicas(client, flags.systemNamespace, cli.signal) : [given];
+    const replicas = await replicasToAsk(client, flags, cli.signal);
     const query = { tenant, most: String(flags.most) };
     const answers = await queryReplicas<DifferenceReport>(replicas, query, cli.signal, '/debug/differences');
     const known = answers.find((answer) => answer.is === 'answer');

@@ -1,7 +1,6 @@
 import { Argument, type Command, Option } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { resources } from '../../../kube/index.ts';
 import { duration } from '../arguments.ts';
 import {
   type Candidate,
@@ -16,7 +15,13 @@ import { jobsOf, jobTable } from '../job-table.ts';
 import { requestAndWait } from '../manager-request.ts';
 import { serialize, type TableFormat } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { getVirtualCluster, namespaceFlag, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
+import {
+  getVirtualCluster,
+  listTenants,
+  namespaceFlag,
+  type VirtualClusterRef,
+  validRef,
+} from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace?: string;
@@ -99,7 +104,7 @@ async function show(cli: Cli, name: string | undefined, flags: Flags): Promise<v
     if (name !== undefined)
       return [await getVirtualCluster(client, validRef(name, flags.namespace ?? 'default'), signal)];
     const where = flags.namespace === undefined ? {} : { namespace: flags.namespace };
-    return (await client.list<VirtualCluster>(resources.virtualClusters, { ...where, signal })).items;
+    return listTenants(client, { ...where, signal });
   });
   const found = items.flatMap((vc) => jobsOf(vc, name === undefined));
   if (flags.output !== 'table') cli.stdout.write(serialize(flags.output, found));

@@ -1,14 +1,6 @@
 import { type Command, Option } from 'commander';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { isWaiting } from '../../../api/warm.ts';
-import {
-  isForbidden,
-  isNotFound,
-  type KubeClient,
-  type KubeList,
-  type ListOptions,
-  resources,
-} from '../../../kube/index.ts';
+import { isForbidden, isNotFound, type KubeClient, type KubeList, resources } from '../../../kube/index.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
 import {
@@ -22,7 +14,7 @@ import {
   yaml,
 } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { checkNamespace, problems } from '../virtual-clusters.ts';
+import { checkNamespace, listTenants, problems } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace?: string;
@@ -50,21 +42,16 @@ export function configure(command: Command, cli: Cli): void {
 }
 
 async function list(cli: Cli, flags: Flags): Promise<void> {
-  const { items } = await withSuperCluster(cli, flags, async (client) => {
-    const options: ListOptions = {
+  const tenants = await withSuperCluster(cli, flags, async (client) => {
+    const options = {
       ...(flags.namespace === undefined || flags.allNamespaces ? {} : { namespace: flags.namespace }),
       ...(flags.selector === undefined ? {} : { labelSelector: flags.selector }),
     };
-    const found = await client.list<VirtualCluster>(resources.virtualClusters, {
-      ...options,
-      signal: cli.signal,
-    });
-    if (found.items.length === 0 && options.namespace !== undefined)
+    const found = await listTenants(client, { ...options, signal: cli.signal });
+    if (found.length === 0 && options.namespace !== undefined)
       await refuseMissingNamespace(client, options.namespace, cli.signal);
     return found;
   });
-  // What waits for an owner is shown to those who look into the namespace that it is in.
-  const tenants = flags.namespace === undefined ? items.filter((vc) => !isWaiting(vc)) : items;
   cli.stdout.write(render(tenants, flags.output, cli.clock.now()));
   if (tenants.length === 0 && (flags.output === 'table' || flags.output === 'wide')) {
     const where =

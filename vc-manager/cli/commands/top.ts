@@ -1,11 +1,11 @@
 import { type Command, Option } from 'commander';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { parseQuantity, resources } from '../../../kube/index.ts';
+import { parseQuantity } from '../../../kube/index.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { json, table } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
+import { getVirtualCluster, listTenants, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace?: string;
@@ -50,7 +50,7 @@ async function top(cli: Cli, name: string | undefined, flags: Flags): Promise<vo
     if (name !== undefined)
       return [await getVirtualCluster(client, validRef(name, flags.namespace ?? 'default'), signal)];
     const where = flags.namespace === undefined ? {} : { namespace: flags.namespace };
-    return (await client.list<VirtualCluster>(resources.virtualClusters, { ...where, signal })).items;
+    return listTenants(client, { ...where, signal });
   });
   const rows = items.map(topRow).sort((a, b) => weight(b) - weight(a) || (a.tenant < b.tenant ? -1 : 1));
   if (flags.output === 'json') cli.stdout.write(json(rows));

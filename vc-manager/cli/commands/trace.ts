@@ -12,6 +12,7 @@ import {
   type Condition,
   ConnectionError,
   findCondition,
+  isForbidden,
   isNotFound,
   type KubeClient,
   type KubeObject,
@@ -24,7 +25,13 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { elapsed, json, table } from '../output.ts';
 import { withConnection, withSuperCluster } from '../super-cluster.ts';
-import { backgroundConnection, checkNamespace, getVirtualCluster, validRef } from '../virtual-clusters.ts';
+import {
+  backgroundConnection,
+  checkNamespace,
+  getVirtualCluster,
+  listTenants,
+  validRef,
+} from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   tenant?: string;
@@ -83,14 +90,14 @@ async function trace(cli: Cli, pod: string | undefined, flags: Flags): Promise<v
       `"${pod}" is no name of a pod: those have lower-case letters, digits, dashes and dots`,
     );
   const named = flags.tenant === undefined ? undefined : tenantRef(flags.tenant);
-  const given = flags.syncer === undefined ? undefined : replicaAt(flags.syncer);
+  // Before anything is asked.
+  if (flags.syncer !== undefined) replicaAt(flags.syncer);
   await withSuperCluster(cli, flags, async (client) => {
     const vc =
       named === undefined
         ? await onlyTenant(client, cli)
         : await getVirtualCluster(client, named, cli.signal);
-    const replicas =
-      given === undefined ? await findReplicas(client, flags.systemNamespace, cli.signal) : [given];
+    const replicas = await replicasToAsk(client, flags, cli.signal);
     if (pod === undefined) await listSlowest(cli, vc, replicas, flags);
     else
       await showPod(cli, client, vc, replicas, { namespace: flags.namespace ?? 'default', name: pod }, flags);
@@ -216,7 +223,7 @@ function tenantRef(text: string): { namespace: string; name: string } {
 }
 
 async function onlyTenant(client: KubeClient, { signal }: Cli): Promise<VirtualCluster> {
-  const { items } = await client.list<VirtualCluster>(resources.virtualClusters, { signal });
+  const items = await listTenants(client, { signal }, 'name the tenant with -t NAMESPACE/NAME');
   const [only, another] = items;
   if (only === undefined)
     throw new CliError('NotFound', 'there are no tenants: "vc-manager create NAME --wait" makes one');
@@ -267,6 +274,27 @@ export async function findReplicas(
     if ((spec?.holderIdentity ?? '') === '' || !isHttp(url)) return [];
     return [{ name: metadata.name ?? '', url }];
   });
+}
+
+/** The syncer that `--syncer` names, else those that hold a Lease. Throws `Forbidden` naming the remedies. */
+export async function replicasToAsk(
+  client: KubeClient,
+  { syncer, systemNamespace }: { syncer?: string; systemNamespace: string },
+  signal: AbortSignal,
+): Promise<Replica[]> {
+  if (syncer !== undefined) return [replicaAt(syncer)];
+  try {
+    return await findReplicas(client, systemNamespace, signal);
+  } catch (error) {
+    if (!isForbidden(error)) throw error;
+    const said = error.status?.message ?? error.message;
+    throw new CliError(
+      'Forbidden',
+      `${said}: syncers are found by their Leases. Whoever runs Skerry can let you list leases in ${systemNamespace}, ` +
+        'or say where a syncer is to be asked: --syncer http://HOST:PORT',
+      { cause: error },
+    );
+  }
 }
 
 /** Queries all replicas at once. */

@@ -10,7 +10,7 @@ import type { UpSummary } from './summary.ts';
 
 /** What the supervisor in the background sends to the process that started it. */
 type SupervisorMessage =
-  | { type: 'step'; id: number; title: string }
+  | { type: 'step'; id: number; title: string; lineMs?: number }
   | { type: 'update'; id: number; message: string }
   | { type: 'done' | 'fail'; id: number; message?: string }
   | { type: 'note'; message: string }
@@ -71,7 +71,7 @@ function relay(
 ): Extract<SupervisorMessage, { type: 'ready' | 'failed' }> | undefined {
   switch (message.type) {
     case 'step':
-      steps.set(message.id, progress.step(message.title));
+      steps.set(message.id, progress.step(message.title, message));
       return undefined;
     case 'update':
       steps.get(message.id)?.update(message.message);
@@ -108,10 +108,10 @@ export class RelayedProgress implements Progress {
     this.#send = send;
   }
 
-  step(title: string): Step {
+  step(title: string, options: Parameters<Progress['step']>[1] = {}): Step {
     const id = ++this.#lastId;
-    const logged = this.#log.step(title);
-    this.#send({ type: 'step', id, title });
+    const logged = this.#log.step(title, options);
+    this.#send({ type: 'step', id, title, ...options });
     const end = (type: 'done' | 'fail') => (message?: string) => {
       logged[type](message);
       this.#send({ type, id, ...(message === undefined ? {} : { message }) });

@@ -136,7 +136,7 @@ async function runSamples(
   });
 }
 
-/** Annotation: `wanted` until the sample workloads have been put into the tenant. */
+/** Annotation: `wanted` until the sample workloads have been put into the tenant, then `made`. */
 const samplesAnnotation = 'skerry.dev/samples';
 
 const sampleTenantNamespace = 'default';
@@ -175,6 +175,11 @@ export async function listTenants(client: KubeClient, signal: AbortSignal): Prom
 
 function refOf({ metadata }: VirtualCluster): VirtualClusterRef {
   return { namespace: metadata.namespace ?? sampleTenantNamespace, name: metadata.name ?? '' };
+}
+
+/** Whether the sample workloads have been put into the tenant. */
+export function hasSamples({ metadata }: VirtualCluster): boolean {
+  return metadata.annotations?.[samplesAnnotation] === 'made';
 }
 
 export const sampleNamespace = 'shop';

@@ -2,18 +2,25 @@ import type { ControlPlaneTemplate } from '../../../api/control-plane-template.t
 import type { DnsChoice, VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { isNotFound, type KubeClient, loadKubeconfig, resources } from '../../../kube/index.ts';
 import { packageVersion } from '../../../program/package-root.ts';
-import { type Binaries, type BinaryName, defaultRequests, defaultVersions } from '../../binaries/index.ts';
+import {
+  type Binaries,
+  type BinaryLocation,
+  type BinaryName,
+  type BinaryRequest,
+  defaultRequests,
+  defaultVersions,
+} from '../../binaries/index.ts';
 import { LocalStack, type LocalStackParts } from '../../local-stack/local-stack.ts';
 import { freePort } from '../../os/network.ts';
 import { defaultAdvertiseAddress } from '../arguments.ts';
 import type { Cli } from '../context.ts';
 import { CliError, describeFailure } from '../errors.ts';
 import { binariesWithProgress } from '../fetch-binaries.ts';
-import { type Progress, withStep } from '../progress.ts';
+import { type Progress, type Step, withStep } from '../progress.ts';
 import { readSettings, type StateSettings, writeSettings } from '../state-directory.ts';
 import { withConnection } from '../super-cluster.ts';
 import { componentUsers, grantComponentRights, managerComponent, skerryComponents } from './components.ts';
-import { awaitSamples, awaitTenants, createSampleTenants, listTenants, sampleNamespace } from './samples.ts';
+import { awaitSamples, awaitTenants, createSampleTenants, hasSamples, listTenants } from './samples.ts';
 import type { UpSummary } from './summary.ts';
 
 /** Validated options of `up`. */
@@ -83,12 +90,12 @@ export async function startAll(
   const settings = await persistSettings(options.stateDir, chosen);
   const isLocal = settings.superCluster === 'local';
   const binaries = binariesWithProgress(cli, progress);
-  const fetching = fetchBinaries(binaries, { isLocal, signal });
-  await fetching.toStart;
+  const ending = new AbortController();
+  const fetching = fetchBinaries(binaries, { isLocal, signal: AbortSignal.any([signal, ending.signal]) });
   const address = options.advertiseAddress ?? defaultAdvertiseAddress();
   const stack = new LocalStack({
     stateDir: options.stateDir,
-    binaries,
+    binaries: fetching,
     advertiseAddress: address,
     clock: cli.clock,
     unsafeNoFsync: options.unsafeNoFsync === true,
@@ -129,9 +136,17 @@ export async function startAll(
   const title = isLocal
     ? 'Starting super cluster, manager, syncer and gateway'
     : 'Starting datastore, manager, syncer and gateway';
-  const parts = await withStep(progress, title, (step) =>
-    stack.start({ signal, onProgress: (message) => step.update(message) }),
-  );
+  const start = async (step: Step): Promise<LocalStackParts> => {
+    const started = await stack.start({ signal, onProgress: (message) => step.update(message) });
+    // What tenants are made of, where the super cluster is not: else they would not be ready in time.
+    await fetching.toStart;
+    return started;
+  };
+  const parts = await withStep(progress, title, start).catch((error: unknown) => {
+    // Nobody waits for what is still being built.
+    ending.abort(error);
+    throw error;
+  });
   const superCluster = await superClusterConnection(settings, parts);
   const tenants = await withConnection(superCluster, async (client) => {
     await withStep(progress, 'Waiting for the manager', () =>
@@ -160,7 +175,6 @@ export async function startAll(
     dashboard: undefined,
     stateDir: options.stateDir,
     kubectl,
-    sampleNamespace: options.samples ? sampleNamespace : undefined,
     pid: process.pid,
   };
   return { summary, superCluster, dashboardPort: settings.ports.dashboard };
@@ -182,13 +196,15 @@ export async function kubectlOrNone(
   }
 }
 
-function summaryRow({ metadata, status }: VirtualCluster): UpSummary['tenants'][number] {
+function summaryRow(vc: VirtualCluster): UpSummary['tenants'][number] {
+  const { metadata, status } = vc;
   return {
     namespace: metadata.namespace ?? '',
     name: metadata.name ?? '',
     phase: status?.phase ?? 'Pending',
     version: status?.version ?? '',
     endpoint: status?.endpoint ?? '',
+    hasSamples: hasSamples(vc),
   };
 }
 
@@ -311,24 +327,46 @@ async function chooseOwnPorts(stored: StateSettings['ports']): Promise<OwnPorts>
 }
 
 /**
- * Fetches all binaries that `up` runs, and kubectl, whose path `kubectl` resolves to: the stack starts without it, while it
- * is still being built.
+ * Begins to fetch all binaries that `up` runs, and kubectl, whose path `kubectl` resolves to. The stack starts each
+ * component when its binary is there, while others are still being built. A binary that cannot be had is reported with
+ * all others that cannot, when each has been tried.
  */
-function fetchBinaries(
-  binaries: Binaries,
-  options: { isLocal: boolean; signal: AbortSignal },
-): { toStart: Promise<unknown>; kubectl: Promise<string> } {
-  const { isLocal, signal } = options;
+export function fetchBinaries(
+  binaries: Pick<Binaries, 'ensure' | 'all'>,
+  { isLocal, signal }: { isLocal: boolean; signal: AbortSignal },
+): Pick<Binaries, 'ensure'> & { toStart: Promise<unknown>; kubectl: Promise<string> } {
   const requests = defaultRequests().filter(({ name }) => isLocal || !ofTheSuperCluster.includes(name));
-  const isKubectl = ({ name }: { name: BinaryName }): boolean => name === 'kubectl';
-  const toStart = binaries.ensureAll(
-    requests.filter((request) => !isKubectl(request)),
+  const begun = new Map(requests.map((request) => [idOf(request), binaries.ensure(request, { signal })]));
+  const those = (isWanted: (name: BinaryName) => boolean): Promise<BinaryLocation>[] =>
+    requests.filter(({ name }) => isWanted(name)).flatMap((request) => begun.get(idOf(request)) ?? []);
+  const toStart = binaries.all(
+    those((name) => name !== 'kubectl'),
     { signal },
   );
   const kubectl = binaries
-    .ensureAll(requests.filter(isKubectl), { signal })
+    .all(
+      those((name) => name === 'kubectl'),
+      { signal },
+    )
     .then(([found]) => found?.path ?? 'kubectl');
-  // Whoever waits for it hears of it.
-  kubectl.catch(() => undefined);
-  return { toStart, kubectl };
+  // Whoever waits for them hears of it.
+  for (const promise of [...begun.values(), toStart, kubectl]) promise.catch(() => undefined);
+  return {
+    ensure: async (request, options) => {
+      const one = begun.get(idOf(request));
+      if (one === undefined) return binaries.ensure(request, options);
+      try {
+        return await one;
+      } catch (error) {
+        await toStart;
+        throw error;
+      }
+    },
+    toStart,
+    kubectl,
+  };
+}
+
+function idOf({ name, version }: BinaryRequest): string {
+  return `${name} ${version}`;
 }

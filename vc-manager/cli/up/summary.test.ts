@@ -13,6 +13,7 @@ const summary: UpSummary = {
       phase: 'Ready',
       version: '1.36.3',
       endpoint: 'https://127.0.0.1:21000',
+      hasSamples: true,
     },
   ],
   gatewayPort: 22_203,
@@ -20,7 +21,6 @@ const summary: UpSummary = {
   metricsUrl: 'http://127.0.0.1:22000/metrics',
   stateDir: '/state',
   kubectl: '/cache/kubectl',
-  sampleNamespace: 'shop',
   pid: 7,
 };
 
@@ -50,9 +50,36 @@ describe('renderSummary', () => {
   });
 
   it('does without tenants, samples and a local super cluster', () => {
-    const text = render({ tenants: [], isLocal: false, sampleNamespace: undefined });
+    const text = render({ tenants: [], isLocal: false });
     expect(text).not.toMatch(/TENANT|shop|--super-cluster/);
     expect(text).toContain('vc-manager create team-blue --wait');
+  });
+
+  it('names what there is: the tenant that has the samples, and a name that is free', () => {
+    const [sample] = summary.tenants;
+    if (sample === undefined) throw new Error('no tenant');
+    const blue = { ...sample, name: 'team-blue', hasSamples: false };
+    const text = render({ tenants: [blue, sample] });
+    expect(text).toContain('--kubeconfig tenant-1.kubeconfig get all,pvc -n shop');
+    expect(text).toContain('vc-manager create team-green --wait');
+
+    const none = render({
+      tenants: [
+        { ...blue, phase: 'Failed' },
+        { ...blue, namespace: 'x', name: 'b' },
+      ],
+    });
+    expect(none).toContain('vc-manager kubeconfig b -n x > b.kubeconfig');
+    expect(none).toContain('--kubeconfig b.kubeconfig get namespaces');
+    expect(none).not.toContain('shop');
+  });
+
+  it('numbers the name of a tenant to create when the usual ones are taken', () => {
+    const [sample] = summary.tenants;
+    if (sample === undefined) throw new Error('no tenant');
+    const names = ['team-blue', 'team-green', 'team-red', 'team-yellow', 'team-1'];
+    const text = render({ tenants: names.map((name) => ({ ...sample, name })) });
+    expect(text).toContain('vc-manager create team-2 --wait');
   });
 });
 

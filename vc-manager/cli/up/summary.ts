@@ -4,12 +4,21 @@ import { packageRoot } from '../../../program/package-root.ts';
 import type { Cli } from '../context.ts';
 import { styler, table } from '../output.ts';
 import { namespaceFlag } from '../virtual-clusters.ts';
+import { sampleNamespace } from './samples.ts';
 
 /** What runs where; plain data, because a detached `up` sends it to the process that started it. */
 export interface UpSummary {
   superCluster: string;
   isLocal: boolean;
-  tenants: { namespace: string; name: string; phase: string; version: string; endpoint: string }[];
+  tenants: {
+    namespace: string;
+    name: string;
+    phase: string;
+    version: string;
+    endpoint: string;
+    /** Whether the sample workloads have been put into it. */
+    hasSamples: boolean;
+  }[];
   metricsUrl: string;
   /** Where tenants are reached, unless each is reached at a port of its own. */
   gatewayPort: number | undefined;
@@ -18,9 +27,10 @@ export interface UpSummary {
   stateDir: string;
   /** Path; undefined: there is none. */
   kubectl: string | undefined;
-  sampleNamespace: string | undefined;
   pid: number;
 }
+
+type Tenant = UpSummary['tenants'][number];
 
 /** How the user starts the CLI, for commands that can be copied. */
 interface Invocation {
@@ -63,14 +73,17 @@ export function renderSummary(summary: UpSummary, { command, stopHint }: Invocat
 
 function nextCommands(summary: UpSummary, command: string, env: Cli['env']): string[] {
   const kubectl = isOnPath('kubectl', env) ? 'kubectl' : (summary.kubectl ?? 'kubectl');
-  const [first] = summary.tenants;
+  const { tenants } = summary;
+  const isReady = ({ phase }: Tenant): boolean => phase === 'Ready';
+  const first =
+    tenants.find((tenant) => tenant.hasSamples && isReady(tenant)) ?? tenants.find(isReady) ?? tenants[0];
   const lines = [`${command} list`];
   if (first !== undefined) {
     const where = namespaceFlag(first.namespace);
     const file = `${first.name}.kubeconfig`;
     lines.push(
       `${command} kubeconfig ${first.name}${where} > ${file}`,
-      `${kubectl} --kubeconfig ${file} get ${summary.sampleNamespace === undefined ? 'namespaces' : `all,pvc -n ${summary.sampleNamespace}`}`,
+      `${kubectl} --kubeconfig ${file} get ${first.hasSamples ? `all,pvc -n ${sampleNamespace}` : 'namespaces'}`,
     );
   }
   if (summary.isLocal) {
@@ -79,8 +92,16 @@ function nextCommands(summary: UpSummary, command: string, env: Cli['env']): str
       `${kubectl} --kubeconfig super-cluster.kubeconfig get pods -A`,
     );
   }
-  lines.push(`${command} create team-blue --wait`);
+  lines.push(`${command} create ${freeName(tenants)} --wait`);
   return lines;
+}
+
+/** A name that no tenant of the namespace has into which `create` puts one. */
+function freeName(tenants: readonly Tenant[]): string {
+  const taken = new Set(tenants.filter(({ namespace }) => namespace === 'default').map(({ name }) => name));
+  const colours = ['blue', 'green', 'red', 'yellow'].map((colour) => `team-${colour}`);
+  const numbered = Array.from({ length: taken.size + 1 }, (_, index) => `team-${index + 1}`);
+  return [...colours, ...numbered].find((name) => !taken.has(name)) ?? 'NAME';
 }
 
 /** The command as the user would type it: through npm, as an installed command, or as a script. */

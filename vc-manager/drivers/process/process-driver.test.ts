@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fastClock } from '../../../kube/testing/fast-clock.ts';
 import { freePort } from '../../../kube/testing/free-port.ts';
-import type { Binaries } from '../../binaries/index.ts';
+import type { Binaries, BinaryName } from '../../binaries/index.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../../control-plane/plan.ts';
 import type { ControlGroups } from '../../os/control-groups.ts';
 import { EgressFilter, egressFilterProblem, groupOf } from '../../os/egress-filter.ts';
@@ -141,6 +141,53 @@ describe('ProcessDriver', () => {
       '0 %, about 4 min in all: building kube-apiserver 1.35.4, compiling',
       '0 %, about 5 min in all: building kube-controller-manager 1.35.4, compiling',
     ]);
+  });
+
+  describe('while a program is being built', () => {
+    const of = (name: BinaryName, port: number, dependsOn: string[] = []): ComponentPlan => ({
+      ...fakeComponent(name, port, [], { dependsOn }),
+      binary: { name, version: '1.0.0' },
+    });
+    const withPrograms = (path: (name: BinaryName) => string | Promise<string>) => {
+      const building: Pick<Binaries, 'ensure'> = {
+        ensure: async ({ name, version }) => ({ name, version, path: await path(name), source: 'build' }),
+      };
+      const made = new ProcessDriver({ root, binaries: building, livenessIntervalMs: 50 });
+      drivers.push(made);
+      return made;
+    };
+    const runningIn = async (d: ProcessDriver): Promise<string[]> =>
+      (await d.observe('blue')).components.flatMap(({ name, state }) => (state === 'running' ? [name] : []));
+
+    it('starts what is there already where it may', async () => {
+      const built = Promise.withResolvers<string>();
+      const d = withPrograms((name) => (name === 'kwok' ? built.promise : process.execPath));
+      const wanted = plan(of('etcd', await freePort()), of('kwok', await freePort(), ['etcd']));
+      const etcdIsReady = Promise.withResolvers<string>();
+      const ensuring = d.ensure(wanted, { signal, startAsFetched: true, onReady: etcdIsReady.resolve });
+      expect(await etcdIsReady.promise).toBe('etcd');
+      expect(await runningIn(d)).toEqual(['etcd']);
+      built.resolve(process.execPath);
+      await ensuring;
+      expect(await runningIn(d)).toEqual(['etcd', 'kwok']);
+    });
+
+    it('otherwise starts nothing: it may turn out that a program cannot be had', async () => {
+      const d = withPrograms((name) =>
+        name === 'kwok' ? Promise.reject(new Error('no kwok')) : process.execPath,
+      );
+      const wanted = plan(of('etcd', await freePort()), of('kwok', await freePort(), ['etcd']));
+      await expect(d.ensure(wanted, { signal })).rejects.toThrow('no kwok');
+      expect(await runningIn(d)).toEqual([]);
+    });
+
+    it('ends at once when another component fails', async () => {
+      const d = withPrograms((name) =>
+        name === 'kwok' ? new Promise<never>(() => undefined) : Promise.reject(new Error('no etcd')),
+      );
+      const wanted = plan(of('etcd', 1), of('kwok', 2));
+      await expect(d.ensure(wanted, { signal, startAsFetched: true })).rejects.toThrow('no etcd');
+    });
   });
 
   it('has processes give way to others where it is told to', async () => {

@@ -1,6 +1,6 @@
 import { readdir, rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { type Clock, KeyedMutex, systemClock } from '../../../kube/index.ts';
+import { type Clock, KeyedMutex, onAbort, systemClock } from '../../../kube/index.ts';
 
 import { type Binaries, type BinaryName, type BinaryProgress, FetchShare } from '../../binaries/index.ts';
 
@@ -222,7 +222,7 @@ export class ProcessDriver implements ControlPlaneDriver {
   }
 
   async #ensure(asked: ControlPlanePlan, options: EnsureOptions): Promise<void> {
-    const { signal, onProgress, onFetch, onReady } = options;
+    const { signal, onProgress, onFetch, onReady, startAsFetched } = options;
     const { id } = asked;
     // One that only reads leaves the shares alone.
     this.#shares?.start();
@@ -233,18 +233,22 @@ export class ProcessDriver implements ControlPlaneDriver {
     const known = [...(await this.#known(id)).keys()].map(componentOf);
     const others = known.filter((name) => !wanted.has(name));
     if (others.length > 0) await this.#stop(id, others, signal);
-    const commands = await this.#commands(plan.components, signal, onFetch);
-    const marked = await this.#marked(place, [...wanted]);
+    const commands = this.#commands(plan.components, signal, onFetch);
+    if (startAsFetched !== true) await allFetched(commands);
+    // Until a program is built, the numbers of processes may come to belong to others.
+    const marked = startAsFetched === true ? undefined : await this.#marked(place, [...wanted]);
     const earlierGroups = await this.#confinedGroups(id);
     const group = await this.#egress?.confine(plan);
     await runInDependencyOrder(startOrder(plan.components), signal, async (component, startSignal) => {
       const { name } = component;
+      const command = await untilAborted(commands.get(name), startSignal);
       const isBeside = name === beside?.component;
       const occupants = await this.#occupants(id, name);
       const slots = chooseSlot(component, componentHash(component), occupants, isBeside);
-      const target = processSpec({ ...component, name: slots.target }, commands.get(name) ?? '', place, {
+      const left = marked ?? (await this.#marked(place, [name]));
+      const target = processSpec({ ...component, name: slots.target }, command, place, {
         environment: this.#environment,
-        marked: marked.get(slots.target) ?? [],
+        marked: left.get(slots.target) ?? [],
         group,
       });
       onProgress?.(`starting ${name}`);
@@ -389,27 +393,26 @@ export class ProcessDriver implements ControlPlaneDriver {
   }
 
   /** All are asked for at once, so that what is told of the time that is left is told of all of them. */
-  async #commands(
+  #commands(
     components: readonly ComponentPlan[],
     signal: AbortSignal,
     onFetch: EnsureOptions['onFetch'],
-  ): Promise<Map<string, string>> {
+  ): Map<string, Promise<string>> {
     const share = new FetchShare(this.#clock.monotonic());
     const onProgress = (news: BinaryProgress): void => {
       if (news.stage === 'note') return;
       share.add(news);
       if (!share.isComplete) onFetch?.(share.message(this.#clock.monotonic()));
     };
-    const found = await Promise.allSettled(
-      components.map(async ({ name, binary }): Promise<[string, string]> => {
-        if ('command' in binary) return [name, binary.command];
-        const { path } = await this.#binaries.ensure(binary, { signal, onProgress });
-        return [name, path];
-      }),
-    );
-    const failed = found.find((result) => result.status === 'rejected');
-    if (failed !== undefined) throw failed.reason;
-    return new Map(found.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : [])));
+    const fetch = async ({ binary }: ComponentPlan): Promise<string> => {
+      if ('command' in binary) return binary.command;
+      const { path } = await this.#binaries.ensure(binary, { signal, onProgress });
+      return path;
+    };
+    const commands = new Map(components.map((component) => [component.name, fetch(component)]));
+    // The component that needs it hears of a failure.
+    for (const command of commands.values()) command.catch(() => undefined);
+    return commands;
   }
 
   /** Slot to the processes that carry its mark; of all components below this place when no names are given. */
@@ -424,5 +427,23 @@ export class ProcessDriver implements ControlPlaneDriver {
       found.set(name, [...(found.get(name) ?? []), pid]);
     }
     return found;
+  }
+}
+
+/** Throws the first failure when all have ended. */
+async function allFetched(commands: ReadonlyMap<string, Promise<string>>): Promise<void> {
+  const found = await Promise.allSettled(commands.values());
+  const failed = found.find((result) => result.status === 'rejected');
+  if (failed !== undefined) throw failed.reason;
+}
+
+/** Another component may fail while the program of this one is being built for many minutes. */
+async function untilAborted(command: Promise<string> | undefined, signal: AbortSignal): Promise<string> {
+  const aborted = Promise.withResolvers<never>();
+  const release = onAbort(signal, () => aborted.reject(signal.reason));
+  try {
+    return await Promise.race([command ?? '', aborted.promise]);
+  } finally {
+    release();
   }
 }

@@ -1,0 +1,42 @@
+import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { execa } from 'execa';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+
+let directory: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'skerry-launch-'));
+  await mkdir(join(directory, 'bin'));
+  await cp(join(import.meta.dirname, '..', 'bin', 'launch.js'), join(directory, 'bin', 'launch.js'));
+  await writeFile(join(directory, 'package.json'), '{"type":"module"}');
+});
+afterEach(() => rm(directory, { recursive: true, force: true }));
+
+/** What a Node says that is too old. */
+async function launched(): Promise<string> {
+  const url = pathToFileURL(join(directory, 'bin', 'launch.js')).href;
+  const script = `
+    Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.1.0' } });
+    const { launch } = await import(${JSON.stringify(url)});
+    launch('vc-manager/main');`;
+  const { exitCode, stderr } = await execa(process.execPath, ['--input-type=module', '-e', script], {
+    reject: false,
+  });
+  expect(exitCode).toBe(1);
+  return stderr;
+}
+
+it('names npm ci to a Node that is too old where that helps: in a checkout', async () => {
+  await writeFile(join(directory, 'package-lock.json'), '{}');
+  expect(await launched()).toBe(
+    `Skerry needs Node 22.18 or newer, and this is 20.1.0: install a current Node, or run "npm ci" in ${directory}, which brings one along.`,
+  );
+});
+
+it('names the Node that is needed where a package has no lockfile', async () => {
+  expect(await launched()).toBe(
+    'Skerry needs Node 22.18 or newer, and this is 20.1.0: install a current Node.',
+  );
+});
