@@ -122,7 +122,9 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     };
     await putRunning('busy', { jobs: { current } });
     await view('Jobs');
+    await page.setViewportSize({ width: 800, height: 900 });
     await rowOf('busy').getByText('The store is away.').waitFor();
+    await page.setViewportSize({ width: 1_280, height: 900 });
     await rowOf('busy').getByText('Retrying').waitFor();
     await open('busy');
     for (const name of ['Renew certificates', 'Try again', 'Cancel the job']) {
