@@ -114,6 +114,30 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     expect(await page.evaluate('navigator.clipboard.readText()')).toBe(command);
   });
 
+  it.each([
+    ['IdentityMismatch', 'TenantIdentity', annotationKeys.acceptIdentity],
+    ['DeletionHeld', 'TooManyAtOnce', annotationKeys.confirmDeletions],
+  ] as const)('says what %s stops, and the command that decides can be copied', async (type, reason, key) => {
+    const name = type.toLowerCase();
+    const command = `kubectl annotate --overwrite virtualcluster ${name} -n a ${key}=7f0d3a1e-0000-4000-8000-2b6a1c9d4e5f`;
+    const message = `Deletes are stopped. If that is meant: ${command}`;
+    const ready = { type: 'Ready', status: 'True', reason: 'Ready', message: '' } as const;
+    const lastTransitionTime = new Date().toISOString();
+    const conditions = [ready, { type, status: 'True', reason, message } as const];
+    put(name, {
+      phase: 'Ready',
+      conditions: conditions.map((each) => ({ ...each, lastTransitionTime })),
+    });
+    await view('Attention');
+    const row = rowOf(name);
+    await row.getByText('Wrong').waitFor();
+    await row.getByText(reason).waitFor();
+    const copy = row.getByRole('button', { name: `Copy: ${command}` });
+    await copy.click();
+    await copy.getByText('Copied').waitFor();
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(command);
+  });
+
   it('shows a job that goes on, and renews, tries again and cancels', async () => {
     const startedAt = new Date(Date.now() - 60_000).toISOString();
     const current: CurrentJob = {
