@@ -190,6 +190,35 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     expect(get('new')?.spec).toEqual({ version: '1.36.3' });
   });
 
+  it('counts the header of a table as a row, and orders rows on a narrow screen, too', async () => {
+    await page.goto(`${world.origin}/#/tenants`);
+    const table = page.getByRole('table');
+    await rowOf('old').waitFor();
+    const rows = world.superCluster.api.list(resources.virtualClusters).length + 1;
+    expect(await table.getAttribute('aria-rowcount')).toBe(String(rows));
+    const indices = await page.evaluate(
+      "[...document.querySelectorAll('table [role=row]')].map((row) => row.getAttribute('aria-rowindex'))",
+    );
+    expect(indices).toEqual(Array.from({ length: rows }, (_, index) => String(index + 1)));
+    const sortBy = page.getByLabel('Sort by');
+    expect(await sortBy.isVisible()).toBe(false);
+    await page.setViewportSize({ width: 380, height: 800 });
+    try {
+      const first = table.getByRole('rowheader').first();
+      await sortBy.selectOption('Tenant, descending');
+      await first.getByText('b/red').waitFor();
+      await sortBy.selectOption('Tenant');
+      await first.getByText('a/blue').waitFor();
+      // The header is there for who has the table read out: nothing in it can have the focus unseen.
+      await table.getByRole('columnheader', { name: 'Tenant' }).waitFor();
+      expect(await table.getByRole('columnheader').getByRole('button').count()).toBe(0);
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(380);
+    } finally {
+      await sortBy.selectOption('Health');
+      await page.setViewportSize({ width: 1_280, height: 900 });
+    }
+  });
+
   it('is dark where the browser is, and can be read', async () => {
     await page.goto(`${world.origin}/#/tenants`);
     await page.getByRole('table').waitFor();
