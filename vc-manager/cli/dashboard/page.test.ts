@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { CurrentJob } from '../../../api/job-status.ts';
-import { annotationKeys } from '../../../api/labels.ts';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { kubeconfigKey, secretNames } from '../../../api/names.ts';
 import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { startBrowser, whyNoBrowser } from '../../../dashboard/testing/browser.ts';
@@ -162,6 +162,32 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
       [annotationKeys.retryJob]: expect.stringMatching(/^\d{4}-/),
       [annotationKeys.cancelJob]: 'job-7',
     });
+  });
+
+  it('lists the pods that there are of a tenant that no syncer has measured', async () => {
+    await putRunning('unmeasured');
+    const labels = {
+      [labelKeys.tenant]: get('unmeasured')?.metadata.uid ?? '',
+      [labelKeys.namespace]: 'shop',
+    };
+    for (const [name, phase] of [
+      ['web', 'Running'],
+      ['job', 'Failed'],
+    ] as const)
+      world.superCluster.api.put(resources.pods, {
+        metadata: { namespace: 'unmeasured-shop', name, labels },
+        spec: { nodeName: 'node-1' },
+        status: { phase, conditions: [{ type: 'Ready', status: 'True' }] },
+      });
+    await open('unmeasured');
+    const pods = page.getByRole('table', { name: 'Pods of the tenant' });
+    const web = pods.getByRole('row').filter({ has: page.getByRole('button', { name: 'shop/web' }) });
+    await web.getByText('Running').waitFor();
+    await web.getByText('node-1').waitFor();
+    await pods.getByText('Failed').waitFor();
+    // What asks for its way asks the tenant's API server, which does not know it here.
+    await web.getByRole('button').click();
+    await page.getByRole('alert').waitFor();
   });
 
   it('upgrades, and against what speaks against it only when that is wanted', async () => {
