@@ -41,6 +41,41 @@ export function roundedUsage(day: UsageDay): UsageDay {
   ) as UsageDay;
 }
 
+const shown = (text: string) => amount.describe(text);
+
+/** What a tenant has used of a month, as `status.usage.month` says. */
+export const monthlyUsageSchema = z.strictObject({
+  of: z
+    .string()
+    .regex(/^[0-9]{4}-[0-9]{2}$/)
+    .describe('The month, as in 2026-03.'),
+  podHours: shown('Pods, times hours.'),
+  cpuHours: shown('What its containers used, in cores, times hours.'),
+  memoryGiBHours: shown('Their working sets in GiB, times hours.'),
+  storageGiBHours: shown('What its PersistentVolumeClaims ask for in GiB, times hours.'),
+  datastoreGiBHours: shown('Its objects in the etcd of all tenants in GiB, times hours.'),
+  apiCalls: z.int().min(0).describe('Requests that its API server has answered.'),
+});
+
+export type MonthlyUsage = z.output<typeof monthlyUsageSchema>;
+
+/** What the days of that month add up to; those of others are left out. */
+export function monthlyUsage(month: string, days: Iterable<[string, UsageDay]>): MonthlyUsage {
+  const own = [...days].flatMap(([day, used]) => (day.startsWith(`${month}-`) ? [used] : []));
+  const total = own.reduce<UsageDay>(addUsage, noUsage());
+  // Less changes less often: each change is a write.
+  const rounded = (value: number): number => Math.round(value * 100) / 100;
+  return {
+    of: month,
+    podHours: rounded(total.podHours),
+    cpuHours: rounded(total.cpuHours),
+    memoryGiBHours: rounded(total.memoryGiBHours),
+    storageGiBHours: rounded(total.storageGiBHours),
+    datastoreGiBHours: rounded(total.datastoreGiBHours),
+    apiCalls: Math.round(total.apiCalls),
+  };
+}
+
 /** Label of the ConfigMaps in Skerry's own namespace: the month, as 2026-03. */
 export const usageLabel = 'skerry.dev/usage';
 

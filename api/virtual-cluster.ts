@@ -12,6 +12,7 @@ import {
   weight,
 } from './policy.ts';
 import { quotaSchema, usedQuantity, usedQuotaSchema } from './quota.ts';
+import { monthlyUsageSchema } from './usage.ts';
 
 const dnsName = /^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const address = /^[0-9a-fA-F:.]+$/;
@@ -570,6 +571,9 @@ export const virtualClusterStatusSchema = z.strictObject({
           'What the tenant has of what status.policy.quota limits, and its requests.cpu, requests.memory and requests.storage ' +
             'in any case, written at most once a minute.',
         )
+        .optional(),
+      month: monthlyUsageSchema
+        .describe('What it has used since the month began (UTC), written every ten minutes by the manager.')
         .optional(),
     })
     .optional(),

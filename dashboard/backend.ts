@@ -63,6 +63,23 @@ export interface Assessment {
   readonly jobs: readonly JobRow[];
 }
 
+/** A pod as its object says, of which nobody has measured the way. */
+export interface ListedPod {
+  readonly namespace: string;
+  readonly name: string;
+  readonly phase: string;
+  readonly isReady: boolean;
+  readonly createdAt: string;
+  /** As the super cluster calls it. */
+  readonly node?: string;
+}
+
+export interface ListedPods {
+  readonly listed: readonly ListedPod[];
+  /** There are more. */
+  readonly isCut: boolean;
+}
+
 export type TracedPod = PodReport & { readonly source: 'syncer' | 'objects' };
 
 export type Action =
@@ -114,6 +131,10 @@ export interface Backend {
     signal: AbortSignal,
   ): Promise<TracedPod>;
   slowest(program: KubeClient, virtualCluster: VirtualCluster, signal: AbortSignal): Promise<PodList>;
+  /** Pods of a tenant that are in the super cluster. */
+  pods(client: KubeClient, virtualCluster: VirtualCluster, signal: AbortSignal): Promise<ListedPods>;
+  /** Pods that a tenant's API server shows, without their nodes. */
+  ownPods(tenant: KubeClient, signal: AbortSignal): Promise<ListedPods>;
   components(
     program: KubeClient,
     virtualCluster: VirtualCluster,

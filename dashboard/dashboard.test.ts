@@ -170,6 +170,46 @@ describe('the dashboard', () => {
       expect((await browser.post(`${blue}/kubeconfig`, {})).status).toBe(404);
     });
 
+    it('are the pods that there are where no syncer has measured one or answers, if they may list them', async () => {
+      const pod = { metadata: { namespace: 'shop', name: 'late' } };
+      world.superCluster.api.put(resources.pods, pod);
+      world.tenantServer.api.put(resources.pods, { metadata: { namespace: 'shop', name: 'own-late' } });
+      const listed = async (token: string, of?: string) => {
+        const path = of === undefined ? `${blue}/pods` : '/api/own/pods';
+        const { status, body } = await (await signedIn(token, of)).request('GET', path);
+        return { status, body };
+      };
+      const names = ({ body }: { body: string }) =>
+        (JSON.parse(body) as { listed?: { name: string }[] }).listed?.map(({ name }) => name);
+      const measured = world.measured.pods;
+      try {
+        expect(names(await listed('operator'))).toBeUndefined();
+        world.measured.pods = [];
+        const before = world.superCluster.asked.length;
+        expect(names(await listed('operator'))).toEqual(['late']);
+        const asked = world.superCluster.asked.slice(before).filter(({ path }) => path.includes('/pods'));
+        expect(asked.map(({ headers }) => headers.authorization)).toEqual(['Bearer operator']);
+        world.failing.with = new Error('no syncer serves it');
+        expect(names(await listed('operator'))).toEqual(['late']);
+        // Those of a tenant are what its own API server shows it, and no place in the super cluster.
+        const own = await listed('admin-of-blue', 'a/blue');
+        expect(names(own)).toEqual(['own-late']);
+        expect(own.body).not.toMatch(/real-node-7|a\/blue|syncer/);
+        world.failing.with = undefined;
+        expect(names(await listed('admin-of-blue', 'a/blue'))).toEqual(['own-late']);
+        // Who may not list them is told what the syncers say, which is nothing.
+        world.superCluster.api.inject({ plural: 'pods', verb: 'list', fault: { kind: 'status', code: 403 } });
+        const refused = await listed('operator');
+        expect(refused.status).toBe(200);
+        expect(names(refused)).toBeUndefined();
+      } finally {
+        world.measured.pods = measured;
+        world.failing.with = undefined;
+        world.superCluster.api.remove(resources.pods, pod.metadata);
+        world.tenantServer.api.remove(resources.pods, { namespace: 'shop', name: 'own-late' });
+      }
+    });
+
     it('is no log where they may not get it, and no path in the place of a component', async () => {
       expect((await (await signedIn('reader')).get(`${blue}/logs?component=kube-apiserver`)).status).toBe(
         403,
@@ -242,6 +282,10 @@ describe('the dashboard', () => {
         [404, new HttpError(404, 'no pod of vc-syncer-0 at http://10.9.8.7:1')],
       ] as const) {
         world.failing.with = error;
+        world.tenantServer.api.inject({
+          ...{ plural: 'pods', verb: 'list' },
+          fault: { kind: 'status', code: 500, message: 'etcd of vc-syncer at 10.9.8.7' },
+        });
         for (const path of ['/api/own/pods', '/api/own/pods/shop/web']) {
           const answer = await browser.request('GET', path);
           expect(answer.status).toBe(status);

@@ -11,7 +11,7 @@ import { type AddressInfo, BlockList, isIP } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
 import { z } from 'zod';
-import { podStages } from '../api/pod-report.ts';
+import { type PodList, podStages } from '../api/pod-report.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import {
   ApiError,
@@ -24,7 +24,7 @@ import {
 import { FairShares } from '../program/fair-shares.ts';
 import { Access, type Attributes, isAllowed, whoAmI } from './access.ts';
 import type { Assets } from './assets.ts';
-import type { Action, Backend, TenantRef, TracedPod } from './backend.ts';
+import type { Action, Backend, ListedPods, TenantRef, TracedPod } from './backend.ts';
 import { clientAddress } from './client-address.ts';
 import { Clients } from './clients.ts';
 import { EventStream, UnreadStream } from './event-stream.ts';
@@ -649,7 +649,13 @@ export class Dashboard {
       case 'components':
         return answer({ components: await this.#backend.components(program, vc, signal) });
       case 'pods':
-        return answer(await this.#backend.slowest(program, vc, signal));
+        return answer(
+          await this.#podsOf(
+            this.#backend.slowest(program, vc, signal),
+            () => this.#backend.pods(client, vc, signal),
+            signal,
+          ),
+        );
       case 'logs': {
         const resource = 'virtualclusters';
         await this.#refuseUnless(session, { verb: 'get', resource, subresource: 'log', namespace });
@@ -881,10 +887,30 @@ export class Dashboard {
         const traced = await this.#backend.trace(superCluster, vc, ref, signal).catch(this.#refuseTenant);
         return answer({ ...withoutPlace(traced), stages: podStages });
       }
-      const list = await this.#backend.slowest(this.#program, vc, signal).catch(this.#refuseTenant);
+      const list = await this.#podsOf(
+        this.#backend.slowest(this.#program, vc, signal).catch(this.#refuseTenant),
+        () => this.#backend.ownPods(client, signal),
+        signal,
+      );
       return answer({ ...list, pods: list.pods.map(withoutPlace) });
     }
     throw new HttpError(404, 'there is no such page');
+  }
+
+  /** Where no way of a pod is known, or nobody can say so: with the pods that there are, if whoever asks may list them. */
+  async #podsOf(
+    slowest: Promise<PodList>,
+    list: () => Promise<ListedPods>,
+    signal: AbortSignal,
+  ): Promise<PodList & Partial<ListedPods>> {
+    const traced = await slowest.catch((error: unknown) => ({ error }));
+    signal.throwIfAborted();
+    if ('pods' in traced && traced.pods.length > 0) return traced;
+    const found = await list().catch(() => undefined);
+    signal.throwIfAborted();
+    if ('pods' in traced) return { ...traced, ...found };
+    if (found === undefined) throw traced.error;
+    return { known: 0, ready: 0, spans: [], pods: [], ...found };
   }
 
   /** What this program meets on its way names syncers, addresses and commands of operators. */

@@ -325,6 +325,16 @@ describe('vc-manager', () => {
       { timeoutMs: 180_000 },
     );
     expect(used.hours).toBeGreaterThan(0);
+    const withMonth = await poll(
+      'its pod hours of this month',
+      async () => {
+        const { stdout } = await run('top', name, '-o', 'json');
+        const [row] = JSON.parse(stdout) as { podHours?: number; apiCalls?: number }[];
+        return row?.apiCalls === undefined ? undefined : row;
+      },
+      { timeoutMs: 180_000 },
+    );
+    expect(withMonth).toMatchObject({ podHours: expect.any(Number), apiCalls: expect.any(Number) });
     expect((await run('usage', '-o', 'csv')).stdout).toMatch(new RegExp(`^default/${name},`, 'm'));
   });
 

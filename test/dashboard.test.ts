@@ -277,6 +277,15 @@ describe.skipIf(missing !== undefined)(
       };
       await ask('Snapshot');
       await operator.getByRole('table', { name: 'Snapshots' }).getByText('Requested').waitFor();
+      const due = (await world.virtualCluster('dash-blue')).status?.certificatesDue ?? '';
+      await ask('Renew certificates');
+      await operator
+        .getByRole('row', { name: /^renewal/ })
+        .getByText('Succeeded')
+        .waitFor();
+      const renewed = (await world.virtualCluster('dash-blue')).status?.certificatesDue ?? '';
+      expect(Date.parse(renewed)).toBeGreaterThan(Date.parse(due));
+      await state().getByText('Ready').waitFor();
       await ask('Sleep');
       await state().getByText('Asleep').waitFor();
       await ask('Wake');

@@ -169,7 +169,19 @@ export interface PodReport {
   stages?: Record<string, string>;
 }
 
+export interface ListedPod {
+  namespace: string;
+  name: string;
+  phase: string;
+  isReady: boolean;
+  createdAt: string;
+  node?: string;
+}
+
 export interface PodList {
+  /** Where no way is known. */
+  listed?: ListedPod[];
+  isCut?: boolean;
   known: number;
   ready: number;
   total?: { p50Ms: number; p99Ms: number };

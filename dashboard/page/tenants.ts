@@ -207,7 +207,7 @@ export const jobColumns: Column<Job>[] = [
     cell: ({ startedAt, finishedAt }) =>
       finishedAt === undefined ? '–' : milliseconds(Date.parse(finishedAt) - Date.parse(startedAt)),
   },
-  { title: 'Message', isMinor: true, cell: ({ message }) => message ?? '' },
+  { title: 'Message', cell: ({ message }) => message ?? '' },
 ];
 
 export function Jobs(): VNode {

@@ -51,8 +51,8 @@ export function Table<T>(props: TableProps<T>): VNode {
       sortable === undefined
         ? title
         : html`<button type="button" class="sort" onClick=${() => setOrder(next)}>
-            ${title}<span aria-hidden="true">${sort === undefined ? '' : isDown ? ' ↓' : ' ↑'}</span>
-          </button>`;
+              ${title}<span aria-hidden="true">${sort === undefined ? '' : isDown ? ' ↓' : ' ↑'}</span></button
+            ><span class="narrow">${title}</span>`;
     return html`<th role="columnheader" scope="col" title=${about} aria-sort=${sort} class=${classes({ number: isNumber, minor: isMinor })}>
       ${label}
     </th>`;
@@ -64,13 +64,15 @@ export function Table<T>(props: TableProps<T>): VNode {
       ? html`<th role="rowheader" scope="row" class=${className}>${column.cell(row)}</th>`
       : html`<td role="cell" class=${className} data-title=${title}>${column.cell(row)}</td>`;
   };
+  const sortable = columns.filter((column) => column.order !== undefined);
   return html`<div class="table">
-    <table role="table" aria-rowcount=${rows.length}>
+    ${sortable.length > 0 && html`<${SortBy} titles=${sortable.map(({ title }) => title)} order=${order} onOrder=${setOrder} />`}
+    <table role="table" aria-rowcount=${rows.length + 1}>
       <caption class="hidden">
         ${caption}
       </caption>
       <thead role="rowgroup">
-        <tr role="row">
+        <tr role="row" aria-rowindex="1">
           ${columns.map(header)}
         </tr>
       </thead>
@@ -85,6 +87,28 @@ export function Table<T>(props: TableProps<T>): VNode {
     </table>
     ${pages > 1 && html`<${Pages} at=${at} pages=${pages} count=${rows.length} size=${pageSize} onPage=${setPage} />`}
   </div>`;
+}
+
+interface SortByProps {
+  titles: string[];
+  order: string;
+  onOrder: (order: string) => void;
+}
+
+/** Where there is no room for a header to press on. */
+function SortBy({ titles, order, onOrder }: SortByProps): VNode {
+  const choose = (event: Event) => onOrder((event.target as HTMLSelectElement).value);
+  return html`<label class="sort-by narrow">
+    Sort by
+    <select value=${order} onChange=${choose}>
+      ${order === '' && html`<option value="">–</option>`}
+      ${titles.map(
+        (title) =>
+          html`<option key=${title} value=${title}>${title}</option>
+            <option key=${`-${title}`} value=${`-${title}`}>${title}, descending</option>`,
+      )}
+    </select>
+  </label>`;
 }
 
 interface PagesProps {

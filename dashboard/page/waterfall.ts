@@ -1,8 +1,8 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { get, type PodList, type PodReport } from './api.ts';
-import { milliseconds } from './format.ts';
-import { type Column, html, Section, Table, useLoaded } from './ui.ts';
+import { get, type Health, type ListedPod, type PodList, type PodReport } from './api.ts';
+import { milliseconds, since } from './format.ts';
+import { type Column, HealthMark, html, Section, Table, useLoaded } from './ui.ts';
 
 const whoseNames: Readonly<Record<string, string>> = {
   skerry: 'Skerry',
@@ -13,7 +13,10 @@ const whoseNames: Readonly<Record<string, string>> = {
 /** Browsers read it as with the flag v, in which a dash in a class has to be escaped. */
 const podPattern = '([a-z0-9][a-z0-9\\-]*/)?[a-z0-9][a-z0-9.\\-]*';
 
-/** The slowest pods of a tenant, and the way of the one that is chosen. `base`: where the server has them. */
+/**
+ * The slowest pods of a tenant, or those that there are where nobody has measured any, and the way of the one that is
+ * chosen. `base`: where the server has them.
+ */
 export function Pods({ base }: { base: string }): VNode {
   const {
     value: list,
@@ -22,16 +25,37 @@ export function Pods({ base }: { base: string }): VNode {
   } = useLoaded((signal) => get<PodList>(`${base}/pods`, signal), [base]);
   const [chosen, setChosen] = useState('');
   const [typed, setTyped] = useState('');
-  const name = ({ namespace, name: own }: PodReport) => `${namespace}/${own}`;
-  const columns: Column<PodReport>[] = [
+  type Named = Pick<PodReport, 'namespace' | 'name'>;
+  const name = ({ namespace, name: own }: Named) => `${namespace}/${own}`;
+  const nameColumn: Column<Named> = {
+    title: 'Pod',
+    isName: true,
+    cell: (pod) =>
+      html`<button type="button" class="link" aria-expanded=${chosen === name(pod)} onClick=${() => setChosen(name(pod))}>
+        ${name(pod)}
+      </button>`,
+  };
+  const listed = list?.listed ?? [];
+  const listedColumns: Column<ListedPod>[] = [
+    nameColumn as Column<ListedPod>,
     {
-      title: 'Pod',
-      isName: true,
-      cell: (pod) =>
-        html`<button type="button" class="link" aria-expanded=${chosen === name(pod)} onClick=${() => setChosen(name(pod))}>
-          ${name(pod)}
-        </button>`,
+      title: 'Phase',
+      order: ({ phase }) => phase,
+      cell: ({ phase, isReady }) =>
+        html`<${HealthMark} health=${podHealth(phase, isReady)} text=${phase === 'Running' && !isReady ? 'Running, not ready' : phase || 'Unknown'} />`,
     },
+    {
+      title: 'Age',
+      isNumber: true,
+      order: ({ createdAt }) => -Date.parse(createdAt),
+      cell: ({ createdAt }) => since(createdAt),
+    },
+    ...(listed.some(({ node }) => node !== undefined)
+      ? [{ title: 'Node', isMinor: true, cell: ({ node }: ListedPod) => node ?? '–' }]
+      : []),
+  ];
+  const columns: Column<PodReport>[] = [
+    nameColumn as Column<PodReport>,
     {
       title: 'Ready in',
       isNumber: true,
@@ -73,11 +97,25 @@ export function Pods({ base }: { base: string }): VNode {
     </form>
     ${chosen !== '' && html`<${Way} key=${chosen} base=${base} pod=${chosen} />`}
     ${
+      listed.length > 0 &&
+      html`<p class="hint">
+        The syncer has measured no pod since it took this tenant up, as when it was started or the tenant woke. These are the ones
+        that there are${list?.isCut === true && `, the first ${listed.length}`}.
+      </p>`
+    }
+    ${
       problem !== ''
         ? html`<p class="hint">${problem}</p>`
-        : html`<${Table} caption="The slowest pods since the syncer took this tenant up" columns=${columns} rows=${list?.pods ?? []} keyOf=${name} empty="No pod has come since the syncer took this tenant up, as when it was started or the tenant woke. Name an earlier one above." pageSize=${10} />`
+        : listed.length > 0
+          ? html`<${Table} caption="Pods of the tenant" columns=${listedColumns} rows=${listed} keyOf=${name} pageSize=${10} />`
+          : html`<${Table} caption="The slowest pods since the syncer took this tenant up" columns=${columns} rows=${list?.pods ?? []} keyOf=${name} empty="No pod has come since the syncer took this tenant up, as when it was started or the tenant woke. Name an earlier one above." pageSize=${10} />`
     }
   </${Section}>`;
+}
+
+function podHealth(phase: string, isReady: boolean): Health {
+  if (phase === 'Failed') return 'wrong';
+  return isReady || phase === 'Succeeded' ? 'well' : 'busy';
 }
 
 function Way({ base, pod }: { base: string; pod: string }): VNode {

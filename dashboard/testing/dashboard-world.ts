@@ -4,7 +4,7 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { renderKubeconfig, resources } from '../../kube/index.ts';
 import { sharedTestCertificates } from '../../kube/testing/index.ts';
 import { type Assets, loadAssets } from '../assets.ts';
-import type { Action, Backend, TenantRef } from '../backend.ts';
+import type { Action, Backend, ListedPod, TenantRef } from '../backend.ts';
 import { Dashboard, type DashboardOptions } from '../dashboard.ts';
 import { HttpError } from '../http.ts';
 import { ReviewingServer } from './reviewing-server.ts';
@@ -111,6 +111,8 @@ export async function dashboardWorld(options: Partial<DashboardOptions> = {}, wa
   };
   /** What the syncers' answers fail with. */
   const failing: { with?: Error | undefined } = {};
+  /** What the syncers have measured. */
+  const measured = { pods: [report] };
   const backend: Backend = {
     assess: ({ status }) => ({
       problems: [],
@@ -140,7 +142,15 @@ export async function dashboardWorld(options: Partial<DashboardOptions> = {}, wa
     },
     slowest: async () => {
       if (failing.with !== undefined) throw failing.with;
-      return { known: 1, ready: 1, spans: [], pods: [report] };
+      return { known: measured.pods.length, ready: measured.pods.length, spans: [], pods: measured.pods };
+    },
+    pods: async (client, _vc, signal) => {
+      const { items } = await client.list(resources.pods, { signal });
+      return { listed: items.map(({ metadata }) => listedPod(metadata.name, 'real-node-7')), isCut: false };
+    },
+    ownPods: async (tenant, signal) => {
+      const { items } = await tenant.list(resources.pods, { signal });
+      return { listed: items.map(({ metadata }) => listedPod(metadata.name)), isCut: false };
     },
     components: async () => [{ name: 'kube-apiserver', state: 'running', restarts: 2 }],
     logs: async (_client, _vc, { component, lines }) => [`${component} ${lines}`],
@@ -183,7 +193,7 @@ export async function dashboardWorld(options: Partial<DashboardOptions> = {}, wa
   const stop = new AbortController();
   const running = dashboard.run(stop.signal);
   return {
-    ...{ dashboard, superCluster, tenantServer, acted, failing, origin, port },
+    ...{ dashboard, superCluster, tenantServer, acted, failing, measured, origin, port },
     options: all,
     browser: () => new Browser(origin),
     close: async () => {
@@ -195,6 +205,11 @@ export async function dashboardWorld(options: Partial<DashboardOptions> = {}, wa
 }
 
 export type DashboardWorld = Awaited<ReturnType<typeof dashboardWorld>>;
+
+function listedPod(name = '', node?: string): ListedPod {
+  const pod = { namespace: 'shop', name, phase: 'Running', isReady: true, createdAt: '' };
+  return node === undefined ? pod : { ...pod, node };
+}
 
 function virtualCluster(namespace: string, name: string): VirtualCluster {
   const lastTransitionTime = '2026-01-01T00:00:00Z';

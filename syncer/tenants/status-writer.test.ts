@@ -1,4 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
+import { monthlyUsage } from '../../api/usage.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { findCondition, resources } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
@@ -94,6 +95,22 @@ describe('the status writer', () => {
     expect(both.map(({ status: each }) => each)).toEqual(['rejected', 'fulfilled']);
     await writer.condition(ref, 'v1', joined);
     expect(findCondition(status()?.conditions, 'Synced')?.status).toBe('True');
+  });
+
+  it('leaves what the manager says of the month, be it written meanwhile', async () => {
+    const { cluster, writer, status } = await world();
+    await using _ = cluster;
+    const month = { ...monthlyUsage('2026-03', []), podHours: 7 };
+    const usage = { pods: 1, services: 0, nodes: 0 };
+    const put = (): void => {
+      const now = { ...status(), usage: { ...status()?.usage, month } };
+      cluster.server.put(resources.virtualClusters, { metadata: { ...ref, uid: 'v1' }, status: now });
+    };
+    put();
+    await writer.usage(ref, 'v1', usage);
+    expect(status()?.usage).toEqual({ ...usage, month });
+    await writer.usage(ref, 'v1', { ...usage, pods: 2 });
+    expect(status()?.usage).toEqual({ ...usage, pods: 2, month });
   });
 
   describe('of what a tenant uses that is asleep', () => {

@@ -103,7 +103,11 @@ export class StatusWriter {
     signal?: AbortSignal,
   ): Promise<void> {
     const said = JSON.stringify(usage);
-    return this.#say(ref, uid, 'usage', said, signal, (status) => ({ ...status, usage }));
+    return this.#say(ref, uid, 'usage', said, signal, (status) => {
+      // That is the manager's.
+      const month = status.usage?.month;
+      return { ...status, usage: { ...usage, ...(month === undefined ? {} : { month }) } };
+    });
   }
 
   /**

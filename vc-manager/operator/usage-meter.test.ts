@@ -1,5 +1,5 @@
 import { pino } from 'pino';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { Connection, KubeClient, resources, Store } from '../../kube/index.ts';
@@ -112,6 +112,51 @@ describe('usage', () => {
     expect(later).toBeLessThanOrEqual(6 * (24 / 60));
     await pass(clock, 30);
     expect(Object.keys(rows('usage-id-a-2026-04') ?? {})).toEqual(['2026-04-01']);
+    await second.stop();
+  });
+
+  it('of this month is in the status beside what the syncer says there, and written when it has changed', async () => {
+    const { server, clock, virtualClusters, services, start } = await world('2026-03-31T22:30:00Z');
+    const stored = () =>
+      server.get(resources.virtualClusters, { namespace: 'default', name: 'a' }) as
+        | VirtualCluster
+        | undefined;
+    const month = () => stored()?.status?.usage?.month;
+    const put = (usage: object | undefined): void => {
+      const { metadata } = virtualCluster('a');
+      server.put(resources.virtualClusters, { metadata, status: { id: 'id-a', usage } } as VirtualCluster);
+      virtualClusters.replace([stored() as VirtualCluster]);
+    };
+    put({ pods: 6, cpu: '1500m' });
+    const first = start();
+    await pass(clock, 12);
+    expect(stored()?.status?.usage).toMatchObject({ pods: 6, cpu: '1500m' });
+    expect(month()).toMatchObject({ of: '2026-03', podHours: expect.closeTo(1.1, 2), apiCalls: 0 });
+    await first.stop();
+    // As the next manager goes on: with all days of the month, on what others have written meanwhile.
+    put({ pods: 5, month: month() });
+    server.put(resources.virtualClusters, {
+      ...stored(),
+      status: { ...stored()?.status, phase: 'Asleep' },
+    } as VirtualCluster);
+    const second = start();
+    await pass(clock, 12);
+    expect(stored()?.status).toMatchObject({ phase: 'Asleep', usage: { pods: 5 } });
+    expect(month()?.podHours).toBeCloseTo(1.93, 2);
+    await pass(clock, 72);
+    expect(month()).toMatchObject({ of: '2026-04' });
+    expect(month()?.podHours).toBeLessThan(1);
+
+    // A tenant that uses nothing costs no write, nor does one that no syncer has measured.
+    put({ pods: 0 });
+    await pass(clock, 12);
+    virtualClusters.replace([stored() as VirtualCluster]);
+    const write = vi.spyOn(services.client, 'update');
+    await pass(clock, 30);
+    put(undefined);
+    await pass(clock, 12);
+    expect(write).not.toHaveBeenCalled();
+    expect(stored()?.status?.usage).toBeUndefined();
     await second.stop();
   });
 

@@ -1,7 +1,10 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import {
   addUsage,
+  type MonthlyUsage,
+  monthlyUsage,
   noUsage,
   roundedUsage,
   type UsageDay,
@@ -16,6 +19,7 @@ import {
   isNotFound,
   type KubeClient,
   type KubeObject,
+  modifyStatus,
   parseQuantity,
   resources,
   type Store,
@@ -42,7 +46,7 @@ interface UsageMap extends KubeObject {
 interface Meter {
   vc: VirtualCluster;
   id: string;
-  /** By day. */
+  /** By day, those of this month. */
   days: Map<string, UsageDay>;
   /** Not written yet. */
   dirty: Set<string>;
@@ -71,8 +75,8 @@ export interface CallCount {
 }
 
 /**
- * Adds up what tenants use, and keeps it in a ConfigMap per tenant and month, a row a day. What a manager has added up since
- * it last wrote goes with it: ten minutes at the most.
+ * Adds up what tenants use, and keeps it in a ConfigMap per tenant and month, a row a day; the sum of this month is in the
+ * status of the VirtualCluster, too. What a manager has added up since it last wrote goes with it: ten minutes at the most.
  */
 export class UsageMeter {
   readonly #counted = new Map<string, Counted>();
@@ -182,10 +186,14 @@ export class UsageMeter {
       if (nowMs - meter.flushedMs < flushMs) continue;
       await flush(services, meter, signal);
       meter.flushedMs = nowMs;
-      const today = dayOf(nowMs);
-      for (const day of meter.days.keys()) if (day !== today) meter.days.delete(day);
+      const month = dayOf(nowMs).slice(0, 7);
+      for (const day of meter.days.keys()) if (!day.startsWith(month)) meter.days.delete(day);
       const { namespace = '', name = '' } = meter.vc.metadata;
-      if (services.virtualClusters.get({ namespace, name })?.metadata.uid === uid) continue;
+      const current = services.virtualClusters.get({ namespace, name });
+      if (current?.metadata.uid === uid) {
+        await publish(services, current, monthlyUsage(month, meter.days), signal);
+        continue;
+      }
       this.#meters.delete(uid);
       this.#counted.delete(uid);
       this.#calls.delete(uid);
@@ -247,6 +255,33 @@ async function flush(
       await client.create(resources.configMaps, made, { signal });
     }
     for (const day of which) dirty.delete(day);
+  }
+}
+
+/** Nothing is lost when that fails: the next time says it all. */
+async function publish(
+  { client, logger }: MeterServices,
+  known: VirtualCluster,
+  month: MonthlyUsage,
+  signal: AbortSignal,
+): Promise<void> {
+  const { uid, namespace = '', name = '' } = known.metadata;
+  const change = (vc: VirtualCluster): VirtualCluster | undefined => {
+    const usage = vc.status?.usage;
+    // The syncer takes one with a usage for one that a syncer has measured.
+    if (vc.metadata.uid !== uid || usage === undefined || isDeepStrictEqual(usage.month, month))
+      return undefined;
+    return { ...vc, status: { ...vc.status, usage: { ...usage, month } } };
+  };
+  try {
+    await modifyStatus(client, resources.virtualClusters, { namespace, name }, change, { signal, known });
+  } catch (error) {
+    signal.throwIfAborted();
+    if (isNotFound(error)) return;
+    logger.warn(
+      { err: error, virtualCluster: keyOf(known) },
+      `its usage cannot be shown: ${explain(error).message}`,
+    );
   }
 }
 

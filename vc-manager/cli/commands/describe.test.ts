@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { monthlyUsage } from '../../../api/usage.ts';
 import type { VirtualCluster, VirtualClusterPhase } from '../../../api/virtual-cluster.ts';
 import type { Condition } from '../../../kube/index.ts';
 import { advice, driverText, tenantRows } from './describe.ts';
@@ -29,6 +30,18 @@ it('says what confines a control plane, and what does not', () => {
     'compose (may dial any port of its machine)',
   );
   expect(driverText({ driver: 'kubernetes' })).toBe('kubernetes');
+});
+
+it('shows what a tenant has, and what it has used of the month', () => {
+  const month = { ...monthlyUsage('2030-01', []), podHours: 12.34, apiCalls: 567 };
+  const vc = {
+    ...tenant('Ready'),
+    status: { usage: { pods: 3, nodes: 2, resources: { pods: '3' }, month } },
+  };
+  expect(Object.fromEntries(tenantRows(vc, soon))).toMatchObject({
+    'Usage:': '3 pods, 2 nodes',
+    'Usage of 2030-01:': '12.3 pod hours, 567 API calls',
+  });
 });
 
 it('shows nothing that a tenant does not have which waits for room', () => {

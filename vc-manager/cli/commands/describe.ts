@@ -97,7 +97,7 @@ function describeTenant(
 export function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: number): string[][] {
   const { name = '', namespace = '' } = metadata;
   const deleting = metadata.deletionTimestamp;
-  const { resources: _ofQuota, ...counts } = status?.usage ?? {};
+  const { resources: _ofQuota, month, ...counts } = status?.usage ?? {};
   const kubeconfig = status?.kubeconfigSecret;
   const isMade = kubeconfig !== undefined;
   const usage = Object.entries(counts).map(([what, count]) => `${count} ${what}`);
@@ -132,6 +132,9 @@ export function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: nu
     ...movedRows(status),
     ...(status?.sleep?.since === undefined ? [] : [['Asleep since:', status.sleep.since]]),
     ['Usage:', usage.length === 0 ? '-' : usage.join(', ')],
+    ...(month === undefined
+      ? []
+      : [[`Usage of ${month.of}:`, `${month.podHours.toFixed(1)} pod hours, ${month.apiCalls} API calls`]]),
   ];
 }
 

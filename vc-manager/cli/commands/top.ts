@@ -14,7 +14,8 @@ interface Flags extends GlobalFlags {
 
 const help = `
 What tenants use now, the one with most CPU first: what their pods use and have reserved, what their volumes ask for, and what they
-take in the datastore. Syncer and manager say it every few minutes.
+take in the datastore; pod hours and requests to their API servers since this month began (UTC). Syncer and manager say it every
+few minutes. "vc-manager usage" has the rest of this month, and earlier ones.
 
 Examples:
   vc-manager top
@@ -42,6 +43,9 @@ interface TopRow {
   memoryRequestsBytes?: number;
   storageBytes?: number;
   datastoreBytes?: number;
+  /** Since this month began. */
+  podHours?: number;
+  apiCalls?: number;
 }
 
 async function top(cli: Cli, name: string | undefined, flags: Flags): Promise<void> {
@@ -52,7 +56,9 @@ async function top(cli: Cli, name: string | undefined, flags: Flags): Promise<vo
     const where = flags.namespace === undefined ? {} : { namespace: flags.namespace };
     return listTenants(client, { ...where, signal });
   });
-  const rows = items.map(topRow).sort((a, b) => weight(b) - weight(a) || (a.tenant < b.tenant ? -1 : 1));
+  const rows = items
+    .map((vc) => topRow(vc, cli.clock.now()))
+    .sort((a, b) => weight(b) - weight(a) || (a.tenant < b.tenant ? -1 : 1));
   if (flags.output === 'json') cli.stdout.write(json(rows));
   else if (rows.length > 0) cli.stdout.write(topTable(rows));
   else cli.stderr.write('There are no tenants.\n');
@@ -62,8 +68,9 @@ function weight({ cpu, cpuRequests }: TopRow): number {
   return cpu ?? cpuRequests ?? -1;
 }
 
-export function topRow({ metadata, status }: VirtualCluster): TopRow {
-  const { pods, cpu, memory, resources: of = {} } = status?.usage ?? {};
+export function topRow({ metadata, status }: VirtualCluster, nowMs: number): TopRow {
+  const { pods, cpu, memory, resources: of = {}, month } = status?.usage ?? {};
+  const thisMonth = month?.of === new Date(nowMs).toISOString().slice(0, 7) ? month : undefined;
   const amounts = {
     pods,
     cpu: parseQuantity(cpu),
@@ -72,18 +79,31 @@ export function topRow({ metadata, status }: VirtualCluster): TopRow {
     memoryRequestsBytes: parseQuantity(of['requests.memory']),
     storageBytes: parseQuantity(of['requests.storage']),
     datastoreBytes: status?.datastoreUsage?.bytes,
+    podHours: thisMonth?.podHours,
+    apiCalls: thisMonth?.apiCalls,
   };
   const known = Object.entries(amounts).filter(([, amount]) => amount !== undefined);
   return { tenant: `${metadata.namespace}/${metadata.name}`, ...Object.fromEntries(known) };
 }
 
-function topTable(rows: readonly TopRow[]): string {
+export function topTable(rows: readonly TopRow[]): string {
   const cores = (amount: number | undefined): string =>
     amount === undefined ? '-' : `${Math.round(1_000 * amount)}m`;
   const mebibytes = (amount: number | undefined): string =>
     amount === undefined ? '-' : `${Math.ceil(amount / 2 ** 20)}Mi`;
   return table(
-    ['TENANT', 'PODS', 'CPU', 'RESERVED', 'MEMORY', 'RESERVED', 'STORAGE', 'DATASTORE'],
+    [
+      'TENANT',
+      'PODS',
+      'CPU',
+      'RESERVED',
+      'MEMORY',
+      'RESERVED',
+      'STORAGE',
+      'DATASTORE',
+      'POD HOURS',
+      'API CALLS',
+    ],
     rows.map((row) => [
       row.tenant,
       String(row.pods ?? '-'),
@@ -93,6 +113,8 @@ function topTable(rows: readonly TopRow[]): string {
       mebibytes(row.memoryRequestsBytes),
       mebibytes(row.storageBytes),
       mebibytes(row.datastoreBytes),
+      row.podHours?.toFixed(1) ?? '-',
+      String(row.apiCalls ?? '-'),
     ]),
   );
 }

@@ -162,6 +162,55 @@ describe('what the dashboard does', () => {
     }
   });
 
+  it('lists the pods that a tenant has in the super cluster by their names in the tenant, up to a bound', async () => {
+    const vc = { metadata: { ...ref, uid: 'x' }, status: ready };
+    const superPod = (name: string, tenant: string): void => {
+      const labels = { [labelKeys.tenant]: tenant, [labelKeys.namespace]: 'shop' };
+      server.put(resources.pods, {
+        metadata: {
+          namespace: 'blue-shop-0123456789abcdef',
+          name,
+          labels,
+        },
+        spec: { nodeName: 'node-1' },
+        status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },
+      });
+    };
+    superPod('web', 'x');
+    superPod('theirs', 'another');
+    expect(await backend.pods(client, vc, signal)).toEqual({
+      listed: [
+        {
+          ...{ namespace: 'shop', name: 'web', phase: 'Running', isReady: true },
+          ...{ createdAt: expect.stringMatching(/^\d{4}-/), node: 'node-1' },
+        },
+      ],
+      isCut: false,
+    });
+    for (let each = 0; each < 200; each++) superPod(`web-${each}`, 'x');
+    const { listed, isCut } = await backend.pods(client, vc, signal);
+    expect([listed.length, isCut]).toEqual([200, true]);
+  });
+
+  it("lists a tenant's own pods without their nodes, and no text without an end", async () => {
+    server.put(resources.pods, {
+      metadata: { namespace: 'shop', name: 'web' },
+      spec: { nodeName: 'node-1' },
+      status: { phase: 'x'.repeat(10_000) },
+    });
+    const { listed } = await backend.ownPods(client, signal);
+    expect(listed).toEqual([
+      {
+        namespace: 'shop',
+        name: 'web',
+        phase: expect.any(String),
+        isReady: false,
+        createdAt: expect.any(String),
+      },
+    ]);
+    expect(JSON.stringify(listed).length).toBeLessThan(1_000);
+  });
+
   it('answers with a status that fits', () => {
     expect(backend.explain(new CliError('Conflict', 'no'))).toEqual({ status: 409, message: 'no' });
     expect(backend.explain(new CliError('NotFound', 'no')).status).toBe(404);

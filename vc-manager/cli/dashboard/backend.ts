@@ -1,16 +1,25 @@
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
-import { annotationKeys } from '../../../api/labels.ts';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import type {
   Action,
   Backend,
   ComponentRow,
   EventRow,
+  ListedPod,
   Preview,
   SuperCluster,
   TenantRef,
 } from '../../../dashboard/backend.ts';
-import { apiVersionOf, type KubeClient, resources } from '../../../kube/index.ts';
+import {
+  apiVersionOf,
+  type Condition,
+  findCondition,
+  type KubeClient,
+  type KubeObject,
+  printable,
+  resources,
+} from '../../../kube/index.ts';
 import type { ComponentObservation, ControlPlaneDriver } from '../../drivers/driver.ts';
 import { refuseIfNotRunning } from '../commands/certificates.ts';
 import { createVirtualCluster, refuseInvalid } from '../commands/create.ts';
@@ -38,6 +47,12 @@ interface Place {
 
 const mostEvents = 500;
 const slowestShown = 50;
+const mostPods = 200;
+
+interface Pod extends KubeObject {
+  spec?: { nodeName?: string };
+  status?: { phase?: string; conditions?: Condition[] };
+}
 
 /** What the commands do, for the dashboard. */
 export function dashboardBackend(place: Place): Backend {
@@ -72,6 +87,23 @@ export function dashboardBackend(place: Place): Backend {
     slowest: async (program, vc, signal) => {
       const replicas = await findReplicas(program, systemNamespace, signal);
       return slowestPods(vc, replicas, { slowest: slowestShown, systemNamespace, signal });
+    },
+    pods: async (client, { metadata }, signal) => {
+      const labelSelector = `${labelKeys.tenant}=${metadata.uid}`;
+      const options = { labelSelector, limit: mostPods, signal };
+      const { items, metadata: list } = await client.list<Pod>(resources.pods, options);
+      const listed = items.flatMap((pod) => {
+        const namespace = pod.metadata.labels?.[labelKeys.namespace];
+        const node = pod.spec?.nodeName;
+        if (namespace === undefined) return [];
+        return [{ ...listedPod(pod, namespace), ...(node === undefined ? {} : { node }) }];
+      });
+      return { listed, isCut: (list.continue ?? '') !== '' };
+    },
+    ownPods: async (tenant, signal) => {
+      const { items, metadata } = await tenant.list<Pod>(resources.pods, { limit: mostPods, signal });
+      const listed = items.slice(0, mostPods).map((pod) => listedPod(pod, pod.metadata.namespace ?? ''));
+      return { listed, isCut: items.length > mostPods || (metadata.continue ?? '') !== '' };
     },
     components: async (program, vc) => {
       const found = await controlPlaneOf(place, program, vc);
@@ -118,6 +150,18 @@ const statusOf: Readonly<Record<number, number>> = {
 
 function refOf({ metadata }: VirtualCluster): TenantRef & { namespace: string; name: string } {
   return { namespace: metadata.namespace ?? '', name: metadata.name ?? '' };
+}
+
+/** What an object of a tenant's API server says may be of any length. */
+function listedPod({ metadata, status }: Pod, namespace: string): ListedPod {
+  const text = (each: unknown): string => (typeof each === 'string' ? printable(each, 253) : '');
+  return {
+    namespace: text(namespace),
+    name: text(metadata.name),
+    phase: text(status?.phase),
+    isReady: findCondition(status?.conditions, 'Ready')?.status === 'True',
+    createdAt: text(metadata.creationTimestamp),
+  };
 }
 
 function latestFirst(events: readonly Event[]): EventRow[] {

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { CurrentJob } from '../../../api/job-status.ts';
-import { annotationKeys } from '../../../api/labels.ts';
+import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { kubeconfigKey, secretNames } from '../../../api/names.ts';
 import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { startBrowser, whyNoBrowser } from '../../../dashboard/testing/browser.ts';
@@ -114,6 +114,30 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     expect(await page.evaluate('navigator.clipboard.readText()')).toBe(command);
   });
 
+  it.each([
+    ['IdentityMismatch', 'TenantIdentity', annotationKeys.acceptIdentity],
+    ['DeletionHeld', 'TooManyAtOnce', annotationKeys.confirmDeletions],
+  ] as const)('says what %s stops, and the command that decides can be copied', async (type, reason, key) => {
+    const name = type.toLowerCase();
+    const command = `kubectl annotate --overwrite virtualcluster ${name} -n a ${key}=7f0d3a1e-0000-4000-8000-2b6a1c9d4e5f`;
+    const message = `Deletes are stopped. If that is meant: ${command}`;
+    const ready = { type: 'Ready', status: 'True', reason: 'Ready', message: '' } as const;
+    const lastTransitionTime = new Date().toISOString();
+    const conditions = [ready, { type, status: 'True', reason, message } as const];
+    put(name, {
+      phase: 'Ready',
+      conditions: conditions.map((each) => ({ ...each, lastTransitionTime })),
+    });
+    await view('Attention');
+    const row = rowOf(name);
+    await row.getByText('Wrong').waitFor();
+    await row.getByText(reason).waitFor();
+    const copy = row.getByRole('button', { name: `Copy: ${command}` });
+    await copy.click();
+    await copy.getByText('Copied').waitFor();
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(command);
+  });
+
   it('shows a job that goes on, and renews, tries again and cancels', async () => {
     const startedAt = new Date(Date.now() - 60_000).toISOString();
     const current: CurrentJob = {
@@ -122,7 +146,9 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     };
     await putRunning('busy', { jobs: { current } });
     await view('Jobs');
+    await page.setViewportSize({ width: 800, height: 900 });
     await rowOf('busy').getByText('The store is away.').waitFor();
+    await page.setViewportSize({ width: 1_280, height: 900 });
     await rowOf('busy').getByText('Retrying').waitFor();
     await open('busy');
     for (const name of ['Renew certificates', 'Try again', 'Cancel the job']) {
@@ -136,6 +162,32 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
       [annotationKeys.retryJob]: expect.stringMatching(/^\d{4}-/),
       [annotationKeys.cancelJob]: 'job-7',
     });
+  });
+
+  it('lists the pods that there are of a tenant that no syncer has measured', async () => {
+    await putRunning('unmeasured');
+    const labels = {
+      [labelKeys.tenant]: get('unmeasured')?.metadata.uid ?? '',
+      [labelKeys.namespace]: 'shop',
+    };
+    for (const [name, phase] of [
+      ['web', 'Running'],
+      ['job', 'Failed'],
+    ] as const)
+      world.superCluster.api.put(resources.pods, {
+        metadata: { namespace: 'unmeasured-shop', name, labels },
+        spec: { nodeName: 'node-1' },
+        status: { phase, conditions: [{ type: 'Ready', status: 'True' }] },
+      });
+    await open('unmeasured');
+    const pods = page.getByRole('table', { name: 'Pods of the tenant' });
+    const web = pods.getByRole('row').filter({ has: page.getByRole('button', { name: 'shop/web' }) });
+    await web.getByText('Running').waitFor();
+    await web.getByText('node-1').waitFor();
+    await pods.getByText('Failed').waitFor();
+    // What asks for its way asks the tenant's API server, which does not know it here.
+    await web.getByRole('button').click();
+    await page.getByRole('alert').waitFor();
   });
 
   it('upgrades, and against what speaks against it only when that is wanted', async () => {
@@ -162,6 +214,35 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     await upgrade.click();
     await page.getByText('new goes from 1.35.4 to 1.36.3.').waitFor();
     expect(get('new')?.spec).toEqual({ version: '1.36.3' });
+  });
+
+  it('counts the header of a table as a row, and orders rows on a narrow screen, too', async () => {
+    await page.goto(`${world.origin}/#/tenants`);
+    const table = page.getByRole('table');
+    await rowOf('old').waitFor();
+    const rows = world.superCluster.api.list(resources.virtualClusters).length + 1;
+    expect(await table.getAttribute('aria-rowcount')).toBe(String(rows));
+    const indices = await page.evaluate(
+      "[...document.querySelectorAll('table [role=row]')].map((row) => row.getAttribute('aria-rowindex'))",
+    );
+    expect(indices).toEqual(Array.from({ length: rows }, (_, index) => String(index + 1)));
+    const sortBy = page.getByLabel('Sort by');
+    expect(await sortBy.isVisible()).toBe(false);
+    await page.setViewportSize({ width: 380, height: 800 });
+    try {
+      const first = table.getByRole('rowheader').first();
+      await sortBy.selectOption('Tenant, descending');
+      await first.getByText('b/red').waitFor();
+      await sortBy.selectOption('Tenant');
+      await first.getByText('a/blue').waitFor();
+      // The header is there for who has the table read out: nothing in it can have the focus unseen.
+      await table.getByRole('columnheader', { name: 'Tenant' }).waitFor();
+      expect(await table.getByRole('columnheader').getByRole('button').count()).toBe(0);
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(380);
+    } finally {
+      await sortBy.selectOption('Health');
+      await page.setViewportSize({ width: 1_280, height: 900 });
+    }
   });
 
   it('is dark where the browser is, and can be read', async () => {
