@@ -320,12 +320,12 @@ describe('tenants are out of reach of each other', () => {
     expect(remove.status).toBe(permissionDenied);
   });
 
-  it('watches that begin in the past are refused by the API server of the tenant, and not read from the datastore of all', async () => {
+  it('a watch of whichever kind is served from a cache of the API server, and not from the datastore of all', async () => {
     const { client } = one;
-    const groups = (await client.raw('GET', '/apis')) as {
+    const { groups } = (await client.raw('GET', '/apis')) as {
       groups: { preferredVersion: { groupVersion: string } }[];
     };
-    const paths = ['/api/v1', ...groups.groups.map((each) => `/apis/${each.preferredVersion.groupVersion}`)];
+    const paths = ['/api/v1', ...groups.map((each) => `/apis/${each.preferredVersion.groupVersion}`)];
     const kinds = await Promise.all(
       paths.map(async (path) => {
         const { resources: all } = (await client.raw('GET', path)) as {
@@ -335,14 +335,13 @@ describe('tenants are out of reach of each other', () => {
       }),
     );
     expect(kinds.flat()).toContain('/api/v1/events');
-    for (const kind of kinds.flat()) {
-      const past = `${kind}?watch=true&resourceVersion=1&timeoutSeconds=1`;
-      // What a watch cache says. etcd sends what has changed since, or says that it was compacted.
-      expect(await client.raw('GET', past), kind).toMatchObject({
-        type: 'ERROR',
-        object: { code: 410, message: expect.stringMatching(/^too old resource version: 1 \(/) },
-      });
-    }
+    const served = kinds.flat().map(async (kind) => {
+      const watch = `${kind}?watch=true&allowWatchBookmarks=true&timeoutSeconds=6`;
+      // Before a watch ends a cache sends a bookmark, which etcd does not.
+      const isCached = JSON.stringify(await client.raw('GET', watch, { aside: true })).includes('BOOKMARK');
+      return isCached ? [] : [kind];
+    });
+    expect((await Promise.all(served)).flat()).toEqual([]);
   });
 
   it("Secrets are encrypted in the datastore with the tenant's own key, other objects are not", async () => {
