@@ -64,7 +64,11 @@ export class ChartRelease {
     this.#home = mkdtempSync(join(tmpdir(), 'skerry-helm-'));
     const { kubectlPath, kubeconfigFile } = world.superCluster;
     const programs = { kubectl: kubectlPath, helm: program };
-    this.reader = new Reader(join(this.#home, 'reader'), programs, { KUBECONFIG: kubeconfigFile });
+    this.reader = new Reader(join(this.#home, 'reader'), programs, {
+      KUBECONFIG: kubeconfigFile,
+      // A newer npm is no complaint.
+      npm_config_loglevel: 'error',
+    });
   }
 
   static async prepare(world: World): Promise<ChartRelease> {
