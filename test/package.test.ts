@@ -68,7 +68,8 @@ describe('the package, as npm packs it', () => {
     afterAll(() => rm(empty, { recursive: true, force: true }));
 
     const npx = async (...args: string[]): Promise<string> => {
-      const command = ['--yes', '--package', `file:${tarball}`, 'vc-manager', ...args];
+      // A registry is asked only for what nobody on this machine has asked it for.
+      const command = ['--yes', '--prefer-offline', '--package', `file:${tarball}`, 'vc-manager', ...args];
       const { exitCode, stdout, stderr } = await execa('npx', command, { cwd: empty, reject: false });
       expect(exitCode, `${args.join(' ')}: ${stderr}`).toBe(0);
       return stdout;
