@@ -6,6 +6,8 @@ import { describe, expect, it } from 'vitest';
 import { systemClock } from '../kube/index.ts';
 import { buildProgram } from '../vc-manager/cli/program.ts';
 import { Captured } from '../vc-manager/cli/testing/captured.ts';
+import { parseArguments } from './bench/options.ts';
+import { scenarios } from './bench/run.ts';
 import {
   codeBlocks,
   commandLines,
@@ -191,6 +193,18 @@ describe('command lines in the documentation', () => {
         !hasCommands(block) && (block.isRun || block.runBy !== undefined || block.whyNot !== undefined),
     );
     expect(idle.map(place)).toEqual([]);
+  });
+
+  it('of the benchmark are such that it takes them', () => {
+    const page = readFileSync(join(root, 'docs/performance.md'), 'utf8');
+    const lines = page.match(/^npm run bench -- (?!compare|--help).*/gm) ?? [];
+    expect(lines.length).toBeGreaterThan(5);
+    for (const line of lines) {
+      const [command = ''] = line.split(/ +#/);
+      const words = command.split(' ').slice(4);
+      expect(parseArguments(words, scenarios), line).toMatchObject({ timeoutMs: expect.any(Number) });
+    }
+    expect(() => parseArguments(['burst', '--no-such-option'], scenarios)).toThrow('unknown option');
   });
 
   it('are skipped with a reason alone', () => {

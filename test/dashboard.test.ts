@@ -1,15 +1,14 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { parse } from 'yaml';
 import { startBrowser, whyNoBrowser } from '../dashboard/testing/browser.ts';
 import { connectionFromSecret, isNotFound, resource, resources } from '../kube/index.ts';
+import { scriptRunBy } from '../scripts/docs-commands.ts';
 import type { Cluster } from './harness/cluster.ts';
 import { container, namespace, pod } from './harness/manifests.ts';
+import { pageOf, Reader } from './harness/reader.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const rbac = 'rbac.authorization.k8s.io';
@@ -40,7 +39,7 @@ describe.skipIf(missing !== undefined)(
       await world.cli(['delete', 'dash-blue', '--yes', '--wait', '--ignore-not-found']);
       [there, dashboard] = await Promise.all([
         world.sharedTenant('dashboard'),
-        startDashboard(world.stateDir),
+        startDashboard(Reader.of(world)),
       ]);
       operator = await visit(dashboard.link);
     });
@@ -159,7 +158,7 @@ describe.skipIf(missing !== undefined)(
     });
 
     it('lets those who may only look do just that', async () => {
-      const token = await tokenIn(world.superCluster, 'dash-reader', await documentedRules());
+      const token = await tokenIn(world.superCluster, 'dash-reader', documentedRules());
       const page = await signIn(token);
       await rowOf(page, 'dash-blue').getByRole('link').click();
       await page.getByText('You may look, and change nothing.').waitFor();
@@ -319,22 +318,19 @@ describe.skipIf(missing !== undefined)(
 );
 
 /** `vc-manager dashboard`, as somebody at a terminal starts it. */
-async function startDashboard(stateDir: string) {
-  const program = join(import.meta.dirname, '..', 'bin', 'vc-manager.js');
-  const child = spawn(process.execPath, [program, 'dashboard', '--state-dir', stateDir], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  const ended = once(child, 'exit');
+async function startDashboard(reader: Reader) {
+  const command = scriptRunBy(pageOf('docs/dashboard.md'), 'test/dashboard.test.ts', 'vc-manager dashboard');
+  const child = reader.start(command);
   const link = await new Promise<string>((resolve, reject) => {
     createInterface({ input: child.stdout }).once('line', resolve);
-    child.once('exit', (code) => reject(new Error(`vc-manager dashboard ended with ${code}`)));
+    void child.then(({ all }) => reject(new Error(`vc-manager dashboard ended: ${all}`)));
   });
   return {
     link,
     origin: new URL(link).origin,
     stop: async () => {
-      child.kill('SIGTERM');
-      await ended;
+      child.kill('SIGINT');
+      await child;
     },
   };
 }
@@ -365,8 +361,8 @@ async function tokenIn(cluster: Cluster, name: string, rules: object[]): Promise
 }
 
 /** Of the role in the documentation for those who may only look. */
-async function documentedRules(): Promise<object[]> {
-  const text = await readFile(join(import.meta.dirname, '..', 'docs', 'dashboard.md'), 'utf8');
+function documentedRules(): object[] {
+  const text = pageOf('docs/dashboard.md');
   const role = /```yaml\n([^`]*name: skerry-viewer[^`]*)```/.exec(text)?.[1] ?? '';
   return (parse(role) as { rules: object[] }).rules;
 }

@@ -1,5 +1,5 @@
-import { chmod, copyFile, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
-import { delimiter, join } from 'node:path';
+import { mkdir, readFile, symlink } from 'node:fs/promises';
+import { join } from 'node:path';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { itBroadly } from '../kube/testing/broad.ts';
@@ -7,6 +7,7 @@ import { codeBlocks, scriptOf, scriptRunBy } from '../scripts/docs-commands.ts';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../vc-manager/binaries/index.ts';
 import { freePort } from '../vc-manager/os/network.ts';
 import { provideEtcdTool } from './harness/etcdctl.ts';
+import { pageOf, Reader } from './harness/reader.ts';
 import { World } from './harness/world.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -19,81 +20,85 @@ const restarts = ['docs/snapshots.md', 'docs/sleep.md', 'docs/certificates.md'];
 
 /** Blocks of the documentation that follow `<!-- run -->`, one after the other, as a reader would paste them. */
 describe('the documentation', () => {
-  const stack = inject('stack');
   let world: World;
-  let programs: string;
-  let superKubeconfig: string;
+  let reader: Reader;
 
-  beforeAll(async () => {
-    world = new World(stack);
-    programs = world.file('bin');
-    superKubeconfig = world.file('super-cluster.kubeconfig');
-    await copyFile(join(world.stateDir, 'super-cluster', 'admin.kubeconfig'), superKubeconfig);
-    await mkdir(programs);
-    const program = async (name: string, command: string): Promise<void> => {
-      const file = join(programs, name);
-      await writeFile(file, `#!/bin/sh\n${command}\n`);
-      await chmod(file, 0o755);
-    };
-    const manager = `exec '${process.execPath}' '${join(root, 'bin', 'vc-manager.js')}'`;
-    await program('vc-manager', `${manager} "$@"`);
-    await program('npx', `shift; ${manager} "$@"`);
-    await program('kubectl', `exec '${stack.kubectl}' "$@"`);
+  beforeAll(() => {
+    world = new World(inject('stack'));
+    reader = Reader.of(world);
   });
 
   afterAll(() => world?.close());
 
-  /** As a reader would paste it. KUBECONFIG: kubectl without another one is the super cluster's. */
-  async function run(what: string, script: string): Promise<void> {
-    const { exitCode, all } = await execa('bash', ['-Eeuc', script], {
-      cwd: world.file('.'),
-      env: {
-        PATH: [programs, process.env['PATH']].join(delimiter),
-        HOME: world.file('.'),
-        KUBECONFIG: superKubeconfig,
-        SKERRY_STATE: world.stateDir,
-      },
-      extendEnv: false,
-      all: true,
-      reject: false,
-    });
-    expect(exitCode, `${what}\n${all}`).toBe(0);
-  }
+  const runPage = (page: string, by = reader) => by.run(page, scriptOf(codeBlocks(pageOf(page))));
 
-  const runPage = async (page: string) =>
-    run(page, scriptOf(codeBlocks(await readFile(join(root, page), 'utf8'))));
-
-  it.concurrent('docs/tenants.md says what works', () => runPage('docs/tenants.md'));
+  // Beside the next one, and with a kubeconfig that "connect" does not change meanwhile.
+  it.concurrent('docs/tenants.md says what works', async () => {
+    await runPage('docs/tenants.md', Reader.of(world, 'tenant'));
+  });
 
   it.concurrent('docs/quickstart.md, and the pages for those who run it, say what works', async () => {
-    const quickstart = codeBlocks(await readFile(join(root, 'docs/quickstart.md'), 'utf8'));
+    const quickstart = codeBlocks(pageOf('docs/quickstart.md'));
     const end = quickstart.filter(({ isRun, text }) => isRun && text.includes('vc-manager delete'));
     expect(end).toHaveLength(1);
-    await run('docs/quickstart.md', scriptOf(quickstart.filter((block) => !end.includes(block))));
+    await reader.run('docs/quickstart.md', scriptOf(quickstart.filter((block) => !end.includes(block))));
     // About the tenant that the reader has made, before it is deleted.
     for (const page of operators) await runPage(page);
-    await run('docs/quickstart.md', scriptOf(end));
+    const { gatewayMetrics } = JSON.parse(await readFile(join(world.stateDir, 'skerry.json'), 'utf8')) as {
+      gatewayMetrics: number;
+    };
+    const words = { NAME: 'team-blue', '10454': String(gatewayMetrics) };
+    const gateway = scriptRunBy(pageOf('docs/gateway.md'), 'test/docs.test.ts', 'kubectl get vc NAME', words);
+    const { stdout } = await reader.run('docs/gateway.md', gateway);
+    expect(stdout).toMatch(/"serverName":.*refused_total/s);
+    await reader.run('docs/quickstart.md', scriptOf(end));
+  });
+
+  it('docs/cli.md has shells complete commands', async () => {
+    const script = scriptRunBy(pageOf('docs/cli.md'), 'test/docs.test.ts', 'vc-manager completion zsh');
+    // As zsh sets it, which counts from 1, and what fish has there.
+    const shells = 'fpath=(bash-counts-from-0 ~); mkdir -p ~/.config/fish/completions';
+    await reader.run('docs/cli.md', `${shells}\n${script}`);
+    const written = (path: string): Promise<string> => readFile(join(reader.home, path), 'utf8');
+    expect(await written('_vc-manager')).toMatch(/^#compdef vc-manager/);
+    expect(await written('.config/fish/completions/vc-manager.fish')).toContain('complete -c vc-manager');
+  });
+
+  it('docs/dashboard.md binds a role to a group', async () => {
+    const script = scriptRunBy(
+      pageOf('docs/dashboard.md'),
+      'test/docs.test.ts',
+      'kubectl create clusterrolebinding skerry-viewers',
+      { GROUP: 'x' },
+    );
+    const binding = ['clusterrolebinding', 'skerry-viewers'];
+    // Of an earlier run, on a stack that outlived it.
+    await world.superCluster.kubectl('delete', ...binding, '--ignore-not-found');
+    await reader.run('docs/dashboard.md', script);
+    const subject = await world.superCluster.kubectl('get', ...binding, '-o', 'jsonpath={.subjects[*].name}');
+    expect(subject).toBe('oidc:x');
+    await world.superCluster.kubectl('delete', ...binding);
   });
 
   itBroadly('docs/snapshots.md, docs/sleep.md and docs/certificates.md say what works', async () => {
-    await run('a tenant for them', 'vc-manager create team-blue --wait');
+    await reader.run('a tenant for them', 'vc-manager create team-blue --wait');
     for (const page of restarts) await runPage(page);
-    await run('its end', 'vc-manager delete team-blue --yes --wait');
+    await reader.run('its end', 'vc-manager delete team-blue --yes --wait');
   });
 
   it('docs/operating.md backs the datastore up, and says how it is put back', async () => {
-    const page = await readFile(join(root, 'docs/operating.md'), 'utf8');
+    const page = pageOf('docs/operating.md');
     const [backup, restored] = [world.file('datastore.db'), world.file('restored')];
-    await mkdir(join(world.file('.'), '.local', 'state'), { recursive: true });
-    await symlink(world.stateDir, join(world.file('.'), '.local', 'state', 'skerry'));
+    await mkdir(join(reader.home, '.local', 'state'), { recursive: true });
+    await symlink(world.stateDir, join(reader.home, '.local', 'state', 'skerry'));
     for (const name of ['etcdctl', 'etcdutl'] as const)
-      await symlink(await provideEtcdTool(name), join(programs, name));
+      await symlink(await provideEtcdTool(name), join(reader.programs, name));
     const datastore = join(world.stateDir, 'datastore');
     const ports = JSON.parse(await readFile(join(datastore, 'ports.json'), 'utf8')) as Record<string, number>;
     const words = { PORT: String(ports['datastore-client']), FILE: backup };
-    await run('the backup', scriptRunBy(page, 'test/docs.test.ts', 'cd ~/.local/state/skerry', words));
+    await reader.run('the backup', scriptRunBy(page, 'test/docs.test.ts', 'cd ~/.local/state/skerry', words));
     const put = { FILE: backup, DIRECTORY: restored };
-    await run('the restore', scriptRunBy(page, 'test/docs.test.ts', 'etcdutl', put));
+    await reader.run('the restore', scriptRunBy(page, 'test/docs.test.ts', 'etcdutl', put));
 
     const taken: number[] = [];
     for (let count = 0; count < 2; count++)
@@ -114,7 +119,7 @@ describe('the documentation', () => {
       const password = await readFile(join(datastore, 'pki', 'etcd-root.password'), 'utf8');
       const asked = ['--endpoints', client, '--user', `root:${password.trim()}`, '--command-timeout=60s'];
       const keys = ['get', '/', '--prefix', '--keys-only', '--limit', '1'];
-      const { stdout } = await execa(join(programs, 'etcdctl'), [...asked, ...keys]);
+      const { stdout } = await execa(join(reader.programs, 'etcdctl'), [...asked, ...keys]);
       expect(stdout.trim()).not.toBe('');
     } finally {
       etcd.kill('SIGTERM');

@@ -6,6 +6,7 @@ import { annotationKeys } from '../api/labels.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { resources } from '../kube/index.ts';
 import { itBroadly } from '../kube/testing/broad.ts';
+import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../vc-manager/binaries/index.ts';
 import { RedisServer, whyNoRedis } from '../vc-manager/jobs/testing/redis-server.ts';
 import { at } from './harness/checker/view.ts';
@@ -19,6 +20,7 @@ import {
 } from './harness/managers.ts';
 import { pod } from './harness/manifests.ts';
 import { componentProcess, holdUp, type ProcessIdentity, send } from './harness/processes.ts';
+import { pageOf, Reader } from './harness/reader.ts';
 import { expectAllServed, whileAsked } from './harness/steady-load.ts';
 import { type Tenant, World } from './harness/world.ts';
 
@@ -65,20 +67,24 @@ describe('jobs of the manager', () => {
       world.cli(['create', 'job-cancelled']),
     ]);
     expect(created.exitCode, created.stderr).toBe(0);
-    const cancelling = world.cli(['jobs', 'cancel', 'job-cancelled']);
+    const documented = scriptRunBy(pageOf('docs/jobs.md'), 'test/jobs.test.ts', 'vc-manager jobs cancel', {
+      'team-blue': 'job-cancelled',
+    });
+    const [cancel = '', retry = ''] = documented.split('\n');
+    const reader = Reader.of(world);
+    const cancelling = reader.run('docs/jobs.md', cancel);
     await virtualCluster(
       'job-cancelled',
       'what is asked for',
       ({ metadata }) => metadata.annotations?.[annotationKeys.cancelJob] === job,
     );
     goOn();
-    const cancelled = await cancelling;
-    expect(cancelled.exitCode, cancelled.stderr).toBe(0);
+    await cancelling;
     const vc = await world.virtualCluster('job-cancelled');
     expect(vc.status).toMatchObject({ phase: 'Cancelled', jobs: { history: [{ result: 'Cancelled' }] } });
     const { id = '' } = vc.status ?? {};
     expect(await componentProcess(world.stateDir, { id }, 'kube-apiserver')).toBeUndefined();
-    expect((await world.cli(['jobs', 'retry', 'job-cancelled'])).exitCode).toBe(0);
+    await reader.run('docs/jobs.md', retry);
     await virtualCluster('job-cancelled', 'it to be Ready', isReady);
     await (await world.openTenant('job-cancelled')).kubectl('get', 'namespaces');
   });

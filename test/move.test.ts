@@ -2,9 +2,11 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { isPaused, type VirtualCluster } from '../api/virtual-cluster.ts';
 import { type KubeObject, resources } from '../kube/index.ts';
 import { itBroadly } from '../kube/testing/broad.ts';
+import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { at } from './harness/checker/view.ts';
 import { configMap, deployment, namespace, secret } from './harness/manifests.ts';
 import { kill } from './harness/processes.ts';
+import { pageOf, Reader } from './harness/reader.ts';
 import { SteadyWriter, whileAsked } from './harness/steady-load.ts';
 import { type Tenant, World } from './harness/world.ts';
 
@@ -14,9 +16,16 @@ describe('a tenant that is moved', () => {
   let world: World;
   let tenant: Tenant;
   let before: string[];
+  let reader: Reader;
+  /** What docs/move.md says, line by line. */
+  let documented: string[];
 
   beforeAll(async () => {
     world = new World(inject('stack'));
+    reader = Reader.of(world);
+    documented = scriptRunBy(pageOf('docs/move.md'), 'test/move.test.ts', 'vc-manager move', {
+      'team-blue': name,
+    }).split('\n');
     tenant = await world.createTenant(name);
     await tenant.apply(namespace('shop'), deployment('shop', 'web', 3));
     await tenant.apply(configMap('shop', 'settings', { colour: 'blue' }));
@@ -58,23 +67,15 @@ describe('a tenant that is moved', () => {
   it('to an etcd of its own keeps address, credentials, data and pods, and says how long it was away', async () => {
     const { resourceVersion } = (await tenant.client.list(resources.configMaps)).metadata;
     const writer = new SteadyWriter(tenant);
-    let pausedMs = 0;
+    let said = '';
     const client = await whileAsked(tenant.kubeconfig, 'moved to an etcd of its own', async () => {
-      const { exitCode, stdout, stderr } = await world.cli([
-        'move',
-        name,
-        '--datastore',
-        'own',
-        '--wait',
-        '-o',
-        'json',
-      ]);
-      expect(exitCode, stderr).toBe(0);
-      ({ pausedMs } = JSON.parse(stdout) as { pausedMs: number });
+      const [dryRun, toOwn] = documented;
+      ({ stdout: said } = await reader.run('docs/move.md', `${dryRun}\n${toOwn}`));
     });
     const written = await writer.stop();
-    console.log(`paused for ${pausedMs} ms; ${JSON.stringify(written)}`);
-    expect(pausedMs).toBeGreaterThan(0);
+    console.log(`${said}\n${JSON.stringify(written)}`);
+    const pausedSeconds = /paused for (\S+) s$/.exec(said)?.[1];
+    expect(Number(pausedSeconds)).toBeGreaterThan(0);
     expect(client.failures).toEqual([]);
     // What was acknowledged before the pause was copied.
     expect(written.lost).toEqual([]);
@@ -102,8 +103,7 @@ describe('a tenant that is moved', () => {
   });
 
   itBroadly('is there in the end although the manager is killed meanwhile', async () => {
-    const { exitCode, stderr } = await world.cli(['move', name, '--datastore', 'shared']);
-    expect(exitCode, stderr).toBe(0);
+    const moving = reader.run('docs/move.md', documented.slice(2).join('\n'));
     await until('the old control plane to be stopped', isPaused);
     await kill(await world.process('vc-manager'));
     const { status } = await until(
@@ -112,6 +112,7 @@ describe('a tenant that is moved', () => {
     );
     expect(status).toMatchObject({ datastore: 'shared', moved: { to: { datastore: 'shared' } } });
     expect(status?.moved?.why).toBeUndefined();
+    expect((await moving).stdout).toMatch(/mover +move +Succeeded/);
     await expectTheSame();
   });
 });

@@ -1,4 +1,4 @@
-import { mkdtemp, rm, symlink } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
@@ -59,30 +59,38 @@ describe('the package, as npm packs it', () => {
     expect(JSON.parse(list)).toMatchObject({ kind: 'List' });
   });
 
-  itBroadly(
-    'runs by npx in an empty directory: a stack with a tenant, and all of it gone again',
-    async () => {
-      const state = join(directory, 'state');
-      const npx = async (...args: string[]): Promise<string> => {
-        const command = [
-          '--yes',
-          '--package',
-          `file:${tarball}`,
-          'vc-manager',
-          ...args,
-          '--state-dir',
-          state,
-        ];
-        const { exitCode, stdout, stderr } = await execa('npx', command, { cwd: directory, reject: false });
-        expect(exitCode, `${args.join(' ')}: ${stderr}`).toBe(0);
-        return stdout;
-      };
+  describe('by npx in an empty directory', () => {
+    let empty: string;
+
+    beforeAll(async () => {
+      empty = await mkdtemp(join(tmpdir(), 'skerry-npx-'));
+    });
+    afterAll(() => rm(empty, { recursive: true, force: true }));
+
+    const npx = async (...args: string[]): Promise<string> => {
+      // A registry is asked only for what nobody on this machine has asked it for.
+      const command = ['--yes', '--prefer-offline', '--package', `file:${tarball}`, 'vc-manager', ...args];
+      const { exitCode, stdout, stderr } = await execa('npx', command, { cwd: empty, reject: false });
+      expect(exitCode, `${args.join(' ')}: ${stderr}`).toBe(0);
+      return stdout;
+    };
+
+    it('runs, and leaves the directory empty', async () => {
+      expect(await npx('version')).toMatch(/^[0-9]+\.[0-9]+\.[0-9]+$/);
+      const list = await npx('list', '-o', 'json', '--state-dir', inject('stack').stateDir);
+      expect(JSON.parse(list)).toMatchObject({ kind: 'List' });
+      expect(await readdir(empty)).toEqual([]);
+    });
+
+    itBroadly('starts a stack with a tenant, and all of it is gone again', async () => {
+      const at = ['--state-dir', join(directory, 'state')];
       try {
-        await npx('up', '--detach', '--tenants', '1');
-        expect(await npx('list')).toMatch(/^default +tenant-1 +Ready/m);
+        await npx('up', '--detach', '--tenants', '1', ...at);
+        expect(await npx('list', ...at)).toMatch(/^default +tenant-1 +Ready/m);
       } finally {
-        await npx('down', '--purge');
+        await npx('down', '--purge', ...at);
       }
-    },
-  );
+      expect(await readdir(empty)).toEqual([]);
+    });
+  });
 });

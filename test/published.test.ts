@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { isNotFound, type KubeObject, type Resource, resource, resources } from '../kube/index.ts';
+import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { at } from './harness/checker/view.ts';
 import { namespace, pod } from './harness/manifests.ts';
+import { pageOf, Reader } from './harness/reader.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const published = { 'skerry.dev/public': 'true' };
@@ -35,6 +37,7 @@ describe('what the super cluster publishes', () => {
     [resources.priorityClasses, 'public-default'],
     [resources.runtimeClasses, 'public-runtime'],
     [resources.ingressClasses, 'public-ingress'],
+    [resources.storageClasses, 'public-fast'],
     ...[widgets, zones, gears].map(({ plural, group }) => [definitions, `${plural}.${group}`] as const),
   ];
 
@@ -173,8 +176,21 @@ describe('what the super cluster publishes', () => {
   });
 
   describe('as definitions', () => {
-    it('a CustomResourceDefinition can be used in every tenant, and follows changes of its schema', async () => {
-      await offer(definitions, 'widgets.suite.example.com', definition(widgets));
+    it('a CustomResourceDefinition that is labelled, as a StorageClass, can be used in every tenant, and follows changes of its schema', async () => {
+      const { client } = world.superCluster;
+      await client.create(definitions, {
+        metadata: { name: 'widgets.suite.example.com' },
+        ...definition(widgets),
+      });
+      await client.create(resources.storageClasses, {
+        metadata: { name: 'public-fast' },
+        provisioner: 'suite.example.com/fast',
+      });
+      const words = { 'storageclass fast': 'storageclass public-fast', 'widgets.': 'widgets.suite.' };
+      const page = pageOf('docs/operating.md');
+      const script = scriptRunBy(page, 'test/published.test.ts', 'kubectl label storageclass', words);
+      await Reader.of(world).run('docs/operating.md', script);
+      await shown(resources.storageClasses, 'public-fast');
       for (const each of [tenant, neighbour])
         await shown(definitions, 'widgets.suite.example.com', each, isEstablished);
       for (const each of [tenant, neighbour]) await each.untilServed('suite.example.com/v1', 'widgets');

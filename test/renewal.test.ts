@@ -13,6 +13,7 @@ import {
 } from '../kube/index.ts';
 import { itBroadly } from '../kube/testing/broad.ts';
 import type { SteadyClient } from '../scripts/bench/steady-client.ts';
+import { scriptRunBy } from '../scripts/docs-commands.ts';
 import {
   changePki,
   letAge,
@@ -25,6 +26,7 @@ import { processesOf } from './harness/managers.ts';
 import { namespace, pod } from './harness/manifests.ts';
 import { poll } from './harness/poll.ts';
 import { holdUp, isAlive, kill, send } from './harness/processes.ts';
+import { pageOf, Reader } from './harness/reader.ts';
 import { expectAllServed, whileAsked } from './harness/steady-load.ts';
 import { type Tenant, World } from './harness/world.ts';
 
@@ -322,10 +324,14 @@ describe('the certificates of a control plane', () => {
           await following;
         },
       };
-      const renewing = world.cli(
-        ['certificates', 'renew', name, '--ca', '--overlap', '8s', '--wait', '--timeout', '200s'],
-        { timeoutMs: 240_000 },
+      const words = { NAME: name, 'overlap 10m': 'overlap 8s', 'timeout 1h': 'timeout 200s' };
+      const script = scriptRunBy(
+        pageOf('docs/certificates.md'),
+        'test/renewal.test.ts',
+        'vc-manager certificates renew',
+        words,
       );
+      const renewing = Reader.of(world).run('docs/certificates.md', script);
       await until(
         'the new authorities to sign',
         ({ status }) => status?.authorities?.stage === 'overlap' && status.authorities.until !== undefined,
@@ -338,8 +344,7 @@ describe('the certificates of a control plane', () => {
       await poll('the token of the pod to be renewed', async () => (await tokensOf()) !== token, {
         timeoutMs: 60_000,
       });
-      const { exitCode, stderr } = await renewing;
-      expect(exitCode, stderr).toBe(0);
+      expect((await renewing).stdout).toMatch(/renewed +authority-renewal +Succeeded/);
       await served(client);
     });
     expectAllServed(client, 3);

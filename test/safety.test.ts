@@ -4,6 +4,7 @@ import { parse, stringify } from 'yaml';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { findCondition, type KubeObject, resource, resources } from '../kube/index.ts';
 import { itBroadly } from '../kube/testing/broad.ts';
+import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { machineAddress } from '../vc-manager/os/network.ts';
 import { type AttackerServer, startAttackerServer } from './harness/attacker-server.ts';
 import { openDatastore } from './harness/datastore.ts';
@@ -12,6 +13,7 @@ import { claim, configMap, deployment, namespace, service } from './harness/mani
 import { syncerMetric } from './harness/metrics.ts';
 import { poll } from './harness/poll.ts';
 import { componentProcess, kill, send } from './harness/processes.ts';
+import { pageOf, Reader } from './harness/reader.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const apiServices = resource('apiregistration.k8s.io', 'v1', 'apiservices', 'APIService', false);
@@ -305,7 +307,12 @@ describe('an empty answer is no order to delete', () => {
     await neighbour.apply(namespace('after'), deployment('after', 'web', 1));
     await neighbour.kubectl('-n', 'after', 'rollout', 'status', 'deployment/web', '--timeout=60s');
     expect(await parts()).toBe(40);
-    await annotate(neighbour, { 'skerry.dev/confirm-deletions': hold });
+    // An identity that nobody asks about is accepted without effect.
+    const { name: NAME, namespace: NAMESPACE } = neighbour.ref;
+    const words = { NAMESPACE, NAME, VALUE: hold };
+    const page = pageOf('docs/operating.md');
+    const script = scriptRunBy(page, 'test/safety.test.ts', 'kubectl annotate --overwrite', words);
+    await Reader.of(world).run('docs/operating.md', script);
     await condition(neighbour, 'DeletionHeld', 'False');
     await world.expectAgreement([neighbour]);
     expect(await parts()).toBe(10);

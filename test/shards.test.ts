@@ -3,9 +3,11 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { type KubeObject, resources } from '../kube/index.ts';
 import { itBroadly } from '../kube/testing/broad.ts';
+import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { at } from './harness/checker/view.ts';
 import { deployment, namespace, pod } from './harness/manifests.ts';
 import { poll } from './harness/poll.ts';
+import { pageOf } from './harness/reader.ts';
 import { SecondSyncer } from './harness/second-syncer.ts';
 import { type Tenant, World } from './harness/world.ts';
 
@@ -106,7 +108,10 @@ describe('several syncers', { timeout: 400_000 }, () => {
       if (isGood(`second-${started}-${index}`)) name = `second-${started}-${index}`;
     if (name === undefined) throw new Error(`no name is good for a share beside ${others.length} tenants`);
     started += 1;
-    second = new SecondSyncer(world, name);
+    const words = { 'vc-syncer-1': name, '0.0.0.0:10250': '127.0.0.1:0', '192.0.2.11': '127.0.0.1' };
+    const page = pageOf('docs/operating.md');
+    const [, ...options] = scriptRunBy(page, 'test/shards.test.ts', 'vc-syncer --replica', words).split(' ');
+    second = new SecondSyncer(world, name, options);
     const wanted = share(name);
     const its = await untilShared('the second syncer to get its share', (_its, owners) => owners.size === 2);
     expect(its.map((each) => each.name)).toEqual(wanted.map((each) => each.name));

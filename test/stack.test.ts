@@ -1,12 +1,15 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { resources } from '../kube/index.ts';
+import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { at } from './harness/checker/view.ts';
 import { identify, isAlive, kill, type ProcessIdentity, processesOf } from './harness/processes.ts';
+import { pageOf, Reader } from './harness/reader.ts';
 import { makeRunDirectory, removeRun, runCli, stateDirOf } from './harness/stack.ts';
 import { type Tenant, World } from './harness/world.ts';
 
+const root = join(import.meta.dirname, '..');
 const upTimeoutMs = 300_000;
 
 /** A stack of its own: what is done to it here, the other suites could not bear. */
@@ -14,13 +17,14 @@ describe('the local stack', () => {
   const directory = makeRunDirectory();
   const stateDir = stateDirOf(directory);
   let world: World;
+  let reader: Reader;
   let tenant: Tenant;
   let podsBefore: unknown;
   /** To the dashboard. */
   let link: string | undefined;
 
   beforeAll(async () => {
-    const { stdout } = await up('--tenants', '1', '--nodes', '2');
+    const { stdout } = await start('README.md', '--tenants 1 --nodes 2');
     expect(stdout).toContain('tenant-1');
     link = /http:\S+#link=\S+/.exec(stdout)?.[0];
     world = new World({
@@ -28,6 +32,7 @@ describe('the local stack', () => {
       superKubeconfig: readFileSync(join(stateDir, 'super-cluster', 'admin.kubeconfig'), 'utf8'),
       kubectl: inject('stack').kubectl,
     });
+    reader = Reader.of(world);
     tenant = await world.openTenant('tenant-1');
   });
 
@@ -41,6 +46,15 @@ describe('the local stack', () => {
     const result = await runCli(stateDir, args, { timeoutMs: upTimeoutMs });
     expect(result.exitCode, result.stderr).toBe(0);
     return result;
+  };
+
+  /** By what this page says to start with; the packages that the tests run with are those of "npm ci". */
+  const start = (page: 'README.md' | 'docs/quickstart.md', options = '') => {
+    const script = scriptRunBy(pageOf(page), 'test/stack.test.ts', 'npm ci && npm start', {
+      'npm ci && ': '',
+      'npm start': `npm start -- --detach --unsafe-no-fsync ${options}`,
+    });
+    return new Reader(join(directory, 'home'), {}, { SKERRY_STATE: stateDir }).run(page, script, root);
   };
 
   const supervisor = (): ProcessIdentity => {
@@ -74,6 +88,15 @@ describe('the local stack', () => {
     for (const [, phase] of podsBefore as string[][]) expect(phase).toBe('Running');
     const nodes = (await tenant.client.list(resources.nodes)).items;
     expect(nodes.map(({ metadata }) => metadata.labels?.['skerry.dev/simulated'])).toEqual(['true', 'true']);
+  });
+
+  it('is looked at, and given another tenant, as README says', async () => {
+    const script = scriptRunBy(pageOf('README.md'), 'test/stack.test.ts', 'npx vc-manager list');
+    const { stdout } = await reader.run('README.md', script);
+    expect(stdout).toMatch(/^default +tenant-1 +Ready/m);
+    const { items } = await tenant.client.list(resources.pods, { namespace: 'shop' });
+    // In the tenant, and where it runs.
+    for (const { metadata } of items) expect(stdout.split(` ${metadata.name} `)).toHaveLength(3);
   });
 
   it('serves the dashboard by the link that it prints', async () => {
@@ -110,15 +133,27 @@ describe('the local stack', () => {
 
   it('is stopped by "down" to the last process, and comes back with the tenant as it was', async () => {
     const before = await running();
-    expect((await world.cli(['down'])).exitCode).toBe(0);
+    const [down = '', ...rest] = scriptRunBy(
+      pageOf('docs/operating.md'),
+      'test/stack.test.ts',
+      'vc-manager down',
+      {
+        '~/.local/state skerry': `${dirname(stateDir)} ${basename(stateDir)}`,
+        'vc-manager up': 'vc-manager up --detach --unsafe-no-fsync',
+      },
+    ).split('\n');
+    await reader.run('docs/operating.md', down);
     for (const process of before) expect(isAlive(process)).toBe(false);
     expect([...processesOf(stateDir).values()]).toEqual([]);
     expect(existsSync(join(stateDir, 'control-planes', tenant.id))).toBe(true);
     const asked = await world.cli(['list']);
     expect(asked.exitCode).toBe(5);
 
-    const { stdout } = await up();
+    const { stdout } = await reader.run('docs/operating.md', rest.join('\n'));
     expect(stdout).toContain('tenant-1');
+    const { stdout: kept } = await reader.run('tar', 'tar tzf skerry.tar.gz');
+    for (const part of ['datastore/pki/', 'stack/data/datastore/', `control-planes/${tenant.id}/`])
+      expect(kept).toContain(`${basename(stateDir)}/${part}`);
     await world.expectAgreement();
     expect(await pods()).toEqual(podsBefore);
   });
@@ -126,7 +161,7 @@ describe('the local stack', () => {
   it('is taken up again when everything was killed at once', async () => {
     const before = [supervisor(), ...(await running())];
     await Promise.all(before.map((process) => kill(process)));
-    await up();
+    await start('docs/quickstart.md');
     await world.expectAgreement();
     await tenant.kubectl('-n', 'shop', 'scale', 'deployment/web', '--replicas=2');
     await tenant.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=90s');

@@ -99,7 +99,7 @@ async function openStack(options: BenchOptions, { env, signal, onProgress }: Ben
 }
 
 /** In the order in which they run: first those that need a fresh stack, last those that leave most behind. */
-const scenarios: readonly Scenario[] = [
+export const scenarios: readonly Scenario[] = [
   ...[create, wake, change, footprint, restart, patrol],
   ...[latency, deletion, burst, burstTokens, fairness, churn, floods, hanging, distance, soak],
 ];

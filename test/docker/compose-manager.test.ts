@@ -86,9 +86,18 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
   });
 
   function startManager(): ChildProcess {
-    const [node = '', ...args] = command;
+    const [node = '', program = '', subcommand = '', ...args] = command;
+    const options = ['--kubeconfig=', '--etcd-endpoint=', '--state-dir='];
+    const given = (option: string): string =>
+      args.find((each) => each.startsWith(option))?.slice(option.length) ?? '';
+    const [FILE = '', endpoint = '', state = ''] = options.map(given);
+    const words = { FILE, 'https://127.0.0.1:2379': endpoint, '/var/lib/skerry': state };
+    const page = readFileSync(join(root, 'docs/drivers.md'), 'utf8');
+    const here = 'test/docker/compose-manager.test.ts';
+    const [, , ...documented] = scriptRunBy(page, here, 'vc-manager operator', words).split(' ');
+    const others = args.filter((each) => options.every((option) => !each.startsWith(option)));
     const log = openSync(managerLog, 'a');
-    const started = spawn(node, [...args, '--driver=compose', `--redis=${redis.url}`], {
+    const started = spawn(node, [program, subcommand, ...documented, ...others, `--redis=${redis.url}`], {
       stdio: ['ignore', log, log],
       env: engineEnv,
     });

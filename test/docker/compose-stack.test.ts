@@ -1,9 +1,14 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { itBroadly } from '../../kube/testing/broad.ts';
+import { scriptRunBy } from '../../scripts/docs-commands.ts';
+import { Binaries, defaultCacheDirectory, defaultVersions } from '../../vc-manager/binaries/index.ts';
 import { loadRights } from '../../vc-manager/rights.ts';
 import { poll } from '../harness/poll.ts';
+import { pageOf, Reader } from '../harness/reader.ts';
 import { expectAllServed, whileAsked } from '../harness/steady-load.ts';
 import { describeWithEngine } from './engine/describe-with-engine.ts';
 import { docker, mustDocker } from './engine/engine.ts';
@@ -20,11 +25,15 @@ interface Review {
   status: { userInfo: { username: string } };
 }
 
+const { signal } = new AbortController();
+const binaries = new Binaries({ cacheDir: defaultCacheDirectory(process.env), env: process.env });
 const tenant = 'team-blue';
 const ns = 'shop';
 
 describeWithEngine('docker compose up', (engine) => {
   const env = { SKERRY_NODES: '2' };
+  const home = mkdtempSync(join(tmpdir(), 'skerry-compose-'));
+  let reader: Reader;
   const settings = join(repository, 'deploy', 'compose', 'local.env');
   const compose = (args: readonly string[], more: Record<string, string> = {}) =>
     docker(
@@ -43,7 +52,14 @@ describeWithEngine('docker compose up', (engine) => {
     }
     return stdout;
   };
-  const up = (...args: string[]) => must([...args, 'up', '--detach', '--no-build', '--pull', 'never']);
+  const here = 'test/docker/compose-stack.test.ts';
+  /** By what docs/docker.md says. */
+  const up = () => {
+    const words = { 'deploy/compose/local.env': settings, ' up ': ' --profile ha up --detach ' };
+    return reader.run('up', scriptRunBy(pageOf('docs/docker.md'), here, 'docker compose --env-file', words));
+  };
+  /** With images that are there. */
+  const detached = { 'docker compose up': 'docker compose up --detach --no-build --pull never' };
   const cli = (...args: string[]) => must(['exec', '-T', 'vc-manager', 'vc-manager', ...args]);
   const services = async (): Promise<Listed[]> =>
     (await must(['--profile', 'ha', 'ps', '--all', '--format', 'json']))
@@ -99,10 +115,22 @@ describeWithEngine('docker compose up', (engine) => {
     await withSkerryImages(engine);
     await withKubernetesImages(engine);
     await withRedisImage(engine);
+    const kubectl = await binaries.ensure(
+      { name: 'kubectl', version: defaultVersions.kubernetes },
+      { signal },
+    );
+    const composeFile = { COMPOSE_FILE: join(repository, 'docker-compose.yml'), COMPOSE_ENV_FILES: settings };
+    const profile = { COMPOSE_PROFILES: 'ha' };
+    reader = new Reader(
+      home,
+      { kubectl: kubectl.path },
+      { ...env, ...engine.env, ...composeFile, ...profile },
+    );
   });
 
   afterAll(async () => {
     await compose(['--profile', 'ha', 'down', '--volumes', '--timeout', '20']);
+    rmSync(home, { recursive: true, force: true });
   });
 
   it('refuses a wrong setting before any server is started, and names it', async () => {
@@ -120,7 +148,7 @@ describeWithEngine('docker compose up', (engine) => {
   });
 
   it('brings everything up, in the order of health, with the profile ha', async () => {
-    await up('--profile', 'ha');
+    await up();
     await settled('vc-manager-2', 'vc-syncer-2');
     const listed = await services();
     const state = (name: string) => listed.find(({ Service }) => Service === name);
@@ -141,7 +169,9 @@ describeWithEngine('docker compose up', (engine) => {
   });
 
   it('gives a tenant by the command line in the container, whose pod becomes Running', async () => {
-    await cli('create', tenant, '--wait');
+    const words = { 'team-blue': tenant, ...detached };
+    await reader.run('README.md', scriptRunBy(pageOf('README.md'), here, 'docker compose up', words));
+    expect(readFileSync(join(home, `${tenant}.kubeconfig`), 'utf8')).toContain('kind: Config');
     await kubectl(['create', 'namespace', ns]);
     // Without it pods are refused; the tenant's controllers make it in their own time.
     const account = ['--for=create', 'serviceaccount/default', '--timeout=120s'];
@@ -238,7 +268,7 @@ describeWithEngine('docker compose up', (engine) => {
   itBroadly('keeps tenants and their objects over down and up', async () => {
     await must(['--profile', 'ha', 'down', '--timeout', '30']);
     expect(await services()).toEqual([]);
-    await up('--profile', 'ha');
+    await up();
     await settled('vc-manager-2', 'vc-syncer-2');
     // The manager starts the tenant's own control plane again when it leads.
     const answers = (): Promise<boolean> =>
@@ -281,8 +311,10 @@ describeWithEngine('docker compose up', (engine) => {
     },
   );
 
-  it('leaves nothing behind when it is told to remove its volumes', async () => {
-    await must(['--profile', 'ha', 'down', '--volumes', '--timeout', '30']);
+  it('gives tenants to kubectl of this machine, and leaves nothing behind when it is told to remove its volumes', async () => {
+    const words = { 'team-blue': 'team-green', ...detached };
+    const script = scriptRunBy(pageOf('docs/docker.md'), here, 'docker compose up', words);
+    expect((await reader.run('docs/docker.md', script)).stdout).toMatch(/^kube-system +Active/m);
     expect(await mustDocker(engine, ['volume', 'ls', '--quiet'])).toBe('');
     expect(
       await mustDocker(engine, [

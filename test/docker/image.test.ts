@@ -1,8 +1,21 @@
+import { mkdtempSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
 import { itBroadly } from '../../kube/testing/broad.ts';
+import { scriptRunBy } from '../../scripts/docs-commands.ts';
+import { pageOf, Reader } from '../harness/reader.ts';
 import { describeWithEngine } from './engine/describe-with-engine.ts';
 import { docker, mustDocker } from './engine/engine.ts';
-import { buildSkerry, managerImage, skerryImage, withNodeImage, withSkerryImages } from './images/index.ts';
+import {
+  buildSkerry,
+  managerImage,
+  repository,
+  skerryImage,
+  withNodeImage,
+  withSkerryImages,
+} from './images/index.ts';
 
 interface Inspected {
   Size: number;
@@ -24,6 +37,32 @@ describeWithEngine('the image of Skerry', (engine) => {
     await withNodeImage(engine);
     await buildSkerry(engine, { tag: again, target: 'runtime', arguments: ['--no-cache'] });
     expect((await inspect(again)).RootFS.Layers).toEqual(RootFS.Layers);
+  });
+
+  itBroadly('is made as docs/docker.md says', async () => {
+    const reader = new Reader(mkdtempSync(join(tmpdir(), 'skerry-image-')), {}, engine.env);
+    const run = (beginning: string, words: Record<string, string> = {}) =>
+      reader.run(
+        'docs/docker.md',
+        scriptRunBy(pageOf('docs/docker.md'), 'test/docker/image.test.ts', beginning, words),
+        repository,
+      );
+    try {
+      await run('node test/docker/images/main.ts');
+      // What npm fetches comes by way of the host's network.
+      await run('docker build', {
+        'docker build': 'DOCKER_BUILDKIT=0 docker build --network host',
+        '-t skerry ': '-t skerry:documented ',
+        '-t skerry-manager': '-t skerry-manager:documented',
+      });
+      for (const [documented, image] of [
+        ['skerry:documented', skerryImage],
+        ['skerry-manager:documented', managerImage],
+      ] as const)
+        expect((await inspect(documented)).RootFS.Layers).toEqual((await inspect(image)).RootFS.Layers);
+    } finally {
+      await rm(reader.home, { recursive: true, force: true });
+    }
   });
 
   it('dates every file at the time that it is built for, of which there is 1970 without', async () => {

@@ -21,7 +21,8 @@ export class SecondSyncer {
   readonly #identity: ProcessIdentity;
   readonly #exited: Promise<unknown>;
 
-  constructor(world: World, replica: string) {
+  /** `options`: on the command line, beside those that make it a second one. */
+  constructor(world: World, replica: string, options: readonly string[]) {
     this.replica = replica;
     this.#world = world;
     this.#log = createWriteStream(world.file(`${replica}.log`));
@@ -29,9 +30,8 @@ export class SecondSyncer {
       program,
       // With the rights of the first one.
       `--kubeconfig=${join(world.stateDir, 'stack', 'files', 'vc-syncer', 'super-cluster.kubeconfig')}`,
-      `--replica=${replica}`,
       '--metrics-address=127.0.0.1:0',
-      '--kubelet-address=127.0.0.1:0',
+      ...options,
     ];
     this.#child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });
     this.#child.stdout?.pipe(this.#log, { end: false });

@@ -3,13 +3,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connectionFromSecret, resources } from '../../kube/index.ts';
+import { scriptRunBy } from '../../scripts/docs-commands.ts';
 import { isInRange } from '../../vc-manager/os/network.ts';
 import { whyNoEngine } from '../docker/engine/engine.ts';
-import { provideSkerryArchives, skerryImage } from '../docker/images/index.ts';
+import { provideSkerryArchives, repository, skerryImage } from '../docker/images/index.ts';
 import type { RunResult } from '../harness/cluster.ts';
 import { complaints } from '../harness/helm.ts';
 import { service } from '../harness/manifests.ts';
 import { poll } from '../harness/poll.ts';
+import { pageOf } from '../harness/reader.ts';
 import { cliOutput } from '../harness/stack.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { type ClusterInfo, stackOf } from './cluster/cluster-info.ts';
@@ -61,6 +63,7 @@ const someRange = {
 const domain = 'tenants.example.com';
 const nodePort = 30_443;
 
+const here = 'test/real-node/chart-variants.test.ts';
 const upTimeoutMs = 600_000;
 const missing = whyNoEngine(process.env);
 const because = missing === undefined ? '' : ` (skipped: ${missing})`;
@@ -110,6 +113,15 @@ describe.skipIf(missing !== undefined)(
       rmSync(`${place}.log`, { force: true });
     });
 
+    const ofCluster = () => ({ '~/.kube/config': cluster.superKubeconfigFile });
+    /** There is no registry: what would be pushed there is printed, and the chart that was packed for it is installed. */
+    const packed = () => ({
+      '--registry': '--dry-run --registry',
+      'oci://registry.example.com/team/charts/skerry': release.chart,
+    });
+    const documented = (page: string, beginning: string, words: Record<string, string>) =>
+      release.reader.run(page, scriptRunBy(pageOf(page), here, beginning, words), repository);
+
     const nodeAddress = (): string => cluster.nodes[0]?.address ?? '';
 
     /** API servers act on a policy some time after it is made or deleted. */
@@ -153,10 +165,20 @@ describe.skipIf(missing !== undefined)(
         // The engine of this harness has no API group.
         ['NetworkPolicies', 'warn'],
       ]);
+      const { stdout } = await documented('docs/kubernetes-install.md', 'vc-manager doctor', ofCluster());
+      expect(stdout).toContain('servicecidrs.deny');
     });
 
     it('runs without any value', async () => {
-      expect(complaints(await release.install('--create-namespace'))).toEqual([]);
+      const { stderr } = await documented('docs/kubernetes-install.md', 'npm run release', packed());
+      expect(complaints({ exitCode: 0, stdout: '', stderr })).toEqual([]);
+      // Once more, and nothing is changed.
+      const again = { 'helm install': 'helm upgrade --install' };
+      await documented('docs/quickstart.md', 'npx vc-manager doctor', {
+        ...ofCluster(),
+        ...packed(),
+        ...again,
+      });
       await release.untilRolledOut();
       // The manager that leads makes the definitions, some time after it is ready.
       await world.superCluster.untilServed('skerry.dev/v1alpha1', 'virtualclusters');

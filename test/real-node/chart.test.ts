@@ -1,19 +1,23 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { findCondition, type KubeObject, type Resource, resources } from '../../kube/index.ts';
 import { itBroadly } from '../../kube/testing/broad.ts';
+import { scriptRunBy } from '../../scripts/docs-commands.ts';
 import { defaultVersions } from '../../vc-manager/binaries/index.ts';
 import { RedisServer, whyNoRedis } from '../../vc-manager/jobs/testing/redis-server.ts';
+import { freePort } from '../../vc-manager/os/network.ts';
 import { whyNoEngine } from '../docker/engine/engine.ts';
-import { provideSkerryArchives, skerryImage } from '../docker/images/index.ts';
+import { provideSkerryArchives, repository, skerryImage } from '../docker/images/index.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { complaints } from '../harness/helm.ts';
 import { configMap, namespace, pod, service } from '../harness/manifests.ts';
 import { poll } from '../harness/poll.ts';
 import { kill, type ProcessIdentity, send } from '../harness/processes.ts';
+import { pageOf } from '../harness/reader.ts';
 import { chartRightsFaults } from '../harness/rights.ts';
 import { Sleeper } from '../harness/sleeper.ts';
 import { type Tenant, World } from '../harness/world.ts';
@@ -60,6 +64,7 @@ async function brokenTemplate({ superCluster }: World): Promise<KubeObject> {
   };
 }
 
+const here = 'test/real-node/chart.test.ts';
 const upTimeoutMs = 600_000;
 const image = 'registry.example.com/skerry:0.1.0';
 const nodePort = 30_443;
@@ -174,8 +179,33 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
       await release.untilPods(component, 'its pods to go', (pods) => pods.length === 0);
   };
 
+  const documented = (page: string, beginning: string, words: Record<string, string> = {}): string =>
+    scriptRunBy(pageOf(page), here, beginning, words);
+
+  /** While a command of the documentation forwards a port, which is another one on this machine. */
+  const whileForwarded = async <R>(
+    command: string,
+    port: string,
+    ask: (url: string) => Promise<R>,
+  ): Promise<R> => {
+    const own = await freePort({ host: '127.0.0.1', range: [20_000, 20_999], taken: [] });
+    const forwarding = release.reader.start(command.replace(port, `${own}:${port}`));
+    try {
+      for await (const line of createInterface({ input: forwarding.stdout }))
+        if (line.startsWith('Forwarding from 127.0.0.1')) return await ask(`http://127.0.0.1:${own}`);
+      throw new Error((await forwarding).all);
+    } finally {
+      forwarding.kill('SIGINT');
+      await forwarding;
+    }
+  };
+
   it('says which Secret it lacks, and runs as soon as that is there', async () => {
-    expect(complaints(await release.install('--create-namespace', ...values))).toEqual([]);
+    const install = documented('docs/kubernetes-install.md', 'helm install skerry deploy/chart', {
+      'registry.example.com/team': 'registry.example.com',
+    });
+    const { stderr } = await release.reader.run('install', `${install} ${values.join(' ')}`, repository);
+    expect(complaints({ exitCode: 0, stdout: '', stderr })).toEqual([]);
     // The kubelet has other words for it before it has heard of any Secret.
     await release.untilPods('manager', 'a pod that says that it lacks its Secret', (pods) =>
       pods
@@ -213,6 +243,29 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
     const cookie = (await ask(first, '/api/sign-in', signIn, 'answer.headers.getSetCookie()[0]')).trim();
     const session = await ask(second, '/api/session', { headers: { cookie } }, 'await answer.text()');
     expect(JSON.parse(session)).toMatchObject({ user: `system:serviceaccount:${system}:default` });
+
+    const [forward = '', create = ''] = documented(
+      'docs/dashboard.md',
+      'kubectl -n skerry-system port-forward',
+      { SERVICEACCOUNT: 'default' },
+    ).split('\n');
+    const { stdout } = await release.reader.run('docs/dashboard.md', create);
+    const body = JSON.stringify({ token: stdout.trim() });
+    const signedIn = await whileForwarded(forward, '8480', (url) =>
+      fetch(`${url}/api/sign-in`, { method: 'POST', headers, body }),
+    );
+    expect(signedIn.status).toBe(200);
+  });
+
+  it('has a gateway whose log and metrics can be read', async () => {
+    const [logs = '', forward = ''] = documented('docs/gateway.md', 'kubectl -n skerry-system logs').split(
+      '\n',
+    );
+    expect((await release.reader.run('docs/gateway.md', logs)).stdout).toMatch(/^\[pod\/skerry-gateway-/);
+    const metrics = await whileForwarded(forward, '10454', async (url) =>
+      (await fetch(`${url}/metrics`)).text(),
+    );
+    expect(metrics).toContain('refused_total');
   });
 
   it('makes a tenant whose pods run, tell their logs, and reach their own API server', async () => {
@@ -429,12 +482,12 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
     expect(await controlPlaneOf(tenant)).toEqual(before);
   });
 
+  const uninstall = (): string => documented('docs/kubernetes-install.md', 'kubectl delete virtualclusters');
+
   it('leaves nothing of tenants that are deleted', async () => {
-    await world.superCluster.kubectl('delete', 'vc', '--all', '--all-namespaces', '--wait=false');
-    await world.superCluster.until(
-      { resource: resources.virtualClusters, what: 'all tenants to be gone', timeoutMs: 300_000 },
-      (all) => all.length === 0,
-    );
+    const [deletion = ''] = uninstall().split('\n');
+    await release.reader.run('docs/kubernetes-install.md', deletion);
+    expect((await world.superCluster.client.list(resources.virtualClusters)).items).toEqual([]);
     const own = { labelSelector: 'app.kubernetes.io/managed-by=skerry' };
     const { items } = await world.superCluster.client.list(resources.namespaces, own);
     expect(items.map(({ metadata }) => metadata.name)).toEqual([]);
@@ -445,11 +498,13 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
   });
 
   it('leaves what docs/kubernetes-install.md says, and goes altogether by what that says', async () => {
-    await untilUninstalled();
-    expect(await namesOf('all,pvc,serviceaccounts,roles,rolebindings,networkpolicies,pdb')).toEqual([
-      'persistentvolumeclaim/data-skerry-etcd-0',
-      'serviceaccount/default',
-    ]);
+    const [, rest = ''] = uninstall().split('\n');
+    await release.reader.run('docs/kubernetes-install.md', rest);
+    await expect
+      .poll(() => namesOf('all,pvc,serviceaccounts,roles,rolebindings,networkpolicies,pdb'), {
+        timeout: 120_000,
+      })
+      .toEqual(['persistentvolumeclaim/data-skerry-etcd-0', 'serviceaccount/default']);
     // That of tenants which lived for long enough.
     const isUsage = (name: string): boolean => name.startsWith('configmap/usage-');
     expect((await namesOf('secrets,configmaps')).filter((name) => !isUsage(name))).toEqual([
@@ -457,12 +512,8 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
       'configmap/vc-syncer-shards',
       ...['etcd', 'kubelet-proxy', 'pki', 'redis'].map((name) => `secret/skerry-${name}`),
     ]);
-    await Promise.all(
-      [
-        ['namespace', release.namespace],
-        ['servicecidr', 'skerry-tenants'],
-      ].map((each) => world.superCluster.kubectl('delete', ...each, '--timeout=110s')),
-    );
+    const remove = documented('docs/kubernetes-install.md', 'kubectl delete namespace skerry-system');
+    await release.reader.run('docs/kubernetes-install.md', remove);
     await world.superCluster.until(
       { resource: resources.persistentVolumes, what: 'the volume of etcd to be gone' },
       (left) => left.length === 0,

@@ -6,12 +6,14 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { resources } from '../../kube/index.ts';
 import type { SteadyClient } from '../../scripts/bench/steady-client.ts';
+import { scriptRunBy } from '../../scripts/docs-commands.ts';
 import { Binaries, defaultCacheDirectory } from '../../vc-manager/binaries/index.ts';
 import { ensureManagerPki } from '../../vc-manager/pki/index.ts';
 import { renewAll } from '../harness/certificates.ts';
 import { at } from '../harness/checker/view.ts';
 import { configMap, pod } from '../harness/manifests.ts';
 import { send } from '../harness/processes.ts';
+import { pageOf, Reader } from '../harness/reader.ts';
 import { expectAllServed, SteadyWriter, whileAsked } from '../harness/steady-load.ts';
 import { until } from '../harness/until.ts';
 import { type Tenant, World } from '../harness/world.ts';
@@ -66,14 +68,19 @@ describe('a manager with --driver kubernetes', () => {
   let manager: KubernetesManager;
   let tenant: Tenant;
 
-  const startManager = (identity: string, ...options: string[]): KubernetesManager =>
-    new KubernetesManager(
+  const startManager = (identity: string, ...options: string[]): KubernetesManager => {
+    const [, , ...documented] = scriptRunBy(
+      pageOf('docs/kubernetes-driver.md'),
+      'test/real-node/kubernetes-manager.test.ts',
+      'vc-manager operator',
+      { 'https://skerry-etcd.skerry-system.svc:2379': datastore.endpoint },
+    ).split(' ');
+    return new KubernetesManager(
       [
+        ...documented,
         `--kubeconfig=${cluster.superKubeconfigFile}`,
-        `--etcd-endpoint=${datastore.endpoint}`,
         `--state-dir=${join(directory, 'manager')}`,
         `--advertise-address=${cluster.address}`,
-        '--driver=kubernetes',
         '--dns=none',
         '--recheck=5s',
         `--identity=${identity}`,
@@ -82,6 +89,7 @@ describe('a manager with --driver kubernetes', () => {
       ],
       join(directory, `${identity}.log`),
     );
+  };
 
   beforeAll(async () => {
     cluster = await startCluster({ directory: place, nodes: 1, tell: (line) => console.log(line) });
@@ -289,22 +297,19 @@ describe('a manager with --driver kubernetes', () => {
       expect.poll(heardInPod, { timeout: 60_000, interval: 500 }).toContain('gitVersion');
     await podReachesIt();
 
-    const move = async (driver: string): Promise<void> => {
+    const move = async (driver: string, command: string): Promise<void> => {
       const writer = new SteadyWriter(mover, `to-${driver}`);
-      let pausedMs = 0;
+      let said = '';
       const work = async (client: SteadyClient): Promise<void> => {
-        const args = ['move', 'mover', '--driver', driver, '--wait', '-o', 'json'];
-        const { exitCode, stdout, stderr } = await world.cli(args);
-        expect(exitCode, stderr).toBe(0);
-        ({ pausedMs } = JSON.parse(stdout) as { pausedMs: number });
+        ({ stdout: said } = await reader.run('docs/move.md', command));
         await client.served(20);
       };
       // As long as the gateway holds requests, however slow the machine is.
       const client = await whileAsked(mover.kubeconfig, `moved to ${driver}`, work, { patienceMs: 300_000 });
       expectAllServed(client, 1);
       const written = await writer.stop();
-      console.log(`to ${driver}: paused for ${pausedMs} ms; ${JSON.stringify(written)}`);
-      expect(pausedMs).toBeGreaterThan(0);
+      console.log(`${said}; ${JSON.stringify(written)}`);
+      expect(Number(/paused for (\S+) s$/.exec(said)?.[1])).toBeGreaterThan(0);
       expect(written.lost).toEqual([]);
       expect(await mover.kubectl('get', 'configmap', 'kept', '-o', 'jsonpath={.data.a}')).toBe('1');
       await podReachesIt();
@@ -314,11 +319,19 @@ describe('a manager with --driver kubernetes', () => {
       await world.expectAgreement([mover]);
     };
 
+    const reader = Reader.of(world);
+    const page = pageOf('docs/move.md');
+    const [toPods = '', toProcesses = ''] = scriptRunBy(
+      page,
+      'test/real-node/kubernetes-manager.test.ts',
+      'vc-manager move',
+      { 'team-blue': 'mover' },
+    ).split('\n');
     const { routed } = await leadToNext();
-    await Promise.all([move('kubernetes'), routed]);
+    await Promise.all([move('kubernetes', toPods), routed]);
     const { status } = await world.virtualCluster('mover');
     expect(status).toMatchObject({ driver: 'kubernetes', advertisedPort: 443, gateway: before?.gateway });
-    await move('process');
+    await move('process', toProcesses);
     const back = (await world.virtualCluster('mover')).status;
     expect(back).toMatchObject({ driver: 'process', gateway: before?.gateway });
     const place = { name: `skerry-tenant-${mover.id}` };

@@ -5,6 +5,7 @@ import { type KubeObject, resources } from '../../../kube/index.ts';
 import { packageChart } from '../../../scripts/release.ts';
 import { type HelmResult, provideHelm, runHelm } from '../../harness/helm.ts';
 import { send } from '../../harness/processes.ts';
+import { Reader } from '../../harness/reader.ts';
 import type { World } from '../../harness/world.ts';
 
 const programs = ['skerry-manager', 'skerry-syncer', 'skerry-syncer-custom-resources', 'skerry-gateway'];
@@ -53,16 +54,30 @@ export class ChartRelease {
   readonly #world: World;
   readonly #program: string;
   readonly #home: string;
+  /** With kubectl as the admin of the cluster, and helm. */
+  readonly reader: Reader;
   #chart = join(root, 'deploy', 'chart');
 
   private constructor(world: World, program: string) {
     this.#world = world;
     this.#program = program;
     this.#home = mkdtempSync(join(tmpdir(), 'skerry-helm-'));
+    const { kubectlPath, kubeconfigFile } = world.superCluster;
+    const programs = { kubectl: kubectlPath, helm: program };
+    this.reader = new Reader(join(this.#home, 'reader'), programs, {
+      KUBECONFIG: kubeconfigFile,
+      // A newer npm is no complaint.
+      npm_config_loglevel: 'error',
+    });
   }
 
   static async prepare(world: World): Promise<ChartRelease> {
     return new ChartRelease(world, await provideHelm((line) => console.log(line)));
+  }
+
+  /** Path of the chart that is installed. */
+  get chart(): string {
+    return this.#chart;
   }
 
   /** Takes the chart as `npm run release` packs it from now on. Returns the name that its image has. */
