@@ -176,6 +176,7 @@ export class SyncEngine {
       superCaches: options.superCaches,
       enqueue: (tenant, key, priority, version) => this.#enqueue(tenant, key, priority, { version }),
       enqueueFirst: (tenant, key) => this.#enqueue(tenant, key, 'live', { first: true }),
+      onError: (tenant, key, error) => this.#failed({ ...key, tenant: tenant.info.uid }, error),
     });
     this.#resync = new Resync({
       clock: options.clock,
@@ -189,6 +190,7 @@ export class SyncEngine {
       enqueue: (tenant, key, isDemanded) =>
         this.#enqueue(tenant, key, isDemanded ? 'live' : 'background', { first: isDemanded }),
       isServed: (tenant) => this.#router.tenant(tenant.info.uid) === tenant,
+      onError: (tenant, key, error) => this.#failed({ ...key, tenant: tenant.info.uid }, error),
       onCompleted: (busyMs) => options.observer?.resynced?.(busyMs),
     });
     this.#differences = new Differences({

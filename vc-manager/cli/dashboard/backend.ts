@@ -11,7 +11,7 @@ import type {
   TenantRef,
 } from '../../../dashboard/backend.ts';
 import { apiVersionOf, type KubeClient, resources } from '../../../kube/index.ts';
-import type { ComponentObservation, ControlPlaneDriver } from '../../drivers/driver.ts';
+import type { ComponentObservation, ControlPlaneDriver, OnProblem } from '../../drivers/driver.ts';
 import { refuseIfNotRunning } from '../commands/certificates.ts';
 import { createVirtualCluster, refuseInvalid } from '../commands/create.ts';
 import { consequences, refuseProtected } from '../commands/delete.ts';
@@ -34,6 +34,7 @@ interface Place {
   /** Where control planes are that run as processes or containers of this machine. */
   stateDir: string;
   systemNamespace: string;
+  onProblem: OnProblem;
 }
 
 const mostEvents = 500;
@@ -128,13 +129,13 @@ function latestFirst(events: readonly Event[]): EventRow[] {
 }
 
 async function controlPlaneOf(
-  { clock, stateDir }: Place,
+  { clock, stateDir, onProblem }: Place,
   client: KubeClient,
   { status }: VirtualCluster,
 ): Promise<{ driver: ControlPlaneDriver; id: string } | undefined> {
   const id = status?.id;
   if (id === undefined) return undefined;
-  const driver = readOnlyDriver(status?.driver ?? 'process', { stateDir, client, clock });
+  const driver = readOnlyDriver(status?.driver ?? 'process', { stateDir, client, clock, onProblem });
   return (await driver.list()).includes(id) ? { driver, id } : undefined;
 }
 
