@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { Difference } from '../../api/difference-report.ts';
 import { resources } from '../../kube/index.ts';
+import { SyncEngine } from '../engine.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { differencesPage } from '../observability/debug-pages.ts';
-import { SyncEngine } from './engine.ts';
 import { Bench } from './testing/bench.ts';
 import { settings } from './testing/resync-of.ts';
 
