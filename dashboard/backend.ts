@@ -1,55 +1,11 @@
 import type { PodList, PodReport } from '../api/pod-report.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import type { KubeClient } from '../kube/index.ts';
+import type { ComponentRow, EventRow, JobRow, LatestEvents, QuotaRow } from './types.ts';
 
 export interface TenantRef {
   readonly namespace: string;
   readonly name: string;
-}
-
-export interface QuotaRow {
-  readonly resource: string;
-  readonly used?: string;
-  readonly allowed: string;
-  /** 1 is full. */
-  readonly share?: number;
-}
-
-export interface JobRow {
-  readonly kind: string;
-  readonly id: string;
-  readonly state: string;
-  readonly target?: string | undefined;
-  readonly step?: string | undefined;
-  readonly attempts: number;
-  readonly startedAt: string;
-  readonly finishedAt?: string | undefined;
-  readonly holder?: string | undefined;
-  readonly message?: string | undefined;
-}
-
-export interface EventRow {
-  readonly at: string;
-  readonly type: string;
-  readonly reason: string;
-  readonly object: string;
-  readonly count: number;
-  readonly message: string;
-}
-
-export interface LatestEvents {
-  /** The latest first. */
-  readonly events: readonly EventRow[];
-  /** There are more, older ones or some that were not looked at. */
-  readonly isCut: boolean;
-}
-
-export interface ComponentRow {
-  readonly name: string;
-  readonly state: string;
-  readonly startedAt?: string;
-  readonly restarts: number;
-  readonly lastExit?: string;
 }
 
 /** What the command line says of a VirtualCluster, from that object alone. */

@@ -31,6 +31,12 @@ describe('the import rule', () => {
     expect(faults('dashboard/page/app.ts', 'dashboard/page/ui.ts')).toEqual([]);
     expect(faults('dashboard/page/app.ts', 'dashboard/views.ts')).toHaveLength(1);
     expect(faults('dashboard/dashboard.ts', 'dashboard/page/api.ts')).toHaveLength(1);
+    const types = (target: string) =>
+      findImportFaults([{ path: 'dashboard/page/app.ts', imports: [target], typeImports: [target] }]);
+    expect(types('dashboard/types.ts')).toEqual([]);
+    expect(types('api/pod-report.ts')).toEqual([]);
+    expect(types('dashboard/views.ts')).toHaveLength(1);
+    expect(faults('dashboard/page/app.ts', 'api/pod-report.ts')).toHaveLength(1);
     expect(faults('vc-manager/cli/dashboard/serve.ts', 'dashboard/assets.ts')).toEqual([]);
     expect(faults('dashboard/dashboard.ts', 'vc-manager/cli/errors.ts')).toHaveLength(1);
   });

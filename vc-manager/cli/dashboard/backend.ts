@@ -1,15 +1,8 @@
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
 import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import type {
-  Action,
-  Backend,
-  ComponentRow,
-  EventRow,
-  Preview,
-  SuperCluster,
-  TenantRef,
-} from '../../../dashboard/backend.ts';
+import type { Action, Backend, Preview, SuperCluster, TenantRef } from '../../../dashboard/backend.ts';
+import type { ComponentRow, EventRow } from '../../../dashboard/types.ts';
 import { apiVersionOf, type KubeClient, resources } from '../../../kube/index.ts';
 import type { ComponentObservation, ControlPlaneDriver, OnProblem } from '../../drivers/driver.ts';
 import { refuseIfNotRunning } from '../commands/certificates.ts';
