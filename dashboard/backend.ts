@@ -1,55 +1,11 @@
 import type { PodList, PodReport } from '../api/pod-report.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import type { KubeClient } from '../kube/index.ts';
+import type { ComponentRow, EventRow, JobRow, LatestEvents, ListedPod, QuotaRow } from './types.ts';
 
 export interface TenantRef {
   readonly namespace: string;
   readonly name: string;
-}
-
-export interface QuotaRow {
-  readonly resource: string;
-  readonly used?: string;
-  readonly allowed: string;
-  /** 1 is full. */
-  readonly share?: number;
-}
-
-export interface JobRow {
-  readonly kind: string;
-  readonly id: string;
-  readonly state: string;
-  readonly target?: string | undefined;
-  readonly step?: string | undefined;
-  readonly attempts: number;
-  readonly startedAt: string;
-  readonly finishedAt?: string | undefined;
-  readonly holder?: string | undefined;
-  readonly message?: string | undefined;
-}
-
-export interface EventRow {
-  readonly at: string;
-  readonly type: string;
-  readonly reason: string;
-  readonly object: string;
-  readonly count: number;
-  readonly message: string;
-}
-
-export interface LatestEvents {
-  /** The latest first. */
-  readonly events: readonly EventRow[];
-  /** There are more, older ones or some that were not looked at. */
-  readonly isCut: boolean;
-}
-
-export interface ComponentRow {
-  readonly name: string;
-  readonly state: string;
-  readonly startedAt?: string;
-  readonly restarts: number;
-  readonly lastExit?: string;
 }
 
 /** What the command line says of a VirtualCluster, from that object alone. */
@@ -61,17 +17,6 @@ export interface Assessment {
   readonly quota: readonly QuotaRow[];
   /** The current job, then ended ones, the latest first. */
   readonly jobs: readonly JobRow[];
-}
-
-/** A pod as its object says, of which nobody has measured the way. */
-export interface ListedPod {
-  readonly namespace: string;
-  readonly name: string;
-  readonly phase: string;
-  readonly isReady: boolean;
-  readonly createdAt: string;
-  /** As the super cluster calls it. */
-  readonly node?: string;
 }
 
 export interface ListedPods {

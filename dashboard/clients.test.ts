@@ -6,7 +6,7 @@ import { Clients } from './clients.ts';
 it('a connection is kept for a token, but not beyond the authority or the name of its server', async () => {
   const superCluster = { server: 'http://127.0.0.1:1' };
   const program = new KubeClient(new Connection(superCluster));
-  const clients = new Clients(superCluster, program);
+  const clients = new Clients(superCluster, program, () => undefined);
   const [one, other] = [await createTestCertificates(), await createTestCertificates()];
   const place = { server: 'https://127.0.0.1:2', ca: one.ca };
   const kept = clients.ofTenant(place, 'token');
@@ -22,7 +22,7 @@ it('a list of a tenant is read as far as a page can show it, one of the super cl
   const api = await FakeApiServer.start();
   const superCluster = { server: api.url };
   const program = new KubeClient(new Connection(superCluster));
-  const clients = new Clients(superCluster, program);
+  const clients = new Clients(superCluster, program, () => undefined);
   for (let index = 0; index < 10; index++)
     api.put(resources.events, {
       metadata: { namespace: 'a', name: `event-${index}` },
@@ -41,7 +41,7 @@ it('tokens that are tried take no place of the connections that are kept, and le
   const api = await FakeApiServer.start();
   const superCluster = { server: api.url };
   const program = new KubeClient(new Connection(superCluster));
-  const clients = new Clients(superCluster, program);
+  const clients = new Clients(superCluster, program, () => undefined);
   const kept = clients.ofTenant(superCluster, 'token');
   const tried: KubeClient[] = [];
   for (let attempt = 0; attempt < 150; attempt++) {

@@ -17,11 +17,13 @@ const oidcNameKey = 'skerry.dev/oidc-user';
 export class Clients {
   readonly #superCluster: ConnectionOptions;
   readonly #program: KubeClient;
+  readonly #onProblem: (message: string) => void;
   readonly #open = new Map<string, KubeClient>();
 
-  constructor(superCluster: ConnectionOptions, program: KubeClient) {
+  constructor(superCluster: ConnectionOptions, program: KubeClient, onProblem: (message: string) => void) {
     this.#superCluster = superCluster;
     this.#program = program;
+    this.#onProblem = onProblem;
   }
 
   /** The super cluster. */
@@ -49,12 +51,12 @@ export class Clients {
 
   /** The super cluster with a token that somebody tries. The connection is closed then: it takes no place of those kept. */
   tryOperator<T>(token: string, use: (client: KubeClient) => Promise<T>): Promise<T> {
-    return tryOnce(withToken(this.#superCluster, token, operatorLimits)[1](), use);
+    return this.#tryOnce(withToken(this.#superCluster, token, operatorLimits)[1](), use);
   }
 
   /** The same with the API server of a tenant. */
   tryTenant<T>(place: ConnectionOptions, token: string, use: (client: KubeClient) => Promise<T>): Promise<T> {
-    return tryOnce(withToken(place, token, tenantLimits)[1](), use);
+    return this.#tryOnce(withToken(place, token, tenantLimits)[1](), use);
   }
 
   async close(): Promise<void> {
@@ -72,9 +74,26 @@ export class Clients {
     const [oldest] = this.#open;
     if (this.#open.size > mostClients && oldest !== undefined) {
       this.#open.delete(oldest[0]);
-      void oldest[1].connection.close();
+      this.#close(oldest[1]);
     }
     return client;
+  }
+
+  async #tryOnce<T>(options: ConnectionOptions, use: (client: KubeClient) => Promise<T>): Promise<T> {
+    const client = clientOf(options);
+    try {
+      return await use(client);
+    } finally {
+      this.#close(client);
+    }
+  }
+
+  #close({ connection }: KubeClient): void {
+    connection.close().catch((error: unknown) => {
+      this.#onProblem(
+        `a connection could not be closed: ${error instanceof Error ? error.message : String(error)}`,
+      );
+    });
   }
 }
 
@@ -94,13 +113,4 @@ function clientOf(options: ConnectionOptions): KubeClient {
   return new KubeClient(
     new Connection({ ...options, userAgent: 'skerry-dashboard', requestTimeoutMs, maxConnections: 4 }),
   );
-}
-
-async function tryOnce<T>(options: ConnectionOptions, use: (client: KubeClient) => Promise<T>): Promise<T> {
-  const client = clientOf(options);
-  try {
-    return await use(client);
-  } finally {
-    void client.connection.close();
-  }
 }

@@ -184,7 +184,9 @@ export class Dashboard {
     this.#program = new KubeClient(
       new Connection({ userAgent: 'skerry-dashboard', ...options.superCluster }),
     );
-    this.#clients = new Clients(options.superCluster, this.#program);
+    this.#clients = new Clients(options.superCluster, this.#program, (problem) =>
+      options.onProblem?.(problem),
+    );
     this.#fleet = new Fleet((vc) => options.backend.assess(vc), this.#now());
     this.#syncers = new Syncers(options.systemNamespace, this.#now);
     this.#access = new Access(this.#now);

@@ -2,7 +2,8 @@ import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { isWaiting } from '../api/warm.ts';
 import { type KubeClient, Reflector, resources, Store, systemClock } from '../kube/index.ts';
 import type { Assessment, TenantRef } from './backend.ts';
-import { nameOf, type TenantRow, tenantRow } from './views.ts';
+import type { TenantRow } from './types.ts';
+import { nameOf, tenantRow } from './views.ts';
 
 /** So many deletions are remembered for pages that were away. */
 const mostGone = 10_000;

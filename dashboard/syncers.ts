@@ -1,46 +1,6 @@
 import { annotationKeys, labelKeys } from '../api/labels.ts';
 import { type KubeClient, type Lease, resources } from '../kube/index.ts';
-
-/** A replica of the syncer. */
-export interface SyncerRow {
-  readonly name: string;
-  /** Empty: it has released its Lease. */
-  readonly holder: string;
-  readonly renewedAt: string;
-  readonly buckets?: number;
-  readonly tenants?: number;
-  readonly window?: number;
-  readonly cpuSeconds?: number;
-  readonly memoryBytes?: number;
-  readonly uptimeSeconds?: number;
-  /** Why its metrics are not known. */
-  readonly problem?: string;
-}
-
-/** How much of the syncers a tenant has had over the last hour, or since they were first asked. */
-export interface TenantLoad {
-  /** `namespace/name`, or `other` for those without series of their own. */
-  readonly tenant: string;
-  readonly waitMeanMs?: number;
-  /** At most so long for 95 of 100; absent: longer than the last bucket. */
-  readonly waitP95Ms?: number;
-  readonly items: number;
-  /** Of all service time. */
-  readonly share: number;
-  readonly parked: number;
-  readonly scheduling: number;
-  readonly refused: number;
-  readonly queued: number;
-}
-
-export interface SyncerView {
-  readonly at: number;
-  /** Of the loads, in milliseconds. */
-  readonly overMs: number;
-  readonly syncers: readonly SyncerRow[];
-  readonly loads: readonly TenantLoad[];
-  readonly problem?: string;
-}
+import type { SyncerRow, SyncerView, TenantLoad } from './types.ts';
 
 const waitSeconds = 'skerry_syncer_queue_wait_seconds';
 const serviceSeconds = 'skerry_syncer_service_seconds';

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
-import type { Assessment, JobRow } from './backend.ts';
-import { type Health, ownTenant, tenantDetail, tenantRow } from './views.ts';
+import type { Assessment } from './backend.ts';
+import type { Health, JobRow } from './types.ts';
+import { ownTenant, tenantDetail, tenantRow } from './views.ts';
 
 const quiet: Assessment = { problems: [], advice: ['look at it'], quota: [], jobs: [] };
 

@@ -1,62 +1,17 @@
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { weightOf } from '../api/virtual-cluster.ts';
 import { type Condition, printable } from '../kube/index.ts';
-import type { Assessment, JobRow, QuotaRow } from './backend.ts';
-
-/** How a tenant does, for a colour and a word beside it. */
-export type Health = 'well' | 'busy' | 'asleep' | 'limited' | 'wrong';
-
-/** A tenant in a list, for operators. */
-export interface TenantRow {
-  readonly namespace: string;
-  readonly name: string;
-  readonly phase: string;
-  readonly health: Health;
-  readonly version: string;
-  readonly createdAt: string;
-  readonly weight: number;
-  readonly pods?: number;
-  readonly services?: number;
-  /** What its pods use. */
-  readonly cpu?: string;
-  readonly memory?: string;
-  readonly requestsCpu?: string;
-  readonly requestsMemory?: string;
-  /** What is fullest of what is limited. */
-  readonly fullest?: { readonly resource: string; readonly share: number };
-  readonly problems: readonly string[];
-  /** What to do about them; empty when there are none. */
-  readonly advice: readonly string[];
-  readonly job?: JobRow;
-  readonly certificatesDue?: string;
-}
-
-/** Everything of one tenant, for operators. */
-export interface TenantDetail extends TenantRow {
-  readonly uid: string;
-  readonly facts: readonly (readonly [string, string])[];
-  readonly conditions: readonly ConditionRow[];
-  readonly quota: readonly QuotaRow[];
-  readonly jobs: readonly JobRow[];
-  readonly snapshots: readonly SnapshotRow[];
-}
-
-interface ConditionRow {
-  readonly type: string;
-  readonly status: string;
-  readonly reason: string;
-  readonly message: string;
-  readonly since: string;
-}
-
-interface SnapshotRow {
-  readonly name: string;
-  readonly at: string;
-  readonly reason: string;
-  readonly version: string;
-  readonly entries: number;
-  readonly bytes: number;
-}
+import type { Assessment } from './backend.ts';
+import type {
+  ConditionRow,
+  Health,
+  JobRow,
+  OwnTenant,
+  QuotaRow,
+  SnapshotRow,
+  TenantDetail,
+  TenantRow,
+} from './types.ts';
 
 export function nameOf({ metadata }: VirtualCluster): string {
   return `${metadata.namespace}/${metadata.name}`;
@@ -185,25 +140,6 @@ function snapshotRows({ status }: VirtualCluster, name: (kept: Kept) => string):
     const { at, reason, kubernetes, entries, bytes } = kept;
     return { name: shown(name(kept)), at, reason, version: kubernetes, entries, bytes };
   });
-}
-
-/** What a tenant is told of itself. A field that is not named here is not in any answer to it. */
-export interface OwnTenant {
-  readonly name: string;
-  readonly phase: string;
-  readonly health: Health;
-  readonly version: string;
-  readonly createdAt: string;
-  readonly pods?: number;
-  readonly services?: number;
-  readonly cpu?: string;
-  readonly memory?: string;
-  readonly quota: readonly QuotaRow[];
-  readonly conditions: readonly ConditionRow[];
-  readonly jobs: readonly Pick<JobRow, 'kind' | 'state' | 'target' | 'startedAt' | 'finishedAt'>[];
-  readonly certificatesDue?: string;
-  readonly snapshots: readonly SnapshotRow[];
-  readonly podSecurity?: string;
 }
 
 /** Conditions whose messages speak of the tenant's own matters, not of the operator's. */

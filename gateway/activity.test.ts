@@ -20,7 +20,13 @@ const stopped = (): VirtualCluster => {
 };
 const lease = { namespace: 'skerry-system', name: 'tenant-blueid-activity' };
 
-async function following(tenant: VirtualCluster) {
+async function following(
+  tenant: VirtualCluster,
+  parts: {
+    logger?: ConstructorParameters<typeof Activity>[0]['logger'];
+    untilReady?: () => Promise<boolean>;
+  } = {},
+) {
   const server = await FakeApiServer.start();
   const connection = new Connection(server.connectionOptions);
   const clock = new FakeClock();
@@ -33,10 +39,10 @@ async function following(tenant: VirtualCluster) {
   const activity = new Activity({
     client: new KubeClient(connection),
     namespace: 'skerry-system',
-    readiness: { untilReady },
+    readiness: { untilReady: parts.untilReady ?? untilReady },
     routes,
     clock,
-    logger: pino({ level: 'silent' }),
+    logger: parts.logger ?? pino({ level: 'silent' }),
   });
   const stored = () => server.get(resources.leases, lease) as { spec?: { renewTime?: string } } | undefined;
   const requested = () =>
@@ -137,6 +143,21 @@ describe('what the gateway says of tenants', () => {
     probes[0]?.answer(true);
     expect(await Promise.all(waiting)).toEqual([true, true]);
     expect(probes[0]?.isCurrent()).toBe(false);
+  });
+
+  it('is asked again after a defect, which is told', async () => {
+    const warned: unknown[] = [];
+    await using world = await following(stopped(), {
+      logger: { warn: (...what: unknown[]) => warned.push(what) } as never,
+      untilReady: () => Promise.reject(new Error('a defect')),
+    });
+    const { clock, activity } = world;
+    const waking = activity.wake({ id: 'blueid' }, new AbortController().signal);
+    await vi.waitFor(() => expect(warned).toHaveLength(1));
+    await clock.advance(5_000);
+    await vi.waitFor(() => expect(warned).toHaveLength(2));
+    await clock.advance(60_000);
+    expect(await waking).toBe(false);
   });
 
   it('is asked of its API server again and again, where that is now', async () => {

@@ -81,7 +81,7 @@ export class Activity {
     { id, isBackground = false }: Pick<Route, 'id' | 'isBackground'>,
     signal: AbortSignal,
   ): Promise<boolean> {
-    const { clock, routes } = this.#o;
+    const { clock, routes, logger } = this.#o;
     const waking = this.#waking.get(id) ?? { waiting: new Set(), isProbing: false, isReady: false };
     this.#waking.set(id, waking);
     const wakeup = new Wakeup();
@@ -93,7 +93,10 @@ export class Activity {
         if (leftMs <= 0 || (isBackground && route.isPaused !== true)) return false;
         if (waking.isReady && route.isStopped === true) return true;
         if (!isBackground && !this.#asked.has(id)) void this.#ask(id);
-        if (route.isStopped === true && !waking.isProbing) void this.#probe(id, waking);
+        if (route.isStopped === true && !waking.isProbing)
+          this.#probe(id, waking).catch((error: unknown) => {
+            logger.warn({ err: error, id }, 'cannot ask whether a tenant is ready');
+          });
         await wakeup.waitFor(Math.min(leftMs, askAgainMs), clock, signal);
       }
       return routes.byId(id) !== undefined;
@@ -116,15 +119,18 @@ export class Activity {
       return route?.isStopped === true ? route : undefined;
     };
     waking.isProbing = true;
-    for (let route = next(); route !== undefined && !waking.isReady; route = next()) {
-      const { host, port } = route;
-      waking.isReady = await readiness.untilReady(route, () => {
-        const now = next();
-        return now?.host === host && now.port === port;
-      });
-      if (!waking.isReady) await clock.sleep(probeAgainMs);
+    try {
+      for (let route = next(); route !== undefined && !waking.isReady; route = next()) {
+        const { host, port } = route;
+        waking.isReady = await readiness.untilReady(route, () => {
+          const now = next();
+          return now?.host === host && now.port === port;
+        });
+        if (!waking.isReady) await clock.sleep(probeAgainMs);
+      }
+    } finally {
+      waking.isProbing = false;
     }
-    waking.isProbing = false;
     for (const each of waking.waiting) each.signal();
   }
 

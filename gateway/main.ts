@@ -160,7 +160,10 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
     clearTimeout(due);
     due = setTimeout(() => {
       due = undefined;
-      void follow();
+      follow().catch((error: unknown) => {
+        logger.error({ err: error }, 'cannot follow a change of tenants; trying again');
+        followed(retryPortsMs);
+      });
     }, afterMs);
   };
   store.subscribe((event) => {

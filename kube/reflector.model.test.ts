@@ -205,6 +205,7 @@ async function run(steps: readonly { step: Step; turns: number }[], streamedStar
     bodyTimeoutMs: 200,
     clock: new FakeClock({ autoAdvance: true }),
     random: () => 0.5,
+    onProblem: () => undefined,
   });
   const controller = new AbortController();
   let ended = false;

@@ -46,7 +46,8 @@ export interface ReflectorOptions<T extends KubeObject> {
   meterList?: () => ListMeter;
   clock?: Clock;
   random?: () => number;
-  onProblem?: (problem: ReflectorProblem) => void;
+  /** What it waits out: without anybody to read this, a right that is missing looks like a cluster without objects. */
+  onProblem: (problem: ReflectorProblem) => void;
   /** Called with every resourceVersion received, so that a caller may notice one that runs backwards. */
   onResourceVersion?: (resourceVersion: string, source: 'list' | 'watch') => void;
   /**
@@ -413,7 +414,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
   #report(phase: ReflectorProblem['phase'], error: unknown, retryInMs: number): void {
     this.#failures += 1;
     try {
-      this.#options.onProblem?.({ phase, error, failures: this.#failures, retryInMs });
+      this.#options.onProblem({ phase, error, failures: this.#failures, retryInMs });
     } catch {
       // A listener that throws must not stop the reflector.
     }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { findImportCircles, findImportFaults, type SourceFile } from './import-rules.ts';
+import { findFolderCircles, findImportCircles, findImportFaults, type SourceFile } from './import-rules.ts';
 
 /** The faults of one import in a project where the given folders have an `index.ts`. */
 function faults(path: string, target: string, ...indexed: string[]): string[] {
@@ -10,13 +10,13 @@ function faults(path: string, target: string, ...indexed: string[]): string[] {
 describe('the import rule', () => {
   it('lets syncer and vc-manager import api and kube', () => {
     for (const target of ['kube/index.ts', 'api/labels.ts']) {
-      expect(faults('syncer/reconcile/engine.ts', target)).toEqual([]);
+      expect(faults('syncer/reconcile/reconciler.ts', target)).toEqual([]);
       expect(faults('vc-manager/operator/operator.ts', target)).toEqual([]);
     }
   });
 
   it('keeps syncer and vc-manager from importing each other', () => {
-    expect(faults('syncer/reconcile/engine.ts', 'vc-manager/pki/issue.ts')).toHaveLength(1);
+    expect(faults('syncer/reconcile/reconciler.ts', 'vc-manager/pki/issue.ts')).toHaveLength(1);
     expect(faults('vc-manager/cli/up.ts', 'syncer/syncer.ts')).toHaveLength(1);
   });
 
@@ -31,15 +31,23 @@ describe('the import rule', () => {
     expect(faults('dashboard/page/app.ts', 'dashboard/page/ui.ts')).toEqual([]);
     expect(faults('dashboard/page/app.ts', 'dashboard/views.ts')).toHaveLength(1);
     expect(faults('dashboard/dashboard.ts', 'dashboard/page/api.ts')).toHaveLength(1);
+    const types = (target: string) =>
+      findImportFaults([{ path: 'dashboard/page/app.ts', imports: [target], typeImports: [target] }]);
+    expect(types('dashboard/types.ts')).toEqual([]);
+    expect(types('api/pod-report.ts')).toEqual([]);
+    expect(types('dashboard/views.ts')).toHaveLength(1);
+    expect(faults('dashboard/page/app.ts', 'api/pod-report.ts')).toHaveLength(1);
     expect(faults('vc-manager/cli/dashboard/serve.ts', 'dashboard/assets.ts')).toEqual([]);
     expect(faults('dashboard/dashboard.ts', 'vc-manager/cli/errors.ts')).toHaveLength(1);
   });
 
   it('enters a folder that has an index.ts only through it', () => {
-    expect(faults('syncer/reconcile/engine.ts', 'syncer/workqueue/index.ts', 'syncer/workqueue')).toEqual([]);
-    expect(faults('syncer/reconcile/engine.ts', 'syncer/workqueue/heap.ts', 'syncer/workqueue')).toHaveLength(
-      1,
+    expect(faults('syncer/reconcile/reconciler.ts', 'syncer/workqueue/index.ts', 'syncer/workqueue')).toEqual(
+      [],
     );
+    expect(
+      faults('syncer/reconcile/reconciler.ts', 'syncer/workqueue/heap.ts', 'syncer/workqueue'),
+    ).toHaveLength(1);
     expect(faults('syncer/workqueue/fair-queue.ts', 'syncer/workqueue/heap.ts', 'syncer/workqueue')).toEqual(
       [],
     );
@@ -47,7 +55,7 @@ describe('the import rule', () => {
   });
 
   it('lets a folder without an index.ts be imported file by file', () => {
-    expect(faults('syncer/reconcile/engine.ts', 'syncer/workqueue/heap.ts')).toEqual([]);
+    expect(faults('syncer/reconcile/reconciler.ts', 'syncer/workqueue/heap.ts')).toEqual([]);
     expect(faults('vc-manager/operator/operator.ts', 'vc-manager/etcd/errors.ts')).toEqual([]);
   });
 
@@ -69,9 +77,9 @@ describe('the import rule', () => {
   });
 
   it('keeps test helpers out of the product', () => {
-    expect(faults('syncer/reconcile/engine.ts', 'kube/testing/index.ts')).toHaveLength(1);
-    expect(faults('syncer/reconcile/engine.ts', 'syncer/testing.ts')).toHaveLength(1);
-    expect(faults('syncer/reconcile/engine.test.ts', 'kube/testing/index.ts')).toEqual([]);
+    expect(faults('syncer/reconcile/reconciler.ts', 'kube/testing/index.ts')).toHaveLength(1);
+    expect(faults('syncer/reconcile/reconciler.ts', 'syncer/testing.ts')).toHaveLength(1);
+    expect(faults('syncer/reconcile/reconciler.test.ts', 'kube/testing/index.ts')).toEqual([]);
   });
 });
 
@@ -95,5 +103,29 @@ describe('import circles', () => {
 
   it('count a file that imports itself', () => {
     expect(circles({ a: ['a'] })).toEqual([['a', 'a']]);
+  });
+});
+
+describe('circles of folders', () => {
+  const circles = (imports: Record<string, string[]>): string[][] =>
+    findFolderCircles(
+      Object.entries(imports).map(([path, targets]): SourceFile => ({ path, imports: targets })),
+    );
+
+  it('are found where no file is in a circle', () => {
+    expect(circles({ 's/a/1.ts': ['s/b/1.ts'], 's/b/2.ts': ['s/c/1.ts'], 's/c/2.ts': ['s/a/2.ts'] })).toEqual(
+      [['s/a', 's/b', 's/c', 's/a']],
+    );
+  });
+
+  it('are none of commands and the dashboard that does the same', () => {
+    const [command, dashboard] = ['vc-manager/cli/commands/1.ts', 'vc-manager/cli/dashboard/1.ts'];
+    expect(circles({ [command]: [dashboard], [dashboard]: [command] })).toEqual([]);
+  });
+
+  it('are none of a folder with one inside it, nor of tests', () => {
+    expect(circles({ 's/1.ts': ['s/a/1.ts'], 's/a/1.ts': ['s/2.ts'] })).toEqual([]);
+    expect(circles({ 's/a/1.ts': ['s/b/1.ts'], 's/b/1.test.ts': ['s/a/1.ts'] })).toEqual([]);
+    expect(circles({ 's/a/1.ts': ['s/b/1.ts'], 's/b/testing/2.ts': ['s/a/1.ts'] })).toEqual([]);
   });
 });

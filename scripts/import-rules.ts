@@ -3,6 +3,8 @@ export interface SourceFile {
   readonly path: string;
   readonly imports: readonly string[];
   readonly packages?: readonly string[];
+  /** Those of the imports of which nothing is left at run time. */
+  readonly typeImports?: readonly string[];
 }
 
 /** Which top-level folders may import which others. */
@@ -19,8 +21,13 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   test: ['test', 'scripts', 'vc-manager', 'dashboard', 'kube', 'api'],
 };
 
-/** What runs in the browser is apart from what serves it. */
+/** What runs in the browser is apart from what serves it, but for the types of what is sent. */
 const pageRoom = 'dashboard/page/';
+const sentTypes = 'dashboard/types.ts';
+
+function isTypeOfPage(target: string): boolean {
+  return target === sentTypes || target.startsWith('api/');
+}
 
 /** Rooms of the syncer that import no other room of it. */
 const pureRooms = ['syncer/mapping/', 'syncer/workqueue/'];
@@ -68,7 +75,7 @@ function isKindToKind(path: string, target: string): boolean {
 export function findImportFaults(files: readonly SourceFile[]): string[] {
   const faults: string[] = [];
   const paths = new Set(files.map(({ path }) => path));
-  for (const { path, imports, packages = [] } of files) {
+  for (const { path, imports, packages = [], typeImports = [] } of files) {
     const top = topFolder(path);
     const isTest = isTestFile(path);
     for (const name of packages) {
@@ -84,7 +91,9 @@ export function findImportFaults(files: readonly SourceFile[]): string[] {
       }
       if (isTest) continue;
       if (/(^|\/)testing[/.]/.test(target)) faults.push(`${path}: only tests may import ${target}`);
-      if (path.startsWith(pageRoom) !== target.startsWith(pageRoom))
+      const isOfPage = path.startsWith(pageRoom);
+      const isSentType = isOfPage && typeImports.includes(target) && isTypeOfPage(target);
+      if (isOfPage !== target.startsWith(pageRoom) && !isSentType)
         faults.push(`${path}: the page and its server import nothing of each other (${target})`);
       if (leavesPureRoom(path, target))
         faults.push(`${path}: imports no other room of the syncer (${target})`);
@@ -118,6 +127,34 @@ export function findImportCircles(files: readonly SourceFile[]): string[][] {
     .map((group) => shortestCircle(new Set(group), importsOf))
     .filter((circle) => circle !== undefined)
     .sort((a, b) => ((a[0] ?? '') < (b[0] ?? '') ? -1 : 1));
+}
+
+/**
+ * Circles between folders, as those between files. What tests import does not
+ * count, nor what a folder and one inside it import of each other.
+ */
+export function findFolderCircles(files: readonly SourceFile[]): string[][] {
+  const folders = new Map<string, Set<string>>();
+  for (const { path, imports } of files) {
+    if (isTestFile(path)) continue;
+    const from = folderOf(path);
+    const targets = folders.get(from) ?? new Set<string>();
+    folders.set(from, targets);
+    for (const to of imports.map(folderOf)) {
+      const isNested = `${from}/`.startsWith(`${to}/`) || `${to}/`.startsWith(`${from}/`);
+      if (!isNested && !isDashboardsCommand(from, to)) targets.add(to);
+    }
+  }
+  return findImportCircles([...folders].map(([path, targets]) => ({ path, imports: [...targets] })));
+}
+
+/** Commands serve the dashboard, which does what commands do. */
+function isDashboardsCommand(from: string, to: string): boolean {
+  return from === 'vc-manager/cli/dashboard' && to === 'vc-manager/cli/commands';
+}
+
+function folderOf(path: string): string {
+  return path.split('/').slice(0, -1).join('/');
 }
 
 /** Tarjan's strongly connected components. */

@@ -84,6 +84,15 @@ describe('a run whose tests all pass', () => {
     expect(withRunError(red, { exitCode: 1, stderr: 'a warning' })).toBe(red);
   });
 
+  it('passes when a filter matches none of its files, and fails when it has none without one', () => {
+    const none = { exitCode: 1, stderr: '\u001b[31mNo test files found, exiting with code 1\u001b[39m\n' };
+    expect(withRunError(report(), { ...none, isFiltered: true }).runError).toBeUndefined();
+    expect(withRunError(report(), none).runError).toContain('No test files found');
+    expect(
+      withRunError(report(), { exitCode: 1, stderr: 'no port', isFiltered: true }).runError,
+    ).toBeDefined();
+  });
+
   it('fails by an error beside failed tests as well, but for rights that the failed test may use', () => {
     const red = report(file('a.test.ts', failed('adds')));
     expect(withRunError(red, end).runError).toMatch(/error during close: it does not fit$/);

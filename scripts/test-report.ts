@@ -52,14 +52,20 @@ export function failedFiles({ files }: ProjectReport): string[] {
 /**
  * A run may exit with an error that is no test's: uncaught, or of its teardown. Its last output is then the reason.
  * Where tests failed too, only an error that vitest names as such counts, and not that a right went unused: the test
- * that failed may be the one that uses it.
+ * that failed may be the one that uses it. A filter (`isFiltered`) may match no file of one project; that it matches none
+ * at all is told at the end.
  */
 export function withRunError(
   report: ProjectReport,
-  { exitCode, stderr }: { exitCode: number | undefined; stderr: string },
+  {
+    exitCode,
+    stderr,
+    isFiltered = false,
+  }: { exitCode: number | undefined; stderr: string; isFiltered?: boolean },
 ): ProjectReport {
   if (exitCode === 0) return report;
   const output = stripVTControlCharacters(stderr).trimEnd();
+  if (isFiltered && report.files.length === 0 && output.startsWith('No test files found')) return report;
   const end = output.split('\n').slice(-runErrorLines).join('\n');
   if (failedFiles(report).length === 0) {
     return {

@@ -243,9 +243,8 @@ class TestRun {
     const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${json}`];
     const isPart = files.length > 0;
     const logs = process.env['SKERRY_E2E_LOGS'];
-    // A filter of the user's may match nothing in this project; that it matches nothing anywhere is told at the end.
-    const filter = this.#isWhole ? [] : [...this.#args, '--passWithNoTests'];
-    const run = execa('vitest', ['run', '--project', project, ...reporters, ...filter, ...files], {
+    const isFiltered = !this.#isWhole;
+    const run = execa('vitest', ['run', '--project', project, ...reporters, ...this.#args, ...files], {
       stdin: 'inherit',
       stdout: ['inherit', 'pipe'],
       stderr: ['inherit', 'pipe'],
@@ -264,7 +263,7 @@ class TestRun {
     });
     run.all.pipe(createWriteStream(join(this.#output, `${name}.log`)));
     const { exitCode, stderr } = await run;
-    return withRunError({ project, files: readFiles(json) }, { exitCode, stderr });
+    return withRunError({ project, files: readFiles(json) }, { exitCode, stderr, isFiltered });
   }
 
   #conclude(): number {

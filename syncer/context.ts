@@ -59,7 +59,7 @@ export interface TenantInfo {
   /** Published custom resources whose objects are synced, as `<plural>.<group>`. */
   readonly customResources: readonly string[];
   readonly policy: TenantPolicy;
-  /** Labels of nodes that tenants see beside those of rule `virtual-nodes`: keys, or prefixes that end in `/`. */
+  /** Labels of nodes that tenants see beside those of sync rule `virtual-nodes`: keys, or prefixes that end in `/`. */
   readonly nodeLabels: readonly string[];
   /** Where no EndpointSlice may point, whatever the policy allows: the operator's own. */
   readonly protectedCIDRs: readonly string[];

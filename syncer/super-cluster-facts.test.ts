@@ -11,7 +11,7 @@ import {
 
 const { signal } = new AbortController();
 
-describe('where the super cluster itself is (rule `endpoint-slices`)', () => {
+describe('where the super cluster itself is (sync rule `endpoint-slices`)', () => {
   it('is whom we talk to, what its default/kubernetes leads to, and the ranges of its Services', async () => {
     await using cluster = await startFakeCluster();
     const slice = (name: string, service: string, address: string) => ({

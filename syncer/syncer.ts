@@ -4,13 +4,13 @@ import { type Clock, Connection, type ConnectionOptions, KubeClient, resources }
 import { HealthServer } from '../program/health-server.ts';
 import { packageVersion } from '../program/package-root.ts';
 import { BucketScope } from './bucket-scope.ts';
+import { SyncEngine } from './engine.ts';
 import { allKinds } from './kinds/registry.ts';
 import { KubeletProxy } from './kubelet/kubelet-proxy.ts';
 import { differencesPage, podsPage } from './observability/debug-pages.ts';
 import { observeEngine, observeTenants } from './observability/observe.ts';
 import { PodTraces } from './observability/pod-traces.ts';
 import type { SyncerMetrics } from './observability/syncer-metrics.ts';
-import { SyncEngine } from './reconcile/engine.ts';
 import { metricsUrl, type SyncerOptions } from './settings.ts';
 import { followRecords } from './sharding/members.ts';
 import { Fence, replicaIdentity } from './sharding/own-lease.ts';

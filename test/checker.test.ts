@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { resources } from '../kube/index.ts';
 import { differences, remains } from './harness/checker/differences.ts';
-import { Copy, seededDifferences } from './harness/checker/seeded-differences.ts';
+import { seededDifferences } from './harness/checker/kinds.ts';
+import { Copy } from './harness/checker/seeded-differences.ts';
 import {
   at,
   type CheckedKind,

@@ -82,7 +82,10 @@ const { values } = parseArgs({
 const [tenants, repeats] = [Number(values.tenants), Number(values.repeats)];
 if (![tenants, repeats].every((each) => Number.isInteger(each) && each > 0))
   throw new Error('--tenants and --repeats take whole numbers from 1');
-const backend = dashboardBackend({ clock: systemClock, stateDir: '/', systemNamespace: 'skerry-system' });
+const backend = dashboardBackend({
+  ...{ clock: systemClock, stateDir: '/', systemNamespace: 'skerry-system' },
+  onProblem: (error, what) => console.error(what, error),
+});
 const browser = await startBrowser();
 const world = await dashboardWorld({ backend });
 try {

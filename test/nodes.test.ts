@@ -169,7 +169,7 @@ describe('virtual nodes', () => {
     expect(await all.kubectl('get', 'node', 'e2e-sick')).not.toContain('SchedulingDisabled');
   });
 
-  it("keep the tenant's own labels and taints, which go nowhere else (rule `virtual-node-edits`)", async () => {
+  it("keep the tenant's own labels and taints, which go nowhere else (sync rule `virtual-node-edits`)", async () => {
     await all.kubectl('label', 'node', 'sim-1', 'team.example/owner=me');
     await all.kubectl('taint', 'node', 'sim-1', 'team.example/mine=x:NoExecute');
     await makeNode('e2e-mine');
@@ -194,7 +194,7 @@ describe('virtual nodes', () => {
     await all.kubectl('label', 'node', 'sim-1', 'team.example/owner-');
   });
 
-  it('deleted or cordoned by a tenant they are put back, and the real node hears nothing of it (rule `virtual-node-edits`)', async () => {
+  it('deleted or cordoned by a tenant they are put back, and the real node hears nothing of it (sync rule `virtual-node-edits`)', async () => {
     const real = await world.superCluster.client.get(resources.nodes, { name: 'sim-2' });
     const before = await all.client.get(resources.nodes, { name: 'sim-2' });
     await all.kubectl('delete', 'node', 'sim-2', '--wait=false');
@@ -219,7 +219,7 @@ describe('virtual nodes', () => {
     expect(after['spec']).toEqual(real['spec']);
   });
 
-  it('address, port, provider and mark are put back: the API server would dial what stands there (rule `virtual-node-edits`)', async () => {
+  it('address, port, provider and mark are put back: the API server would dial what stands there (sync rule `virtual-node-edits`)', async () => {
     const before = await all.client.get(resources.nodes, { name: 'sim-0' });
     const places = (node: KubeObject) =>
       JSON.stringify([at(node, 'status', 'addresses'), at(node, 'status', 'daemonEndpoints')]);

@@ -8,6 +8,7 @@ import {
   KubeClient,
   type KubeObject,
   Reflector,
+  type ReflectorProblem,
   resources,
   Store,
 } from '../kube/index.ts';
@@ -300,7 +301,10 @@ describe('the certificates of a control plane', () => {
       const fieldSelector = `metadata.name=${name}`;
       const superCluster = world.superCluster.client;
       const resource = resources.secrets;
-      await new Reflector({ client: superCluster, resource, store, namespace, fieldSelector }).run(end);
+      const onProblem = ({ error }: ReflectorProblem): void => console.error(error);
+      await new Reflector({
+        ...{ client: superCluster, resource, store, namespace, fieldSelector, onProblem },
+      }).run(end);
     };
     const tokensOf = async (): Promise<string | undefined> => {
       const secrets = await world.superCluster.client.list<KubeObject & { data?: Record<string, string> }>(

@@ -26,7 +26,7 @@ interface TokenReview extends KubeObject {
   };
 }
 
-describe('service account tokens (rule `pod-tokens`)', () => {
+describe('service account tokens (sync rule `pod-tokens`)', () => {
   let world: World;
   let tenant: Tenant;
   let neighbour: Tenant;

@@ -1,4 +1,22 @@
-/** What the server answers; `views.ts` and `syncers.ts` beside it say what the fields mean. */
+import type { PodList as SlowestPods, PodReport as TracedPod } from '../../api/pod-report.ts';
+import type { TenantDetail as DetailRow, ListedPod, OwnTenant as OwnRow } from '../types.ts';
+
+export type { SpanReport as Span } from '../../api/pod-report.ts';
+export type {
+  ComponentRow as Component,
+  ConditionRow as Condition,
+  EventRow,
+  Health,
+  JobRow as Job,
+  ListedPod,
+  QuotaRow as Quota,
+  SnapshotRow as Snapshot,
+  SyncerRow as Syncer,
+  SyncerView as System,
+  TenantLoad as Load,
+  TenantRow as Tenant,
+} from '../types.ts';
+
 export interface SessionInfo {
   oidc: boolean;
   user?: string;
@@ -7,185 +25,33 @@ export interface SessionInfo {
   mayCreate?: boolean;
 }
 
-export interface Job {
-  kind: string;
-  id: string;
-  state: string;
-  target?: string;
-  step?: string;
-  attempts: number;
-  startedAt: string;
-  finishedAt?: string;
-  holder?: string;
-  message?: string;
+export interface TenantDetail extends DetailRow {
+  readonly may: {
+    readonly change: boolean;
+    readonly delete: boolean;
+    readonly logs: boolean;
+    readonly kubeconfig: boolean;
+  };
 }
 
-export type Health = 'well' | 'busy' | 'asleep' | 'limited' | 'wrong';
-
-export interface Tenant {
-  namespace: string;
-  name: string;
-  phase: string;
-  health: Health;
-  version: string;
-  createdAt: string;
-  weight: number;
-  pods?: number;
-  services?: number;
-  cpu?: string;
-  memory?: string;
-  requestsCpu?: string;
-  requestsMemory?: string;
-  fullest?: { resource: string; share: number };
-  problems: string[];
-  advice: string[];
-  job?: Job;
-  certificatesDue?: string;
+export interface OwnTenant extends OwnRow {
+  readonly may: { readonly kubeconfig: boolean; readonly pods: boolean };
 }
 
-export interface Quota {
-  resource: string;
-  used?: string;
-  allowed: string;
-  share?: number;
-}
-
-export interface Condition {
-  type: string;
-  status: string;
-  reason: string;
-  message: string;
-  since: string;
-}
-
-export interface Snapshot {
-  name: string;
-  at: string;
-  reason: string;
-  version: string;
-  entries: number;
-  bytes: number;
-}
-
-export interface TenantDetail extends Tenant {
-  uid: string;
-  facts: [string, string][];
-  conditions: Condition[];
-  quota: Quota[];
-  jobs: Job[];
-  snapshots: Snapshot[];
-  may: { change: boolean; delete: boolean; logs: boolean; kubeconfig: boolean };
-}
-
-export interface OwnTenant {
-  name: string;
-  phase: string;
-  health: Health;
-  version: string;
-  createdAt: string;
-  pods?: number;
-  services?: number;
-  cpu?: string;
-  memory?: string;
-  quota: Quota[];
-  conditions: Condition[];
-  jobs: Job[];
-  certificatesDue?: string;
-  snapshots: Snapshot[];
-  podSecurity?: string;
-  may: { kubeconfig: boolean; pods: boolean };
-}
-
-export interface EventRow {
-  at: string;
-  type: string;
-  reason: string;
-  object: string;
-  count: number;
-  message: string;
-}
-
-export interface Component {
-  name: string;
-  state: string;
-  startedAt?: string;
-  restarts: number;
-  lastExit?: string;
-}
-
-export interface Syncer {
-  name: string;
-  holder: string;
-  renewedAt: string;
-  buckets?: number;
-  tenants?: number;
-  window?: number;
-  cpuSeconds?: number;
-  memoryBytes?: number;
-  uptimeSeconds?: number;
-  problem?: string;
-}
-
-export interface Load {
-  tenant: string;
-  waitMeanMs?: number;
-  waitP95Ms?: number;
-  items: number;
-  share: number;
-  parked: number;
-  scheduling: number;
-  refused: number;
-  queued: number;
-}
-
-export interface System {
-  at: number;
-  overMs: number;
-  syncers: Syncer[];
-  loads: Load[];
-  problem?: string;
-}
-
-export interface Span {
-  name: string;
-  whose: string;
-  atMs: number;
-  tookMs: number;
-}
-
-export interface PodReport {
-  namespace: string;
-  name: string;
-  node?: string;
-  seenAt: string;
-  state: string;
-  totalMs: number;
-  shares: Record<string, number>;
-  spans: Span[];
-  refusal?: string;
-  waitsFor?: { name: string; whose: string; sinceMs: number };
-  source?: string;
+/** Tenants are not told where. */
+export interface PodReport extends Omit<TracedPod, 'tenant' | 'shares'> {
+  /** By `Whose`. */
+  readonly shares: Readonly<Record<string, number>>;
+  readonly source?: string;
   /** What happens in each stage, by its name. */
-  stages?: Record<string, string>;
+  readonly stages?: Readonly<Record<string, string>>;
 }
 
-export interface ListedPod {
-  namespace: string;
-  name: string;
-  phase: string;
-  isReady: boolean;
-  createdAt: string;
-  node?: string;
-}
-
-export interface PodList {
+export interface PodList extends Pick<SlowestPods, 'known' | 'ready' | 'total'> {
   /** Where no way is known. */
-  listed?: ListedPod[];
-  isCut?: boolean;
-  known: number;
-  ready: number;
-  total?: { p50Ms: number; p99Ms: number };
-  pods: PodReport[];
+  readonly listed?: readonly ListedPod[];
+  readonly isCut?: boolean;
+  readonly pods: readonly PodReport[];
 }
 
 /** The server refused, with a message for people. */

@@ -4,9 +4,10 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { renderKubeconfig, resources } from '../../kube/index.ts';
 import { sharedTestCertificates } from '../../kube/testing/index.ts';
 import { type Assets, loadAssets } from '../assets.ts';
-import type { Action, Backend, ListedPod, TenantRef } from '../backend.ts';
+import type { Action, Backend, TenantRef } from '../backend.ts';
 import { Dashboard, type DashboardOptions } from '../dashboard.ts';
 import { HttpError } from '../http.ts';
+import type { ListedPod } from '../types.ts';
 import { ReviewingServer } from './reviewing-server.ts';
 
 /** A browser that keeps cookies, and knows who it is by the page's own requests. */

@@ -234,6 +234,7 @@ class Tenants {
       store: this.#store,
       namespace,
       consistentStart: true,
+      onProblem: ({ error }) => console.error('cannot follow VirtualClusters:', error),
     });
   }
 

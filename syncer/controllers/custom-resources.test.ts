@@ -24,7 +24,7 @@ async function synced(...present: string[]): Promise<CustomWorld> {
   return world;
 }
 
-describe('objects of a published definition', () => {
+describe('objects of a published definition (sync rule `custom-resources`)', () => {
   it('go down, and their status comes up, for tenants that have opted in and no others', async () => {
     await using world = await CustomWorld.start();
     await world.establish();

@@ -90,7 +90,7 @@ function context(
   return testContext({ superObjects, tenantObjects, kinds: allKinds });
 }
 
-describe('which events come up', () => {
+describe('which events come up (sync rule `events`)', () => {
   it('those about synced objects', () => {
     expect(tenantRefOf(event(), context())).toEqual({ namespace: 'shop', name: 'web-0.17a' });
   });
@@ -322,7 +322,7 @@ function haveEvent(bench: Bench): void {
   bench.have('super', resources.events, ofSettings(bench));
 }
 
-describe('the copies that are remembered', () => {
+describe('the copies that are remembered (sync rule `events`)', () => {
   const key = { kind: 'events', namespace: 'shop', name: 'x.1' };
   const { signal } = new AbortController();
 

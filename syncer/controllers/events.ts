@@ -338,27 +338,12 @@ interface ObjectReference {
 }
 
 /**
- * Kinds whose events come up. Not nodes and volumes, though tenants have them: what is said of those is about
- * machines and disks that others use too.
+ * Kinds whose events come up, by the `kind` of their objects: what tenants have in namespaces. Not nodes and volumes, though
+ * tenants have them: what is said of those is about machines and disks that others use too.
  */
-const involvedKinds = new Set([
-  'configmaps',
-  'endpointslices',
-  'ingresses',
-  'networkpolicies',
-  'persistentvolumeclaims',
-  'poddisruptionbudgets',
-  'pods',
-  'secrets',
-  'serviceaccounts',
-  'services',
-]);
-
-/** The same by the `kind` of their objects. */
 const byObjectKind: ReadonlyMap<string, NamedResource> = new Map(
   allKinds
-    .filter((kind) => kind.direction === 'down')
-    .filter((kind) => involvedKinds.has(kind.name))
+    .filter((kind) => kind.direction === 'down' && kind.isSecondCopy !== true && kind.resource.namespaced)
     .map((kind) => [kind.resource.kind, kind]),
 );
 

@@ -165,7 +165,7 @@ describe('ingress classes', () => {
   });
 });
 
-describe('storage classes', () => {
+describe('storage classes (sync rule `published-kinds`)', () => {
   const kind = storageClassKind;
 
   function storageClass(

@@ -2,15 +2,13 @@ import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
+import { rootCaName, superRootCaName } from '../mapping/names.ts';
 import type { Admission, DownKind } from './contract.ts';
 import { lateCopyOf, lateKind } from './late-references.ts';
 import { bringPayloadDown, metadataAlone, payloadOf, summarized } from './payload.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
 
 const fields = ['data', 'binaryData', 'immutable'] as const;
-const rootCaName = 'kube-root-ca.crt';
-/** Every super namespace has a `kube-root-ca.crt` of its own already, with the super cluster's CA in it. */
-const superRootCaName = 'tenant-kube-root-ca.crt';
 
 /** ConfigMap: those that a pod of the tenant refers to, those that are marked, or all. */
 export const configMapKind: DownKind = {

@@ -190,7 +190,7 @@ export interface DownKind extends KindBase, NamedResource {
   up?(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[];
   /**
    * The tenant object is there, the super object is not, and the tenant object shows that the super object once was:
-   * instead of creating it anew (rule `pod-deletion`).
+   * instead of creating it anew (sync rule `pod-deletion`).
    * `undefined`: create. Carried out only after a live check of both sides. `last` is the super object's last known
    * state, when it was seen.
    */

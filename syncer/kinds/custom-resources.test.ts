@@ -55,7 +55,7 @@ const superWidget = (change: Partial<KubeObject> = {}): KubeObject => {
   return { ...object, ...change, metadata: { ...object.metadata, generation: 7, ...change.metadata } };
 };
 
-describe('the super object of a custom resource', () => {
+describe('the super object of a custom resource (sync rule `custom-resources`)', () => {
   it('has the spec with marks, in the mapped namespace, without status, owners and denied annotations', () => {
     const s = kind.toSuper(widget({ status: { phase: 'Mine' } }), context());
     expect(s).toMatchObject({

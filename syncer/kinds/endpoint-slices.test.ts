@@ -214,7 +214,7 @@ describe('index', () => {
     ]);
   });
 
-  describe('rule `kubernetes-service`: the slice of default/kubernetes', () => {
+  describe('sync rule `kubernetes-service`: the slice of default/kubernetes', () => {
     const tenant = { apiServer: { address: '192.0.2.10', port: 21000 } };
     const kubernetes = () => {
       const object = slice('203.0.113.66', { ports: [{ name: 'evil', port: 22, protocol: 'TCP' }] });
@@ -333,7 +333,7 @@ describe('allow list', () => {
     };
   }
 
-  describe('rule `endpoint-slices`: endpoints by policy', () => {
+  describe('sync rule `endpoint-slices`: endpoints by policy', () => {
     it('may lie in the ranges that the policy lists', () => {
       const listed = context(['192.0.2.0/24', '2001:db8::/64']);
       expect(isAllowed('192.0.2.77', listed)).toBe(true);
@@ -374,7 +374,7 @@ describe('allow list', () => {
     });
   });
 
-  describe('rule `endpoint-slices`: whatever the list covers, an endpoint is never', () => {
+  describe('sync rule `endpoint-slices`: whatever the list covers, an endpoint is never', () => {
     it.each([
       ['this host', ['127.0.0.1', '0.0.0.0', '::1']],
       ['link-local, where clouds keep credentials', ['169.254.169.254', 'fe80::1', 'fd00:ec2::254']],

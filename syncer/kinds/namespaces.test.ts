@@ -11,7 +11,7 @@ import { carryOut, testContext, testNamespace } from './testing.ts';
 const context = testContext();
 const { tenant } = context;
 
-describe('namespaces (rules `namespace-names`, `namespace-metadata`)', () => {
+describe('namespaces (sync rules `namespaces`, `namespace-names`, `namespace-metadata`)', () => {
   it('become super namespaces under a mapped name with the marks of all super objects', () => {
     const s = namespaceKind.toSuper(testNamespace('shop'), context);
     expect(s).toMatchObject({ apiVersion: 'v1', kind: 'Namespace' });
@@ -65,7 +65,7 @@ describe('namespaces (rules `namespace-names`, `namespace-metadata`)', () => {
     expect(namespaceKind.down(t, touched as KubeObject, context)).toEqual([]);
   });
 
-  it('keep labels of the tenant object under keys of Skerry, for selectors to find them (rule `pod-affinity`)', () => {
+  it('keep labels of the tenant object under keys of Skerry, for selectors to find them (sync rule `pod-affinity`)', () => {
     const t = testNamespace('shop', { team: 'a', tier: 'x' });
     const s = namespaceKind.toSuper(t, context);
     const { matchLabels = {} } = superNamespaceSelector({ matchLabels: { team: 'a' } }, tenant);
@@ -88,7 +88,7 @@ describe('namespaces (rules `namespace-names`, `namespace-metadata`)', () => {
     expect(wanted('kube-node-lease')).toBe(false);
   });
 
-  it('are deleted only after a live 404 (rule `confirmed-delete`)', () => {
+  it('are deleted only after a live 404 (sync rule `confirmed-delete`)', () => {
     expect(namespaceKind.deleteNeedsLiveCheck).toBe(true);
   });
 });

@@ -40,7 +40,7 @@ describe('index', () => {
 
   const below = (spec: NetworkPolicySpec): NetworkPolicySpec => specOf(kind.toSuper(policy(spec), context()));
 
-  describe('selectors are narrowed to the tenant', () => {
+  describe('selectors are narrowed to the tenant (sync rule `network-policies`)', () => {
     it('the super object is in the super namespace, and the pods that it is about are the own ones', () => {
       const superObject = kind.toSuper(policy({ podSelector: { matchLabels: { app: 'web' } } }), context());
       expect(superObject.metadata).toMatchObject({
@@ -212,7 +212,7 @@ describe('index', () => {
     });
   });
 
-  describe('whether policies go down', () => {
+  describe('whether policies go down (sync rule `network-policies`)', () => {
     it('is on, and can be switched off', () => {
       expect(kind.admit?.(policy({}), context())).toEqual({ wanted: true });
       expect(kind.admit?.(policy({}), context({ syncNetworkPolicies: false }))).toEqual({ wanted: false });

@@ -85,7 +85,7 @@ function virtualNode(): KubeObject {
   return { ...object, metadata: { ...object.metadata, uid: 'uid-copy', resourceVersion: '3' } };
 }
 
-describe('rule `virtual-nodes`: which nodes there are', () => {
+describe('sync rule `virtual-nodes`: which nodes there are', () => {
   it('all', () => {
     expect(kind.tenantRef(node(), context())).toEqual({ name: 'node-1' });
   });
@@ -162,7 +162,7 @@ describe('rule `virtual-nodes`: which nodes there are', () => {
   });
 });
 
-describe('rule `virtual-nodes`: what a node says', () => {
+describe('sync rule `virtual-nodes`: what a node says', () => {
   it('is where it is and what it has, under the address and port of the kubelet proxy', () => {
     expect(kind.toTenant(node(), context())).toMatchObject({
       metadata: {
@@ -303,7 +303,7 @@ describe('rule `virtual-nodes`: what a node says', () => {
   });
 });
 
-describe('rule `virtual-nodes`: condition taints follow Ready', () => {
+describe('sync rule `virtual-nodes`: condition taints follow Ready', () => {
   it('the one that the server adds to a new Node is taken off when the super object is Ready', () => {
     const fresh = virtualNode();
     fresh['spec'] = { ...(fresh['spec'] as object), taints: [notReady] };
@@ -354,7 +354,7 @@ describe('rule `virtual-nodes`: condition taints follow Ready', () => {
   });
 });
 
-describe('rule `virtual-node-edits`: what a tenant does to a virtual node', () => {
+describe('sync rule `virtual-node-edits`: what a tenant does to a virtual node', () => {
   it('its own labels and taints stay', () => {
     const own = virtualNode();
     own.metadata.labels = { ...own.metadata.labels, 'team.example/owner': 'me' };
@@ -434,7 +434,7 @@ describe('rule `virtual-node-edits`: what a tenant does to a virtual node', () =
   });
 });
 
-describe('rule `virtual-nodes`: hidden nodes', () => {
+describe('sync rule `virtual-nodes`: hidden nodes', () => {
   const hideNodes = true;
   const real = () =>
     node({

@@ -78,7 +78,7 @@ function created(
 
 const refusal = (reason: string) => ({ wanted: false, keep: true, notice: { type: 'Warning', reason } });
 
-describe('the class of a claim', () => {
+describe('the class of a claim (sync rule `persistent-volume-claims`)', () => {
   it('must be published to the tenant, else no super object and an event', () => {
     expect(kind.admit?.(claim(), published())).toEqual({ wanted: true });
     expect(kind.admit?.(claim(), context())).toMatchObject(refusal('StorageClassNotPublished'));
@@ -139,7 +139,7 @@ describe('the class of a claim', () => {
   });
 });
 
-describe('what a claim may not ask for', () => {
+describe('what a claim may not ask for (sync rule `persistent-volume-claims`)', () => {
   it('a volume of its choice', () => {
     expect(kind.admit?.(claim({ volumeName: 'pv-of-another' }), published())).toMatchObject(
       refusal('NotAllowed'),
@@ -233,7 +233,7 @@ describe('down', () => {
     expect(kind.down(claim(), superObject, published())).toEqual([]);
   });
 
-  it('is deleted only after a live answer (rule `confirmed-delete`)', () => {
+  it('is deleted only after a live answer (sync rule `confirmed-delete`)', () => {
     expect(kind.deleteNeedsLiveCheck).toBe(true);
   });
 });

@@ -83,7 +83,7 @@ function copy(): KubeObject {
   return { ...object, metadata: { ...object.metadata, uid: 'uid-copy' }, status: { phase: 'Bound' } };
 }
 
-describe('which volumes come up', () => {
+describe('which volumes come up (sync rule `persistent-volumes`)', () => {
   it("those bound to one of the tenant's claims", () => {
     expect(kind.tenantRef(volume(), context())).toEqual({ name: 'pv-1' });
     expect(kind.superNamespaceOf?.(volume())).toBe(superShop);
@@ -204,7 +204,7 @@ describe('the copy', () => {
   });
 });
 
-describe('removed when the claim is gone', () => {
+describe('removed when the claim is gone (sync rule `persistent-volumes`)', () => {
   it('is first no longer Bound, else its protection would never end', () => {
     expect(kind.superGone?.(copy(), context())).toEqual([
       { do: 'patchTenant', subresource: 'status', patch: { status: { phase: 'Released' } } },
@@ -233,7 +233,7 @@ it("a copy touches the claim that waits for it; the tenant's own volumes touch n
   expect(kind.touches?.tenant?.(own, context())).toEqual([]);
 });
 
-it('names no real node where nodes are hidden (rule `virtual-nodes`)', () => {
+it('names no real node where nodes are hidden (sync rule `virtual-nodes`)', () => {
   const node = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1' } };
   const expression = { key: 'kubernetes.io/hostname', operator: 'In', values: ['n1'] };
   const local = volume({

@@ -26,7 +26,7 @@ const computed = {
 };
 const wanted = (object: KubeObject): unknown => kind.toSuper(object, context)['spec'];
 
-describe('what the super object keeps healthy', () => {
+describe('what the super object keeps healthy (sync rule `pod-disruption-budgets`)', () => {
   it('is a number: what the tenant has computed from its share, its number, or what may be missing', () => {
     for (const spec of [
       { minAvailable: '50%' },

@@ -22,12 +22,9 @@ interface BudgetStatus {
 export const all = 2_147_483_647;
 
 /**
- * How many pods have to stay healthy, in the super object. Pods of the super cluster have no owners there, so a share
- * of
- * them cannot be computed from the super object: the tenant's disruption controller has done so. Where it has not yet,
- * or
- * has failed, or has found no controller for the pods, its API server allows no eviction; nor does the super
- * object.
+ * How many pods have to stay healthy, in the super object. Pods of the super cluster have no owners there, so a share of
+ * them cannot be computed from the super object: the tenant's disruption controller has done so. Where it has not yet, or
+ * has failed, or has found no controller for the pods, its API server allows no eviction; nor does the super object.
  */
 function minAvailable({ metadata, status }: KubeObject): number {
   const {

@@ -25,7 +25,7 @@ const asked = (tenantObjects: KubeObject[], superObjects: KubeObject[]) => {
   };
 };
 
-it('only the label skerry.dev/public=true publishes', () => {
+it('only the label skerry.dev/public=true publishes (sync rule `published-kinds`)', () => {
   expect(isPublished(published)).toBe(true);
   expect(isPublished(unpublished)).toBe(false);
   expect(isPublished(undefined)).toBe(false);

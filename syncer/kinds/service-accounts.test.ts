@@ -20,7 +20,7 @@ const superDefault: KubeObject = {
   metadata: { name: 'default', namespace: home, uid: 's', resourceVersion: '5' },
 };
 
-describe('service accounts', () => {
+describe('service accounts (sync rule `service-accounts`)', () => {
   it('go down as a name and nothing else', () => {
     const t = account('robot', {
       secrets: [{ name: 'token' }],
@@ -38,7 +38,7 @@ describe('service accounts', () => {
     expect(serviceAccountKind.down(t, s, context)).toEqual([]);
   });
 
-  it('adopt the default account of a super namespace by label (rule `write-order`)', () => {
+  it('adopt the default account of a super namespace by label (sync rule `write-order`)', () => {
     const t = account('default');
     expect(serviceAccountKind.adopts?.(superDefault, t, context)).toBe(true);
     const [action] = serviceAccountKind.down(t, superDefault, context);

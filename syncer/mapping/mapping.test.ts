@@ -17,7 +17,7 @@ function object(metadata: KubeObject['metadata']): KubeObject {
   };
 }
 
-describe('names (rule `namespace-names`)', () => {
+describe('names (sync rule `namespace-names`)', () => {
   it('makes a readable namespace name that ends in 16 base-32 characters', () => {
     expect(superNamespaceName(tenant, 'shop')).toMatch(/^acme-blue-shop-[a-z2-7]{16}$/);
     expect(superNamespaceName(tenant, 'shop')).toBe(superNamespaceName(tenant, 'shop'));
@@ -60,7 +60,7 @@ describe('names (rule `namespace-names`)', () => {
   });
 });
 
-describe('metadata on the way down (rules `ownership-labels`, `denied-metadata`)', () => {
+describe('metadata on the way down (sync rules `ownership-labels`, `denied-metadata`)', () => {
   const context = testContext();
 
   it('keeps the name, maps the namespace and marks the super object with tenant, bucket, namespace, name and UID', () => {
@@ -168,7 +168,7 @@ describe('bringing metadata up to date', () => {
     expect(superMetadataPatch(t, after, context)).toBeUndefined();
   });
 
-  it('leaves keys alone that the webhooks of the super cluster put on the super object', () => {
+  it('leaves keys alone that the webhooks of the super cluster put on the super object (sync rule `transparent-prefixes`)', () => {
     const t = object({ labels: { app: 'web' } });
     const s = settled(
       t,
@@ -222,7 +222,7 @@ describe('bringing metadata up to date', () => {
   });
 });
 
-describe('transparent keys', () => {
+describe('transparent keys (sync rule `transparent-prefixes`)', () => {
   const context = testContext({ tenant: { transparentKeyPrefixes: ['super.example/'] } });
 
   it('copies them up, changes and removals included, and nothing else', () => {

@@ -60,7 +60,7 @@ function shortHash(text: string): string {
 /** What Skerry calls a copy of a ConfigMap or Secret that the tenant made after a pod that refers to it (`late-references`). */
 export const lateNamePrefix = 'skerry-late-';
 
-/** The ConfigMap with which every namespace is born, on either side. */
+/** The ConfigMap with which every namespace is born, on either side, with the CA of its own cluster in it. */
 export const rootCaName = 'kube-root-ca.crt';
 /** What the tenant's `kube-root-ca.crt` is called in the super cluster, where that name is taken. */
 export const superRootCaName = 'tenant-kube-root-ca.crt';

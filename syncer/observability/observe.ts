@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import type { EngineObserver } from '../reconcile/engine.ts';
+import type { EngineObserver } from '../engine.ts';
 import type { DirectoryHooks } from '../tenants/directory.ts';
 import { observePods, type PodTraces } from './pod-traces.ts';
 import type { SyncerMetrics } from './syncer-metrics.ts';

@@ -1,7 +1,7 @@
 import type { KubeObject, Store, StoreEvent } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
+import type { EngineObserver } from '../engine.ts';
 import { originalUid, tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
-import type { EngineObserver } from '../reconcile/engine.ts';
 import { StepTable, Trace, type TraceContext } from './trace.ts';
 
 interface PodTracesOptions extends Omit<TraceContext, 'table'> {

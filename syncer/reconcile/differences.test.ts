@@ -1,16 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import type { Difference } from '../../api/difference-report.ts';
 import { resources } from '../../kube/index.ts';
+import { SyncEngine } from '../engine.ts';
+import type { SyncedKind } from '../kinds/contract.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { differencesPage } from '../observability/debug-pages.ts';
-import { SyncEngine } from './engine.ts';
 import { Bench } from './testing/bench.ts';
 import { settings } from './testing/resync-of.ts';
 
 /** The engine of a bench at rest: it has joined the tenant, and nothing is carried out. */
-function engineOf(bench: Bench): SyncEngine {
+function engineOf(bench: Bench, kinds: readonly SyncedKind[] = allKinds): SyncEngine {
   const engine = new SyncEngine({
-    kinds: allKinds,
+    kinds,
     superClient: bench.super.client,
     superCaches: bench.superCaches,
     superIdentity: bench.superIdentity,
@@ -89,6 +90,25 @@ describe('what differs between both sides', () => {
     expect(found['refused']).toMatchObject({ state: 'refused', why: expect.stringContaining('too large') });
     expect(found['failing']).toMatchObject({ state: 'failing', why: expect.stringContaining('no answer') });
     expect(found['waiting']).toMatchObject({ state: 'waiting', why: 'has to wait for namespaces bank' });
+  });
+
+  it('says why an object cannot be compared', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    bench.have('tenant', resources.configMaps, settings('poison'));
+    const kinds = allKinds.map((kind): SyncedKind => {
+      if (kind.direction === 'up' || kind.name !== 'configmaps') return kind;
+      return {
+        ...kind,
+        admit: () => {
+          throw new TypeError('a defect');
+        },
+      };
+    });
+    const report = await engineOf(bench, kinds).differences(bench.state.label, 100);
+    expect(report?.differences).toMatchObject([
+      { name: 'poison', state: 'failing', why: 'it cannot be compared: a defect' },
+    ]);
   });
 
   it('is nothing where both agree, and counted beyond what is listed', async () => {

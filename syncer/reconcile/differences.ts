@@ -12,6 +12,8 @@ export interface Finding {
   readonly is: Drift | 'refused';
   /** Why it is refused. */
   readonly refusal?: string;
+  /** Why it cannot be compared. */
+  readonly problem?: string;
   readonly fields?: readonly string[];
   /** Has to be in agreement first. */
   readonly requires?: readonly KeyRef[];
@@ -93,19 +95,20 @@ export class Differences {
   #find(tenant: TenantState, key: KeyRef): Finding | undefined {
     try {
       return this.#options.findingOf(tenant, key);
-    } catch {
-      return { is: 'differs' };
+    } catch (error) {
+      return { is: 'differs', problem: error instanceof Error ? error.message : String(error) };
     }
   }
 
-  #explain(tenant: TenantState, key: KeyRef, { is, refusal, fields, requires }: Finding): Difference {
+  #explain(tenant: TenantState, key: KeyRef, finding: Finding): Difference {
+    const { is, refusal, fields } = finding;
     const { kind, namespace, name } = key;
     return {
       kind,
       ...(namespace === undefined ? {} : { namespace }),
       name,
       is,
-      ...(refusal === undefined ? this.#stateOf(tenant, key, requires) : { state: 'refused', why: refusal }),
+      ...(refusal === undefined ? this.#stateOf(tenant, key, finding) : { state: 'refused', why: refusal }),
       ...(fields === undefined ? {} : { fields }),
     };
   }
@@ -113,7 +116,7 @@ export class Differences {
   #stateOf(
     tenant: TenantState,
     key: KeyRef,
-    requires: readonly KeyRef[] | undefined,
+    { requires, problem }: Finding,
   ): { state: DifferenceState; why: string } {
     const { waitsFor, isQueued } = this.#options;
     const id = keyId(key);
@@ -129,6 +132,7 @@ export class Differences {
     const failure = tenant.failures.get(id);
     if (failure?.isRefused === true)
       return { state: 'refused', why: `the super cluster refuses it: ${failure.message}` };
+    if (problem !== undefined) return { state: 'failing', why: `it cannot be compared: ${problem}` };
     if (requires !== undefined) {
       const names = requires.map((each) => `${each.kind} ${each.namespace ?? ''}/${each.name}`);
       return {

@@ -19,6 +19,7 @@ function start(lookMs = 1) {
   let endRest = (): void => undefined;
   const rests: number[] = [];
   const walked: string[] = [];
+  const errors: string[] = [];
   let fed = 0;
   const walks = new FollowerWalks({
     clock: {
@@ -35,18 +36,20 @@ function start(lookMs = 1) {
     },
     *keysOf(_, { states }): Generator<KeyRef> {
       walked.push(states === 'unknown' ? states : states.map(({ metadata }) => metadata.name).join());
+      if (walked.at(-1) === 'version-13') throw new Error('a defect');
       for (let n = 0; n < 8; n += 1) yield { kind: 'configmaps', name: String(n) };
     },
     feed: () => {
       fed += 1;
     },
     isServed: () => true,
+    onError: (_tenant, _change, error) => errors.push(String(error)),
   });
   const step = async (): Promise<void> => {
     endRest();
     await setImmediate();
   };
-  return { walks, rests, walked, step, fed: () => fed };
+  return { walks, rests, walked, errors, step, fed: () => fed };
 }
 
 const tenant = {} as TenantState;
@@ -88,6 +91,16 @@ describe('a walk over what follows an object', () => {
     for (let version = 2; version < 20; version += 1) walks.add(tenant, 'a', change(version));
     for (let n = 0; n < 10; n += 1) await step();
     expect(walked).toEqual(['version-1', 'unknown']);
+  });
+
+  it('that fails is told, and keeps none of those after it', async () => {
+    const { walks, walked, errors, step } = start();
+    walks.add(tenant, 'a', change(13));
+    walks.add(tenant, 'b', change(2));
+    for (let n = 0; n < 10; n += 1) await step();
+    expect(walked).toEqual(['version-13', 'version-2']);
+    expect(errors).toEqual(['Error: a defect']);
+    expect(walks.isUnderWay(tenant, 'b')).toBe(false);
   });
 
   it('waits for another one of the same tenant, and for none of others', async () => {

@@ -17,10 +17,12 @@ export interface Change {
 
 interface FollowerWalksOptions {
   clock: Pick<Clock, 'monotonic' | 'sleep'>;
-  /** Keys of all that have to be looked at again. Must not throw. */
+  /** Keys of all that have to be looked at again. */
   keysOf: (tenant: TenantState, change: Change) => Iterable<KeyRef>;
   feed: (tenant: TenantState, key: KeyRef, change: Change) => void;
   isServed: (tenant: TenantState) => boolean;
+  /** A walk has failed and is given up; those after it go on. Must not throw. */
+  onError: (tenant: TenantState, change: Change, error: unknown) => void;
 }
 
 /** It works this long at a stretch. */
@@ -66,7 +68,7 @@ export class FollowerWalks {
   }
 
   async #run(tenant: TenantState, walks: Walks): Promise<void> {
-    const { clock, keysOf, feed, isServed } = this.#options;
+    const { clock, keysOf, feed, isServed, onError } = this.#options;
     let startedMs = clock.monotonic();
     const rest = async (): Promise<void> => {
       const busyMs = clock.monotonic() - startedMs;
@@ -79,10 +81,14 @@ export class FollowerWalks {
       for (const [id, change] of walks.waiting) {
         walks.waiting.delete(id);
         walks.current = id;
-        for (const key of keysOf(tenant, change)) {
-          feed(tenant, key, change);
-          if (clock.monotonic() - startedMs >= sliceMs) await rest();
-          if (!isServed(tenant)) return;
+        try {
+          for (const key of keysOf(tenant, change)) {
+            feed(tenant, key, change);
+            if (clock.monotonic() - startedMs >= sliceMs) await rest();
+            if (!isServed(tenant)) return;
+          }
+        } catch (error) {
+          onError(tenant, change, error);
         }
         await rest();
       }

@@ -297,6 +297,9 @@ async function follow(resource: Resource, raw: KubeObject, twin: KubeObject | un
     clock: systemClock,
     enqueue: () => undefined,
     enqueueFirst: () => undefined,
+    onError: (_tenant, _key, error) => {
+      throw error;
+    },
   });
   const reconciler = new Reconciler({
     kinds: allKinds,

@@ -141,6 +141,22 @@ describe('resync (sync rule `resync`)', () => {
     expect(queued).toEqual(['configmaps/shop/a-poison', 'configmaps/shop/b']);
   });
 
+  it('goes on past a demand of policy that cannot be found out, and tells of it', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    bench.have('tenant', resources.configMaps, settings('a'));
+    const errors: string[] = [];
+    const { resync, queued } = resyncOf(bench, {
+      isDemanded: () => {
+        throw new TypeError('a defect');
+      },
+      onError: (_tenant, { name }, error) => errors.push(`${name}: ${error}`),
+    });
+    await resync.run(bench.state);
+    expect(queued).toEqual(['configmaps/shop/a']);
+    expect(errors).toEqual(['a: TypeError: a defect']);
+  });
+
   it('ends waits that nothing else has ended', async () => {
     await using bench = await Bench.start();
     bench.namespace('shop');

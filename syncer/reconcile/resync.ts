@@ -49,6 +49,8 @@ export interface ResyncOptions {
   isQueued: (tenant: TenantState, key: KeyRef) => boolean;
   enqueue: (tenant: TenantState, key: KeyRef, isDemanded: boolean) => void;
   isServed: (tenant: TenantState) => boolean;
+  /** `isDemanded` has failed: a defect. */
+  onError: (tenant: TenantState, key: KeyRef, error: unknown) => void;
   /** How long a resync has looked, without the pauses between its slices. */
   onCompleted?: (busyMs: number) => void;
 }
@@ -113,7 +115,8 @@ export class Resync {
   #isDemanded(tenant: TenantState, key: KeyRef): boolean {
     try {
       return this.#options.isDemanded(tenant, key);
-    } catch {
+    } catch (error) {
+      this.#options.onError(tenant, key, error);
       return false;
     }
   }

@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { labelKeys } from '../../api/labels.ts';
 import { type Clock, type KubeObject, resources } from '../../kube/index.ts';
+import type { SyncedKind } from '../kinds/contract.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { shownNodeName } from '../mapping/node-names.ts';
 import { keyId } from './keys.ts';
@@ -12,15 +13,18 @@ import { Bench } from './testing/bench.ts';
 function routed(
   bench: Bench,
   clock: Pick<Clock, 'monotonic' | 'sleep'> = bench.clock,
-): { router: Router; heard: () => string[] } {
+  kinds: readonly SyncedKind[] = allKinds,
+): { router: Router; heard: () => string[]; errors: string[] } {
   let queued: string[] = [];
+  const errors: string[] = [];
   const router = new Router({
-    kinds: allKinds,
+    kinds,
     superCaches: bench.superCaches,
     clock,
     enqueue: (_tenant, key, priority, version) =>
       queued.push(`${priority} ${keyId(key)}${version === undefined ? '' : ` at ${version}`}`),
     enqueueFirst: (_tenant, key) => queued.push(`first ${keyId(key)}`),
+    onError: (_tenant, key, error) => errors.push(`${keyId(key)}: ${error}`),
   });
   router.join(bench.state);
   const heard = (): string[] => {
@@ -29,7 +33,7 @@ function routed(
     return taken;
   };
   heard();
-  return { router, heard };
+  return { router, heard, errors };
 }
 
 const settings: KubeObject = { metadata: { name: 'x', namespace: 'shop', uid: 't1', resourceVersion: '7' } };
@@ -242,7 +246,7 @@ describe('an object that very many follow', () => {
   });
 
   /** So many Ingresses name the class. Each look at the clock takes a millisecond; `endRest` ends a pause. */
-  async function follow(bench: Bench, count: number) {
+  async function follow(bench: Bench, count: number, kinds: readonly SyncedKind[] = allKinds) {
     let now = 0;
     let endRest: (() => void) | undefined;
     const rests: number[] = [];
@@ -264,7 +268,7 @@ describe('an object that very many follow', () => {
         metadata: { name, namespace: 'shop', uid: name, resourceVersion: '1' },
         spec: { ingressClassName: 'shared' },
       });
-    const { router, heard } = routed(bench, clock);
+    const { router, heard, errors } = routed(bench, clock, kinds);
     const followers = (): string[] => heard().filter((line) => line.startsWith('live ingresses/'));
     /** Ends pauses as long as there are any. */
     const finish = async (): Promise<void> => {
@@ -276,7 +280,7 @@ describe('an object that very many follow', () => {
       }
     };
     const all = names.map((name) => `live ingresses/shop/${name}`);
-    return { router, rests, heard, followers, finish, all };
+    return { router, rests, heard, errors, followers, finish, all };
   }
 
   it('queues up to 100 followers at once', async () => {
@@ -307,6 +311,24 @@ describe('an object that very many follow', () => {
     await finish();
     expect(followers()).toEqual(all);
     expect(Math.min(...rests)).toBeGreaterThanOrEqual(3);
+  });
+
+  it('has everything looked at where a kind cannot say what else it matters to, and tells of that', async () => {
+    await using bench = await Bench.start();
+    const touches = {
+      tenant: () => {
+        throw new TypeError('a defect');
+      },
+    };
+    const kinds = allKinds.map(
+      (kind): SyncedKind => (kind.name === 'ingressclasses' ? ({ ...kind, touches } as SyncedKind) : kind),
+    );
+    const { heard, errors, finish, all } = await follow(bench, 101, kinds);
+    bench.have('tenant', resources.configMaps, { metadata: { name: 'other', namespace: 'shop' } });
+    bench.show('tenant', resources.ingressClasses, ingressClass(1));
+    await finish();
+    expect(heard()).toEqual(expect.arrayContaining([...all, 'live configmaps/shop/other']));
+    expect(errors).toEqual(['ingressclasses//shared: TypeError: a defect']);
   });
 
   it('ends with its tenant', async () => {

@@ -20,6 +20,8 @@ interface RouterOptions {
   enqueue: (tenant: TenantState, key: KeyRef, priority: Priority, version?: string) => void;
   /** The same, ahead of all that the tenant has waiting. */
   enqueueFirst: (tenant: TenantState, key: KeyRef) => void;
+  /** What a change matters to could not be found out: a defect. */
+  onError: (tenant: TenantState, key: KeyRef, error: unknown) => void;
 }
 
 /** As many keys are queued at once for one event. */
@@ -46,6 +48,7 @@ export class Router {
         keysOf: (tenant, change) => this.#followingKeys(tenant, change),
         feed: (tenant, key, change) => this.#enqueueTouched(tenant, key, change),
         isServed: (tenant) => this.#tenants.get(tenant.info.uid) === tenant,
+        onError: (tenant, change, error) => this.#failed(tenant, change, error),
       });
     this.#walks = { tenant: walks(), super: walks() };
     const heldToPolicy = kinds.filter((kind) => kind.direction === 'down' && kind.enforce !== undefined);
@@ -267,13 +270,18 @@ export class Router {
     for (const state of states) yield* this.#touchedOrAll(tenant, change, state);
   }
 
-  /** Where it cannot be told, everything: nobody is there to catch an error. */
+  /** Where it cannot be told, everything. */
   #touchedOrAll(tenant: TenantState, change: Change, object: KubeObject): Iterable<KeyRef> {
     try {
       return this.#touchedBy(tenant, change, object);
-    } catch {
+    } catch (error) {
+      this.#failed(tenant, change, error);
       return this.keysOf(tenant);
     }
+  }
+
+  #failed(tenant: TenantState, { kind, object }: Change, error: unknown): void {
+    this.#options.onError(tenant, tenantKeyOf(kind, object), error);
   }
 
   #enqueueTouched(tenant: TenantState, key: KeyRef, { side, priority }: Change): void {

@@ -10,18 +10,18 @@ import {
   Store,
 } from '../../kube/index.ts';
 import type { CustomResourceInformers } from '../controllers/custom-resources.ts';
+import type { SyncEngine } from '../engine.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
 import type { ClientAuthorities } from '../kubelet/kubelet-tenants.ts';
 import type { Caches } from '../reconcile/caches.ts';
-import type { SyncEngine } from '../reconcile/engine.ts';
 import { EventRecorder } from '../reconcile/event-recorder.ts';
 import type { IdentityGuard } from '../reconcile/guards.ts';
 import type { DriftCount } from '../reconcile/resync.ts';
 import type { TenantAtWork } from '../watchdog/tenant-at-work.ts';
-import type { Suspect } from '../watchdog/watchdog.ts';
+import { aloneFrom, type Suspect } from '../watchdog/watchdog.ts';
 import { CacheLimitExceeded, SharedCacheBudget } from './cache-budget.ts';
 import { readCredentials } from './credentials.ts';
-import { aloneFrom, JoinOrder } from './join-order.ts';
+import { JoinOrder } from './join-order.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
 import { SleepersUsage } from './sleepers-usage.ts';
 import { StatusWriter, type SyncerCondition, type UsedResources } from './status-writer.ts';

@@ -2,7 +2,7 @@ import { isTakenUp } from '../../api/conditions.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type Clock, findCondition, type Resource, resources } from '../../kube/index.ts';
 import type { TenantCustomResources } from '../controllers/custom-resources.ts';
-import type { SyncEngine } from '../reconcile/engine.ts';
+import type { SyncEngine } from '../engine.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
 import type { CallHealth } from './call-health.ts';
 import type { DeletionFreeze, MassDeletionHolds } from './deletion-holds.ts';

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { FakeClock } from '../../kube/testing/index.ts';
-import { aloneFrom, JoinOrder } from './join-order.ts';
+import { aloneFrom } from '../watchdog/watchdog.ts';
+import { JoinOrder } from './join-order.ts';
 
 const second = 1_000;
 const minute = 60 * second;

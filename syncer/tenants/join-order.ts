@@ -1,11 +1,10 @@
 import { type Clock, Wakeup } from '../../kube/index.ts';
+import { aloneFrom } from '../watchdog/watchdog.ts';
 
 type JoinClock = Pick<Clock, 'monotonic' | 'sleep'>;
 
 /** How many tenants join together of which a replica died once; of those of which more died, a quarter each time. */
 const firstGroup = 16;
-/** One of which this many have died joins alone. */
-export const aloneFrom = 3;
 /** Joins that take longer delay no other: their API servers do not answer, perhaps. */
 const patienceMs = 60_000;
 const longestDelayMs = 10 * 60_000;

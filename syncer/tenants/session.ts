@@ -9,10 +9,10 @@ import {
 } from '../../kube/index.ts';
 import { type CustomResourceInformers, TenantCustomResources } from '../controllers/custom-resources.ts';
 import { loadExistingCopies } from '../controllers/events.ts';
+import type { SyncEngine } from '../engine.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
 import { hasKnownFields } from '../kinds/registry.ts';
 import { Caches } from '../reconcile/caches.ts';
-import type { SyncEngine } from '../reconcile/engine.ts';
 import type { IdentityGuard } from '../reconcile/guards.ts';
 import { type DriftCount, relistInTurn, runPeriodically } from '../reconcile/resync.ts';
 import { TenantState } from '../reconcile/tenant-state.ts';

@@ -7,9 +7,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { renderKubeconfig, resources } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
-import { aloneFrom } from '../tenants/join-order.ts';
+
 import { TenantAtWork } from './tenant-at-work.ts';
-import { HeapWatch, noteSuspect, Silence, type Suspect, tickMs, Watchdog } from './watchdog.ts';
+import { aloneFrom, HeapWatch, noteSuspect, Silence, type Suspect, tickMs, Watchdog } from './watchdog.ts';
 
 describe('a process that is stuck in work for a tenant', () => {
   let superCluster: FakeCluster;

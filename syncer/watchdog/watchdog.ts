@@ -158,6 +158,8 @@ export class HeapWatch {
 }
 
 const noteTimeoutMs = 5_000;
+/** A tenant of which this many replicas have died joins alone. */
+export const aloneFrom = 3;
 
 /** Has whichever replica takes this tenant up next do so last and alone. */
 export async function noteSuspect(
@@ -168,7 +170,6 @@ export async function noteSuspect(
   const { Connection, KubeClient, loadKubeconfig, modifyStatus, resources } = await import(
     '../../kube/index.ts'
   );
-  const { aloneFrom } = await import('../tenants/join-order.ts');
   const options = await loadKubeconfig(where.kubeconfig, where.context);
   const connection = new Connection({ ...options, userAgent: 'vc-syncer-watchdog' });
   try {

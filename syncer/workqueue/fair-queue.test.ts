@@ -17,7 +17,7 @@ function queueOf(maxConcurrent = 4) {
   return { clock, queue };
 }
 
-describe('sync rule one-worker-per-item', () => {
+describe('sync rule `one-worker-per-item`', () => {
   it('never hands one item to two workers', () => {
     const { queue } = queueOf();
     queue.add({ tenant: 'a', id: 'x' });
@@ -79,7 +79,7 @@ it('knows whether a live item waits for nothing but a free worker', () => {
   expect(queue.hasLiveWaiting()).toBe(false);
 });
 
-describe('sync rule fair-turns', () => {
+describe('sync rule `fair-turns`', () => {
   it('serves a newcomer within the next two free slots, although another tenant waits with 1,000 items', () => {
     for (const maxConcurrent of [1, 2, 8]) {
       const simulation = new Simulation({ maxConcurrent });
@@ -105,7 +105,7 @@ describe('sync rule fair-turns', () => {
   });
 });
 
-describe('sync rule weights', () => {
+describe('sync rule `weights`', () => {
   const weights = { a: 1, b: 2, c: 3, d: 4 };
 
   it.each([1, 10, 40])('divides 1,000 equal items by weight among %i workers', (maxConcurrent) => {
@@ -149,7 +149,7 @@ describe('sync rule weights', () => {
   });
 });
 
-describe('sync rule idle-credit', () => {
+describe('sync rule `idle-credit`', () => {
   it.each([1, 6])(
     'gives a tenant back from idle no credit and no penalty, with %i workers',
     (maxConcurrent) => {
@@ -204,7 +204,7 @@ describe('sync rule idle-credit', () => {
   });
 });
 
-describe('sync rule forgotten-tenant', () => {
+describe('sync rule `forgotten-tenant`', () => {
   it('delivers what is added again after its tenant was forgotten in the middle of a run, and not before that run ends', () => {
     const { queue } = queueOf();
     const item = { tenant: 'a', id: 'x' };
@@ -247,7 +247,7 @@ function overlaps(run: { startedAt: number }, other: { startedAt: number; endsAt
   return other.startedAt <= run.startedAt && run.startedAt < other.endsAt;
 }
 
-describe('sync rule hanging-tenant', () => {
+describe('sync rule `hanging-tenant`', () => {
   const hang = 1_000_000;
 
   it('lets a tenant that hangs hold its share of the workers and no more', () => {
@@ -382,7 +382,7 @@ describe('sync rule hanging-tenant', () => {
   });
 });
 
-describe('sync rule equal-service-time', () => {
+describe('sync rule `equal-service-time`', () => {
   it.each([1, 2, 5, 16])(
     'gives equal service time to steady tenants of which one is 10 times as costly, with %i workers',
     (maxConcurrent) => {

@@ -200,8 +200,7 @@ export const attempts: readonly Attempt[] = [
     attack: 'pass an object off as made by Skerry by copying its marks',
     stoppedBy: 'label and UID mark together; look-alikes are left alone',
     test: 'test/safety.test.ts › look-alikes without our marks stand as they were',
-    control:
-      'syncer/reconcile/engine.test.ts › carries changes down, repairs drift, and takes deletions down',
+    control: 'syncer/engine.test.ts › carries changes down, repairs drift, and takes deletions down',
   },
   {
     attacker: 'tenant',
@@ -891,7 +890,7 @@ export const attempts: readonly Attempt[] = [
     attack:
       "enter a debug container of the operator's people, by one of its name that the super cluster refuses",
     stoppedBy: "a container is marked as the tenant's when it is there, not before",
-    test: 'syncer/reconcile/engine.test.ts › of a debug container that is refused open none of its name',
+    test: 'syncer/engine.test.ts › of a debug container that is refused open none of its name',
     control: 'syncer/kinds/pods/updates.test.ts › wait for what they refer to, as far as the tenant has it',
   },
   {

@@ -61,6 +61,8 @@ export class FakeKubelet {
       resource: resources.pods,
       store: this.#pods,
       fieldSelector: `spec.nodeName=${name}`,
+      // It outlives API servers that are stopped.
+      onProblem: () => undefined,
       onResourceVersion: (_, source) => {
         if (source === 'list') this.#makeGood();
       },

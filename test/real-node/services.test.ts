@@ -72,6 +72,10 @@ describe('services', () => {
         timeout: 60_000,
       })
       .toEqual(new Set(['web-node-1', 'web-node-2']));
+    // From then on no request fails.
+    expect(new Set((await ask(tenant, `http://${address}/hostname`, 40)).split('\n'))).toEqual(
+      new Set(['web-node-1', 'web-node-2']),
+    );
   });
 
   it('are reached by name: short, with the namespace, and in full', async () => {
@@ -95,6 +99,7 @@ describe('services', () => {
     await expect
       .poll(() => ask(other, 'http://web/hostname'), { timeout: 60_000, interval: 500 })
       .toBe('web');
+    expect(new Set((await ask(other, 'http://web/hostname', 20)).split('\n'))).toEqual(new Set(['web']));
     expect((await ask(tenant, 'http://web/hostname', 20)).split('\n')).not.toContain('web');
   });
 

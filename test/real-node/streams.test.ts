@@ -289,6 +289,7 @@ describe('streams between kubectl and containers', () => {
     const { items } = await tenant.client.list<{ metadata: { name?: string } } & Record<string, unknown>>(
       resources.nodes,
     );
+    expect(items.length).toBeGreaterThan(0);
     for (const { metadata } of items) {
       for (const path of ['runningpods/', 'stats/container', 'logs/', 'metrics', 'configz', 'debug/pprof/']) {
         const asked = await tenant.tryKubectl([
@@ -297,6 +298,7 @@ describe('streams between kubectl and containers', () => {
           `/api/v1/nodes/${metadata.name}/proxy/${path}`,
         ]);
         expect(asked.exitCode, path).not.toBe(0);
+        expect(asked.stderr, path).toMatch(/\((NotFound|Forbidden)\)/);
       }
     }
   });

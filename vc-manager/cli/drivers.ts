@@ -2,11 +2,12 @@ import type { DriverName } from '../../api/drivers.ts';
 import type { Clock, KubeClient } from '../../kube/index.ts';
 import { Binaries, defaultCacheDirectory } from '../binaries/index.ts';
 import { ComposeDriver } from '../drivers/compose/compose-driver.ts';
-import type { ControlPlaneDriver } from '../drivers/driver.ts';
+import type { ControlPlaneDriver, OnProblem } from '../drivers/driver.ts';
 import { KubernetesDriver } from '../drivers/kubernetes/kubernetes-driver.ts';
 import { ProcessDriver } from '../drivers/process/process-driver.ts';
 import { findControlGroups } from '../os/control-groups.ts';
 import { type EgressTarget, egressFilterProblem } from '../os/egress-filter.ts';
+import type { Cli } from './context.ts';
 import { composeProjectsDirectory, controlPlanesDirectory } from './state-directory.ts';
 
 /** Options that drivers use. */
@@ -26,6 +27,7 @@ interface DriverContext {
   client: KubeClient;
   clock: Clock;
   env: Readonly<Record<string, string | undefined>>;
+  onProblem: OnProblem;
 }
 
 type Driver = ControlPlaneDriver & { close(): Promise<void> };
@@ -64,7 +66,7 @@ function egressOf(targets: readonly EgressTarget[]): readonly EgressTarget[] | u
 
 const factories: Record<DriverName, DriverFactory> = {
   process: {
-    make: ({ stateDir, clock, env }, { processKeeper, tenantEgress = [kubeletProxy] }) => {
+    make: ({ stateDir, clock, env, onProblem }, { processKeeper, tenantEgress = [kubeletProxy] }) => {
       // Of a keeper's processes only the keeper's own container sets limits.
       const confinement = processKeeper === undefined ? confinementOfProcesses(tenantEgress) : undefined;
       const driver = new ProcessDriver({
@@ -74,32 +76,35 @@ const factories: Record<DriverName, DriverFactory> = {
         environment: { ...env },
         niceness: tenantNiceness,
         timerSlackMs: tenantTimerSlackMs,
+        onProblem,
         ...(processKeeper === undefined ? confinement : { keeper: processKeeper }),
       });
       driver.removeEmptyGroups();
       return driver;
     },
-    reader: ({ stateDir }) =>
+    reader: ({ stateDir, onProblem }) =>
       new ProcessDriver({
         root: controlPlanesDirectory(stateDir),
         binaries: noBinaries,
+        onProblem,
         ...confinementOfProcesses(),
       }),
   },
   compose: {
-    make: ({ stateDir, clock, env }, { imageRegistry, tenantEgress = [kubeletProxy] }) =>
+    make: ({ stateDir, clock, env, onProblem }, { imageRegistry, tenantEgress = [kubeletProxy] }) =>
       new ComposeDriver({
         root: composeProjectsDirectory(stateDir),
         clock,
         environment: { ...env },
         egress: egressOf(tenantEgress),
+        onProblem,
         ...(imageRegistry === undefined ? {} : { imageRegistry }),
       }),
-    reader: ({ stateDir, clock }) =>
-      new ComposeDriver({ root: composeProjectsDirectory(stateDir), clock, egress: egressOf([]) }),
+    reader: ({ stateDir, clock, onProblem }) =>
+      new ComposeDriver({ root: composeProjectsDirectory(stateDir), clock, onProblem, egress: egressOf([]) }),
   },
   kubernetes: {
-    make: ({ client, clock }, flags) => {
+    make: ({ client, clock, onProblem }, flags) => {
       const { systemNamespace, imageRegistry, storageClass, storageSize, tenantEgress = [] } = flags;
       return new KubernetesDriver({
         client,
@@ -107,9 +112,10 @@ const factories: Record<DriverName, DriverFactory> = {
         ...(imageRegistry === undefined ? {} : { imageRegistry }),
         ...(storageClass === undefined ? {} : { storage: storageOf(storageClass, storageSize) }),
         network: { systemNamespace, egress: tenantEgress },
+        onProblem,
       });
     },
-    reader: ({ client, clock }) => new KubernetesDriver({ client, clock }),
+    reader: ({ client, clock, onProblem }) => new KubernetesDriver({ client, clock, onProblem }),
   },
 };
 
@@ -125,6 +131,12 @@ export function createDriver(name: DriverName, place: DriverContext, flags: Driv
 /** A driver for control planes that another process started. */
 export function readOnlyDriver(name: DriverName, place: Omit<DriverContext, 'env'>): Driver {
   return factories[name].reader(place);
+}
+
+/** For commands: lines of stderr. */
+export function noteProblems({ stderr }: Pick<Cli, 'stderr'>): OnProblem {
+  return (error, what) =>
+    stderr.write(`note: ${what}: ${error instanceof Error ? error.message : String(error)}\n`);
 }
 
 export const noBinaries = {

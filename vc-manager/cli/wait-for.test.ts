@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Connection, KubeClient, resources } from '../../kube/index.ts';
 import { FakeApiServer, FakeClock } from '../../kube/testing/index.ts';
@@ -58,6 +59,30 @@ describe('waiting for a tenant', () => {
     await saw('starting');
     put('Ready', 'done');
     await waiting;
+  });
+
+  it('ends when the super cluster keeps refusing to say how it is', async () => {
+    server.inject({
+      ...{ plural: 'virtualclusters', times: 1_000 },
+      fault: { kind: 'status', code: 403, reason: 'Forbidden', message: 'you may not watch' },
+    });
+    const refused = expect(wait()).rejects.toThrow('you may not watch');
+    for (let asked = 1; asked <= 3; asked += 1) {
+      while (server.requests.length < asked) await setImmediate();
+      await clock.advance(5_000);
+    }
+    await refused;
+  });
+
+  it('ends when its time is up, and says why it knows nothing', async () => {
+    server.inject({
+      ...{ plural: 'virtualclusters', times: 1_000 },
+      fault: { kind: 'status', code: 500, reason: 'InternalError', message: 'no leader' },
+    });
+    const late = expect(wait()).rejects.toThrow(/has not answered, and it cannot be watched: .*no leader/);
+    while (server.requests.length === 0) await setImmediate();
+    await clock.advance(100_000);
+    await late;
   });
 
   it('ends when its time is up, and says how far it is', async () => {

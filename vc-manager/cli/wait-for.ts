@@ -4,6 +4,7 @@ import {
   ApiError,
   ConnectionError,
   connectionFromSecret,
+  isForbidden,
   type KubeClient,
   Reflector,
   resources,
@@ -22,6 +23,7 @@ import {
 } from './virtual-clusters.ts';
 
 const readyzPollMs = 200;
+const refusalsUntilFailed = 3;
 
 export interface WaitOptions {
   client: KubeClient;
@@ -38,7 +40,10 @@ export interface WaitOptions {
   onChange?: (vc: VirtualCluster) => void;
 }
 
-/** Waits for a state of one VirtualCluster. Throws `TimedOut`, what `until` throws, or the signal's reason. */
+/**
+ * Waits for a state of one VirtualCluster. Throws `TimedOut`, what `until` throws, the answer of a super cluster that
+ * refuses it, or the signal's reason.
+ */
 export async function waitFor(options: WaitOptions): Promise<void> {
   const { client, ref, clock, signal, timeoutMs } = options;
   const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -57,6 +62,8 @@ export async function waitFor(options: WaitOptions): Promise<void> {
     options.onChange?.(object);
     look(object);
   });
+  /** Why the super cluster says nothing; undefined: it does. */
+  let silence: string | undefined;
   const ended = new AbortController();
   const running = AbortSignal.any([signal, ended.signal]);
   const reflector = new Reflector<VirtualCluster>({
@@ -67,12 +74,20 @@ export async function waitFor(options: WaitOptions): Promise<void> {
     namespace: ref.namespace,
     fieldSelector: `metadata.name=${ref.name}`,
     consistentStart: true,
+    onProblem: ({ error, failures }) => {
+      silence = error instanceof Error ? error.message : String(error);
+      // Rights may come a moment after the credential.
+      if (isForbidden(error) && failures >= refusalsUntilFailed) reject(error);
+    },
+    onResourceVersion: () => {
+      silence = undefined;
+    },
   });
   const reflecting = reflector.run(running);
   const expire = async (): Promise<never> => {
     for (;;) {
       const leftMs = sinceMs + timeoutMs - clock.monotonic();
-      if (leftMs <= 0) throw timedOut(options, store.get(ref));
+      if (leftMs <= 0) throw timedOut(options, store.get(ref), silence);
       await clock.sleep(leftMs, running);
     }
   };
@@ -91,12 +106,17 @@ export async function waitFor(options: WaitOptions): Promise<void> {
   }
 }
 
-function timedOut({ ref, timeoutMs, what }: WaitOptions, last: VirtualCluster | undefined): CliError {
+function timedOut(
+  { ref, timeoutMs, what }: WaitOptions,
+  last: VirtualCluster | undefined,
+  silence: string | undefined,
+): CliError {
   const message = last === undefined ? undefined : readyCondition(last)?.message;
-  const state =
+  const known =
     last === undefined
       ? 'the super cluster has not answered'
       : `it is ${last.status?.phase ?? 'Pending'}${message ? ` (${message})` : ''}`;
+  const state = silence === undefined ? known : `${known}, and it cannot be watched: ${silence}`;
   return new CliError(
     'TimedOut',
     `${ref.name} did not ${what} within ${timeoutMs / 1000} s; ${state}. It goes on in the background: ` +

@@ -36,6 +36,9 @@ export function componentHash(component: ComponentPlan): string {
   return createHash('sha256').update(JSON.stringify(content)).digest('hex');
 }
 
+/** Called with what goes wrong beside the calls of a driver, and is tried again: `what` says it in a few words. */
+export type OnProblem = (error: unknown, what: string) => void;
+
 export interface EnsureOptions {
   signal: AbortSignal;
   /** `reason`: what it waits for is known to be that. */

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { lookup } from 'node:dns/promises';
 import type { ControlPlanePlan } from '../control-plane/plan.ts';
 import { EgressFilter, type EgressTarget, groupOf } from '../os/egress-filter.ts';
+import type { OnProblem } from './driver.ts';
 import { cannotConfine } from './errors.ts';
 
 /** Of a directory with control planes: tells what is theirs on this machine from what is another directory's. */
@@ -19,6 +20,7 @@ export class EgressConfinement {
   readonly #space: number;
   readonly #targets: readonly EgressTarget[];
   readonly #findGroups: () => Promise<ReadonlySet<number> | undefined>;
+  readonly #onProblem: OnProblem;
   #tidied: Promise<void> | undefined;
 
   /**
@@ -29,12 +31,14 @@ export class EgressConfinement {
     root: string,
     targets: readonly EgressTarget[],
     findGroups: () => Promise<ReadonlySet<number> | undefined>,
+    onProblem: OnProblem = () => undefined,
   ) {
     const { name, space } = placeOnMachine(root);
     this.#filter = new EgressFilter(name);
     this.#space = space;
     this.#targets = targets;
     this.#findGroups = findGroups;
+    this.#onProblem = onProblem;
   }
 
   /** The group to run its components with; its rules are in force by then. Rejects with `CannotConfine`. */
@@ -60,7 +64,11 @@ export class EgressConfinement {
 
   /** Rules for nobody do no harm: they are left where they cannot be removed. */
   async forget(groups: Iterable<number>): Promise<void> {
-    for (const group of groups) await this.#filter.forget(group).catch(() => undefined);
+    for (const group of groups) {
+      await this.#filter.forget(group).catch((error: unknown) => {
+        this.#onProblem(error, 'cannot remove the rules of a control plane that is gone');
+      });
+    }
   }
 
   /** Rules of a manager that died before it started anything with them. */
@@ -70,8 +78,9 @@ export class EgressConfinement {
       if (used === undefined) return;
       const groups = await this.#filter.groups();
       await this.forget(groups.filter((group) => !used.has(group)));
-    } catch {
+    } catch (error) {
       // With the next manager.
+      this.#onProblem(error, 'cannot find out which rules of control planes are of no use any more');
     }
   }
 }

@@ -24,21 +24,30 @@ type ReadFile = (path: string) => Promise<string>;
 export class Probe {
   readonly #probe: PlanProbe;
   readonly #agent: HttpAgent | HttpsAgent;
+  /** Why files of it could not be read. */
+  readonly #unread: readonly string[];
 
-  private constructor(probe: PlanProbe, agent: HttpAgent | HttpsAgent) {
+  private constructor(probe: PlanProbe, agent: HttpAgent | HttpsAgent, unread: readonly string[]) {
     this.#probe = probe;
     this.#agent = agent;
+    this.#unread = unread;
   }
 
   /**
    * `files` is their directory, or how they are read. Never rejects: files that cannot be read are as if the plan did
-   * not name them, and the asking says what is wrong.
+   * not name them, and the answer to `ask` says so.
    */
   static async open(probe: PlanProbe, files: string | ReadFile): Promise<Probe> {
     const readFile: ReadFile =
       typeof files === 'string' ? (name) => readText(join(files, name), 'utf8') : files;
+    const unread: string[] = [];
     const read = async (name: string | undefined): Promise<string | undefined> =>
-      name === undefined ? undefined : readFile(name).catch(() => undefined);
+      name === undefined
+        ? undefined
+        : readFile(name).catch((error: Error) => {
+            unread.push(error.message);
+            return undefined;
+          });
     const [ca, cert, key] = await Promise.all([
       read(probe.caFile),
       read(probe.certFile),
@@ -47,7 +56,7 @@ export class Probe {
     const keepAlive = { keepAlive: true, maxSockets: 1 };
     const agent =
       probe.scheme === 'https' ? new HttpsAgent({ ...keepAlive, ca, cert, key }) : new HttpAgent(keepAlive);
-    return new Probe(probe, agent);
+    return new Probe(probe, agent, unread);
   }
 
   /**
@@ -55,6 +64,11 @@ export class Probe {
    * Never rejects, except when aborted.
    */
   async ask(signal: AbortSignal): Promise<string | undefined> {
+    const problem = await this.#ask(signal);
+    return problem === undefined ? undefined : [problem, ...this.#unread].join('; ');
+  }
+
+  async #ask(signal: AbortSignal): Promise<string | undefined> {
     const { path } = this.#probe;
     try {
       const status = await this.#get(signal);

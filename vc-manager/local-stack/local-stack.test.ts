@@ -53,7 +53,10 @@ describe('LocalStack', () => {
     const found = Promise.withResolvers<KubeObject>();
     const fieldSelector = `metadata.name=${name}`;
     const ending = new AbortController();
-    const reflector = new Reflector({ client, resource: kind, store, fieldSelector, consistentStart: true });
+    const reflector = new Reflector({
+      ...{ client, resource: kind, store, fieldSelector, consistentStart: true },
+      onProblem: ({ error }) => found.reject(error),
+    });
     const look = (): void => {
       const [object = { metadata: {} }] = store.list();
       if (condition(object)) found.resolve(object);

@@ -40,7 +40,9 @@ describe('SimulatedProvisioner', () => {
     server.put(resources.storageClasses, { metadata: { name: 'simulated' }, reclaimPolicy: 'Delete' });
     connection = new Connection(server.connectionOptions);
     abort = new AbortController();
-    running = new SimulatedProvisioner({ client: new KubeClient(connection) }).run(abort.signal);
+    running = new SimulatedProvisioner({
+      ...{ client: new KubeClient(connection), onProblem: () => undefined },
+    }).run(abort.signal);
   });
   afterEach(async () => {
     abort.abort();

@@ -8,6 +8,7 @@ import {
   type KubeClient,
   type KubeObject,
   Reflector,
+  type ReflectorProblem,
   resource,
   resources,
   Store,
@@ -149,7 +150,7 @@ function csiDriver(): KubeObject {
 interface SimulatedProvisionerOptions {
   client: KubeClient;
   clock?: Clock;
-  onProblem?: (error: unknown) => void;
+  onProblem: (error: unknown) => void;
 }
 
 const parallel = 8;
@@ -172,7 +173,7 @@ export class SimulatedProvisioner {
   constructor(options: SimulatedProvisionerOptions) {
     this.#client = options.client;
     this.#clock = options.clock ?? systemClock;
-    this.#onProblem = options.onProblem ?? (() => undefined);
+    this.#onProblem = options.onProblem;
   }
 
   /** Works until aborted. Faults of the server are waited out. */
@@ -187,7 +188,8 @@ export class SimulatedProvisioner {
         if (claim !== undefined) this.#add(`claim/${claim.namespace}/${claim.name}`);
       }),
     ];
-    const common = { client: this.#client, clock: this.#clock };
+    const onProblem = ({ error }: ReflectorProblem): void => this.#onProblem(error);
+    const common = { client: this.#client, clock: this.#clock, onProblem };
     const claims = new Reflector({
       ...common,
       resource: resources.persistentVolumeClaims,

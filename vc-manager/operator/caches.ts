@@ -1,3 +1,4 @@
+import type { Logger } from 'pino';
 import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import { labelKeys } from '../../api/labels.ts';
 import type { VirtualClusterPolicy } from '../../api/policy.ts';
@@ -7,6 +8,7 @@ import {
   type KubeClient,
   type KubeObject,
   Reflector,
+  type Resource,
   resources,
   Store,
 } from '../../kube/index.ts';
@@ -15,6 +17,14 @@ import { Allocations } from './allocations.ts';
 /** Key of a VirtualCluster in queues: `namespace/name`. */
 export function keyOf({ metadata }: VirtualCluster): string {
   return `${metadata.namespace}/${metadata.name}`;
+}
+
+interface CachesOptions {
+  client: KubeClient;
+  clock: Clock;
+  /** Skerry's own. */
+  namespace: string;
+  logger: Pick<Logger, 'warn'>;
 }
 
 /** The objects of the super cluster that a manager watches. */
@@ -31,22 +41,27 @@ export class Caches {
     synced(signal: AbortSignal): Promise<void>;
   }[];
 
-  /** `namespace`: Skerry's own. */
-  constructor({ client, clock, namespace }: { client: KubeClient; clock: Clock; namespace: string }) {
+  constructor({ client, clock, namespace, logger }: CachesOptions) {
     this.clock = clock;
     this.allocations = new Allocations(this.virtualClusters, namespace);
+    const follow = <T extends KubeObject>(
+      resource: Resource,
+      store: Store<T>,
+      scope: { namespace?: string; labelSelector?: string } = {},
+    ): Reflector<T> =>
+      new Reflector<T>({
+        ...{ client, clock, resource, store, ...scope },
+        onProblem: ({ error, phase }) =>
+          logger.warn(
+            { err: error, phase, resource: resource.plural },
+            'cannot follow objects; trying again',
+          ),
+      });
     this.#reflectors = [
-      new Reflector({ client, clock, resource: resources.virtualClusters, store: this.virtualClusters }),
-      new Reflector({ client, clock, resource: resources.virtualClusterPolicies, store: this.policies }),
-      new Reflector({ client, clock, resource: resources.controlPlaneTemplates, store: this.templates }),
-      new Reflector({
-        client,
-        clock,
-        resource: resources.leases,
-        namespace,
-        labelSelector: labelKeys.activity,
-        store: this.activity,
-      }),
+      follow(resources.virtualClusters, this.virtualClusters),
+      follow(resources.virtualClusterPolicies, this.policies),
+      follow(resources.controlPlaneTemplates, this.templates),
+      follow(resources.leases, this.activity, { namespace, labelSelector: labelKeys.activity }),
     ];
   }
 

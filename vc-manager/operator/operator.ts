@@ -111,7 +111,8 @@ export class Operator {
       prepareSuperCluster({ client, settings, templates, managerPki, clock, logger }, term),
     );
     if (facts === undefined) return;
-    const caches = sharedWorker?.caches ?? new Caches({ client, clock, namespace: settings.namespace });
+    const caches =
+      sharedWorker?.caches ?? new Caches({ client, clock, namespace: settings.namespace, logger });
     const stopped = new AbortController();
     const watching =
       sharedWorker === undefined ? caches.run(AbortSignal.any([term, stopped.signal])) : undefined;
@@ -143,7 +144,7 @@ export class Operator {
     // Several super clusters may use one Redis.
     const queueName = `skerry-${superIdentity.slice(0, 8)}`;
     logger.info({ queue: queueName }, 'jobs are shared through Redis');
-    const caches = new Caches({ client, clock: this.#clock, namespace });
+    const caches = new Caches({ client, clock: this.#clock, namespace, logger });
     let facts: SuperClusterFacts | undefined;
     const services = async (): Promise<Services> => {
       // The leader has prepared the super cluster before it puts jobs into the queue.

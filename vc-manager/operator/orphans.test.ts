@@ -11,7 +11,7 @@ describe('findOrphans', () => {
   });
   afterEach(() => world.end());
 
-  it('finds what belongs to no VirtualCluster, and removes nothing', async () => {
+  it('finds what belongs to no VirtualCluster, and removes nothing (sync rule `orphans`)', async () => {
     const operator = world.run();
     world.create('a');
     const lost = world.create('lost');

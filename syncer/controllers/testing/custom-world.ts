@@ -70,6 +70,7 @@ export class CustomWorld implements AsyncDisposable {
           store,
           clock: this.#clock,
           consistentStart: true,
+          onProblem: () => undefined,
         }),
       nowMs: () => this.#clock.monotonic(),
     });

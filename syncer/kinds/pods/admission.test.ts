@@ -48,7 +48,7 @@ describe('admission', () => {
       expect(admission({ spec: { containers, enableServiceLinks: false } }, over)).toEqual({ wanted: true });
     });
 
-    it('has no super object for a pod that presets its nodeName, and says so (rule `pod-creation`)', () => {
+    it('has no super object for a pod that presets its nodeName, and says so (sync rule `pod-creation`)', () => {
       expect(reason({ spec: { nodeName: 'n1' } })).toBe('NotSupported');
     });
 
@@ -85,20 +85,20 @@ describe('admission', () => {
       expect(podKind.admit?.(t, podContext({ superObjects: [s] }))?.wanted).toBe(false);
     });
 
-    it('waits without a word while a pod has scheduling gates (rule `pod-subresources`)', () => {
+    it('waits without a word while a pod has scheduling gates (sync rule `pod-subresources`)', () => {
       expect(admission({ spec: { schedulingGates: [{ name: 'example.com/gate' }] } })).toEqual({
         wanted: false,
       });
     });
 
-    it('refuses what would leave the tenant by a name that is not its own (rules `pod-security`, `pod-classes`)', () => {
+    it('refuses what would leave the tenant by a name that is not its own (sync rules `pod-security`, `pod-classes`)', () => {
       expect(reason({ spec: { runtimeClassName: 'kata' } })).toBe('NotSupported');
       expect(reason({ spec: { schedulerName: 'mine' } })).toBe('NotSupported');
       expect(reason({ spec: { resourceClaims: [{ name: 'gpu' }] } })).toBe('NotSupported');
       expect(reason({ metadata: { namespace: 'kube-node-lease' } })).toBe('NotSupported');
     });
 
-    it('refuses a pod that asks for more than 32 different tokens, and says so (rule `pod-tokens`)', () => {
+    it('refuses a pod that asks for more than 32 different tokens, and says so (sync rule `pod-tokens`)', () => {
       const asking = (count: number): { spec: PodSpec } => {
         const sources = Array.from({ length: count }, (_, index) => ({
           serviceAccountToken: { path: `t${index}`, audience: `a${index}` },
@@ -113,7 +113,7 @@ describe('admission', () => {
     });
 
     it.each(['clusterTrustBundle', 'podCertificate'])(
-      'refuses the projection %s at every level (rule `pod-volumes`)',
+      'refuses the projection %s at every level (sync rule `pod-volumes`)',
       (source) => {
         const spec = { volumes: [{ name: 'v', projected: { sources: [{ [source]: {} }] } }] };
         expect(reason({ spec })).toBe('NotSupported');
@@ -130,12 +130,12 @@ describe('admission', () => {
       'emptyDir',
       'persistentVolumeClaim',
       'ephemeral',
-    ])('takes volumes of type %s (rule `pod-volumes`)', (source) => {
+    ])('takes volumes of type %s (sync rule `pod-volumes`)', (source) => {
       expect(admission({ spec: { volumes: [{ name: 'v', [source]: {} }] } })).toEqual({ wanted: true });
     });
 
     it.each(['hostPath', 'nfs', 'iscsi', 'csi', 'gitRepo', 'image', 'something-of-tomorrow'])(
-      'takes volumes of type %s by policy only, whatever the Pod Security level (rule `pod-volumes`)',
+      'takes volumes of type %s by policy only, whatever the Pod Security level (sync rule `pod-volumes`)',
       (source) => {
         const spec = { volumes: [{ name: 'v', [source]: {} }] };
         const privileged = withPolicy({ podSecurity: 'privileged' });
@@ -146,12 +146,12 @@ describe('admission', () => {
       },
     );
 
-    it('takes no hostPath at the level baseline, though the policy names it (rule `pod-volumes`)', () => {
+    it('takes no hostPath at the level baseline, though the policy names it (sync rule `pod-volumes`)', () => {
       const spec = { volumes: [{ name: 'v', hostPath: { path: '/' } }] };
       expect(reason({ spec }, withPolicy({ volumeTypes: ['hostPath'] }))).toBe('PodSecurity');
     });
 
-    it('refuses what the Pod Security level does not allow, in words (rule `pod-security`)', () => {
+    it('refuses what the Pod Security level does not allow, in words (sync rule `pod-security`)', () => {
       const answer = admission({
         spec: { hostNetwork: true, volumes: [{ name: 'v', hostPath: { path: '/' } }] },
       });
@@ -159,7 +159,7 @@ describe('admission', () => {
       expect(answer?.notice?.message).toMatch(/"baseline".*hostNetwork=true.*hostPath volumes \("v"\)/);
     });
 
-    it('refuses pods of DaemonSets unless the policy allows them, and names the policy (rule `pod-creation`)', () => {
+    it('refuses pods of DaemonSets unless the policy allows them, and names the policy (sync rule `pod-creation`)', () => {
       expect(reason({ metadata: podOfDaemonSet })).toBe('DaemonSetsNotAllowed');
       expect(admission({ metadata: podOfDaemonSet })?.notice?.message).toContain('daemonSets: deny');
       expect(admission({ metadata: podOfDaemonSet }, withPolicy({ daemonSets: 'allow' }))).toEqual({
@@ -271,7 +271,7 @@ describe('admission', () => {
       });
     });
 
-    it('has every image pulled with the credentials of the pod where the policy says so', () => {
+    it('has every image pulled with the credentials of the pod where the policy says so (sync rule `pod-images`)', () => {
       const spec = {
         initContainers: [{ name: 'first', image: 'a', imagePullPolicy: 'Never' }],
         containers: [{ name: 'main', image: 'a', imagePullPolicy: 'IfNotPresent' }],
@@ -326,7 +326,7 @@ describe('admission', () => {
       });
     });
 
-    it('refuses references to names that are reserved in super namespaces (rule `reserved-names`)', () => {
+    it('refuses references to names that are reserved in super namespaces (sync rule `reserved-names`)', () => {
       expect(reason({ spec: { volumes: [{ name: 'v', secret: { secretName: 'skerry-tokens' } }] } })).toBe(
         'ReservedName',
       );
@@ -373,7 +373,7 @@ describe('policy', () => {
     ];
   }
 
-  describe('priority (rule `pod-classes`)', () => {
+  describe('priority (sync rule `pod-classes`)', () => {
     const [original, copy] = published('PriorityClass', 'gold');
     const context = withPolicy({}, [original], [copy]);
 
@@ -409,7 +409,7 @@ describe('policy', () => {
     });
   });
 
-  describe('runtime classes (rule `pod-classes`)', () => {
+  describe('runtime classes (sync rule `pod-classes`)', () => {
     const [original, copy] = published('RuntimeClass', 'kata');
     const spec = { runtimeClassName: 'kata', overhead: { cpu: '250m' } };
 
@@ -436,7 +436,7 @@ describe('policy', () => {
     });
   });
 
-  describe('schedulers (rule `pod-classes`)', () => {
+  describe('schedulers (sync rule `pod-classes`)', () => {
     it('of the policy may be named, and no others', () => {
       const context = withPolicy({ schedulerNames: ['batch'] });
       expect(admission({ spec: { schedulerName: 'batch' } }, context)).toEqual({ wanted: true });
@@ -453,7 +453,7 @@ describe('policy', () => {
     });
   });
 
-  describe("the tenant's pool of nodes (rule `pod-classes`)", () => {
+  describe("the tenant's pool of nodes (sync rule `pod-classes`)", () => {
     const context = podContext({ tenant: { nodeSelector: { pool: 'blue' } } });
     const required = (...nodeSelectorTerms: NodeSelectorTerm[]): PodSpec => ({
       affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } },
@@ -527,7 +527,7 @@ describe('policy', () => {
       },
     });
 
-    it('a pod of a DaemonSet runs on the node that it names by matchFields (rule `pod-creation`)', () => {
+    it('a pod of a DaemonSet runs on the node that it names by matchFields (sync rule `pod-creation`)', () => {
       expect(superSpec(affinity(byName('In', shown)), context).affinity).toEqual(
         affinity(byName('In', 'n1')).affinity,
       );
@@ -555,7 +555,7 @@ describe('policy', () => {
     });
 
     it.each(['spec.nodeName', 'status.hostIP', 'status.hostIPs'])(
-      'refuses a pod that asks for %s by the downward API (rule `downward-api`)',
+      'refuses a pod that asks for %s by the downward API (sync rule `downward-api`)',
       (fieldPath) => {
         const env = [{ name: 'WHERE', valueFrom: { fieldRef: { fieldPath } } }];
         const items = [{ path: 'where', fieldRef: { fieldPath } }];

@@ -31,7 +31,7 @@ function up(
   return podKind.up?.(t, s, context) ?? [];
 }
 
-describe('the tenant object is being deleted, the super object is not (rule `pod-deletion`)', () => {
+describe('the tenant object is being deleted, the super object is not (sync rule `pod-deletion`)', () => {
   it('deletes the super object with the grace that the tenant object has left', () => {
     expect(up(boundPod(deletion(30, 12)))).toEqual([{ do: 'deleteSuper', gracePeriodSeconds: 12 }]);
   });
@@ -59,7 +59,7 @@ describe('the tenant object is being deleted, the super object is not (rule `pod
   });
 });
 
-describe('the super object is being deleted, the tenant object is not (rule `pod-deletion`)', () => {
+describe('the super object is being deleted, the tenant object is not (sync rule `pod-deletion`)', () => {
   it("deletes the tenant object with the super object's grace, after its status", () => {
     const disrupted = {
       ...running,
@@ -76,7 +76,7 @@ describe('the super object is being deleted, the tenant object is not (rule `pod
   });
 });
 
-describe('the super object is gone (rule `pod-deletion`)', () => {
+describe('the super object is gone (sync rule `pod-deletion`)', () => {
   const gone = (t: Pod, last?: Pod) => podKind.superGone?.(t, context, last);
   const failed = (conditions: boolean) => ({
     do: 'patchTenant',

@@ -23,7 +23,7 @@ function changed(pod: Pod, patch: unknown): Pod {
   return applyMergePatch(pod, patch) as Pod;
 }
 
-describe('updates of a pod (rule `pod-updates`)', () => {
+describe('updates of a pod (sync rule `pod-updates`)', () => {
   it('are none while both objects are as they were made, whatever server and webhooks have put into the super object', () => {
     const t = tenantPod({ metadata: { labels: { app: 'web' }, annotations: { note: 'x' } } });
     const s = superPod(t, {
@@ -138,7 +138,7 @@ describe('updates of a pod (rule `pod-updates`)', () => {
     expect(settle(wanted, superPod(guarded, {}, any), any).spec?.tolerations).toHaveLength(2);
   });
 
-  it('carry no image from a registry that the policy does not allow, and say so', () => {
+  it('carry no image from a registry that the policy does not allow, and say so (sync rule `pod-images`)', () => {
     const over = podContext({ tenant: { policy: { ...defaultPolicy, imageRegistries: ['good.example'] } } });
     const t = tenantPod({ spec: { containers: [{ name: 'main', image: 'good.example/web:1' }] } });
     const s = superPod(t, {}, over);
@@ -190,7 +190,7 @@ describe('updates of a pod (rule `pod-updates`)', () => {
   });
 });
 
-describe('late references (rule `late-references`)', () => {
+describe('late references (sync rule `late-references`)', () => {
   const late = (s: KubeObject) => podKind.indexes?.super?.['byLateReference']?.(s);
 
   it('are known of a pod of which the cache keeps no volumes', () => {
@@ -202,7 +202,7 @@ describe('late references (rule `late-references`)', () => {
   });
 });
 
-describe('readiness gates (rule `readiness-gates`)', () => {
+describe('readiness gates (sync rule `readiness-gates`)', () => {
   const gate = 'example.com/loaded';
   const t = tenantPod({ spec: { readinessGates: [{ conditionType: gate }] } });
   const ready = { type: 'Ready', status: 'False' } as const;

@@ -75,7 +75,7 @@ describe('what a pod refers to', () => {
     expect(found.sort()).toEqual(all);
   });
 
-  it('is required before the pod as far as the tenant has it (rule `write-order`)', () => {
+  it('is required before the pod as far as the tenant has it (sync rule `write-order`)', () => {
     const object = (kind: string, name: string, namespace = 'shop') => ({
       kind,
       metadata: { name, namespace },

@@ -31,7 +31,7 @@ describe('resize', () => {
     }, s);
   }
 
-  describe('in-place resize (rule `pod-subresources`)', () => {
+  describe('in-place resize (sync rule `pod-subresources`)', () => {
     it('goes down by its subresource, injected containers as they are, and is remembered', () => {
       const injected = { name: 'sidecar', image: 'proxy:1', resources: { requests: { cpu: '5m' } } };
       const s = superPod(pod(sized(small)), {
@@ -131,7 +131,7 @@ describe('resize', () => {
     });
   });
 
-  describe('the status of a resize (rules `pod-subresources`, `pod-status`)', () => {
+  describe('the status of a resize (sync rules `pod-subresources`, `pod-status`)', () => {
     const condition = {
       type: 'PodResizePending',
       status: 'True',

@@ -42,7 +42,7 @@ const ofApiServer = {
   KUBERNETES_PORT_443_TCP_ADDR: '10.112.4.1',
 };
 
-describe('the variables of the API server (rule `api-server-variables`)', () => {
+describe('the variables of the API server (sync rule `api-server-variables`)', () => {
   it("name the tenant's, in containers, init containers and sidecars", () => {
     const spec = superSpec(
       { initContainers: [{ name: 'init' }, { name: 'sidecar', restartPolicy: 'Always' }] },
@@ -108,7 +108,7 @@ describe('the variables of the API server (rule `api-server-variables`)', () => 
   });
 });
 
-describe('service variables (rule `service-variables`)', () => {
+describe('service variables (sync rule `service-variables`)', () => {
   const fooBar = testService('foo-bar', {
     clusterIP: '1.2.3.4',
     ports: [{ port: 8080, protocol: 'TCP' }],
@@ -331,7 +331,7 @@ function stored(data: Data): KubeObject[] {
   return ['ConfigMap', 'Secret'].map((kind) => ({ apiVersion: 'v1', kind, metadata, data }));
 }
 
-describe('the environment of a container (rules `api-server-variables` and `service-variables`)', () => {
+describe('the environment of a container (sync rules `api-server-variables` and `service-variables`)', () => {
   it("is in the super cluster what kubelet would have made of the tenant object's on a node of the tenant's", () => {
     fc.assert(
       fc.property(aContainer, aConfig, fc.boolean(), (container, config, enableServiceLinks) => {

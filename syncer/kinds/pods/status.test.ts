@@ -75,7 +75,7 @@ describe('status', () => {
     expect(looks).toBeLessThan(20 * count);
   });
 
-  describe('binding (rule `pod-binding`)', () => {
+  describe('binding (sync rule `pod-binding`)', () => {
     it('binds the tenant object where the super object is, with the UID of the super object as a mark, and writes the status in the same go', () => {
       const t = tenantPod();
       const s = superPod(t, { spec: { nodeName: 'n1' }, status: running });
@@ -204,7 +204,7 @@ describe('status', () => {
     });
   });
 
-  describe('status (rule `pod-status`)', () => {
+  describe('status (sync rule `pod-status`)', () => {
     it('comes up whole, and wants nothing at the next look', () => {
       expect(statusOf(running)).toMatchObject(running);
     });

@@ -42,7 +42,7 @@ describe('translate', () => {
   }
 
   describe('a pod on its way down', () => {
-    it('keeps its name, carries the marks and has neither status nor owners nor finalizers (rule `pod-creation`)', () => {
+    it('keeps its name, carries the marks and has neither status nor owners nor finalizers (sync rule `pod-creation`)', () => {
       const owner = { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'web', uid: 'r', controller: true };
       const s = toSuper({
         metadata: {
@@ -88,7 +88,7 @@ describe('translate', () => {
       expect(t).toEqual(before);
     });
 
-    it('has no nodeName, priority, preemptionPolicy or class of priority, and the scheduler of the super cluster (rules `pod-creation`, `pod-classes`)', () => {
+    it('has no nodeName, priority, preemptionPolicy or class of priority, and the scheduler of the super cluster (sync rules `pod-creation`, `pod-classes`)', () => {
       const spec = superSpec({
         nodeName: 'n1',
         priority: 2000000000,
@@ -107,7 +107,7 @@ describe('translate', () => {
     });
   });
 
-  describe('the CA (rule `root-ca`)', () => {
+  describe('the CA (sync rule `root-ca`)', () => {
     it("is the tenant's in volumes, projections, variables and whole environments, of init containers too", () => {
       const reading = {
         env: [
@@ -160,7 +160,7 @@ describe('translate', () => {
     });
   });
 
-  describe('downward API (rule `downward-api`)', () => {
+  describe('downward API (sync rule `downward-api`)', () => {
     const field = (fieldPath: string) => ({ fieldRef: { apiVersion: 'v1', fieldPath } });
 
     it("shows the tenant object's namespace and UID in variables, and everything else as it is on the node", () => {
@@ -207,7 +207,7 @@ describe('translate', () => {
     });
   });
 
-  describe('ephemeral volumes (rule `pod-volumes`)', () => {
+  describe('ephemeral volumes (sync rule `pod-volumes`)', () => {
     it("become the claim that the tenant's controller makes", () => {
       const volumes = [
         { name: 'scratch', ephemeral: { volumeClaimTemplate: { spec: {} } } },
@@ -220,7 +220,7 @@ describe('translate', () => {
     });
   });
 
-  describe('affinity (rule `pod-affinity`)', () => {
+  describe('affinity (sync rule `pod-affinity`)', () => {
     const shop = superNamespaceName(tenant, 'shop');
     const tools = superNamespaceName(tenant, 'tools');
     const namespaces = [testNamespace('shop', { team: 'a' }), testNamespace('tools', { team: 'b' })];
@@ -364,7 +364,7 @@ describe('translate', () => {
     });
   });
 
-  describe('no way onto control-plane nodes (rule `pod-classes`)', () => {
+  describe('no way onto control-plane nodes (sync rule `pod-classes`)', () => {
     const guard = ['control-plane', 'master', 'etcd', 'controlplane'].map((role) => ({
       key: `node-role.kubernetes.io/${role}`,
       operator: 'DoesNotExist',
@@ -479,7 +479,7 @@ const ofTenant = {
   dnsConfig: { nameservers: ['10.112.4.10'], searches, options: [{ name: 'ndots', value: '5' }] },
 };
 
-describe("a pod's DNS (rule `pod-dns`)", () => {
+describe("a pod's DNS (sync rule `pod-dns`)", () => {
   it.each([
     ['ClusterFirst', { dnsPolicy: 'ClusterFirst' }],
     ['ClusterFirstWithHostNet', { dnsPolicy: 'ClusterFirstWithHostNet', hostNetwork: true }],
@@ -565,7 +565,7 @@ function superNames(spec: PodSpec) {
   return Object.fromEntries(fields.filter((field) => field in made).map((field) => [field, made[field]]));
 }
 
-describe('host names (rule `pod-hostname`)', () => {
+describe('host names (sync rule `pod-hostname`)', () => {
   it('keep the host name and drop the subdomain', () => {
     expect(superNames({ hostname: 'db-0', subdomain: 'db' })).toEqual({ hostname: 'db-0' });
     expect(superNames({ hostname: 'db-0' })).toEqual({ hostname: 'db-0' });
@@ -632,7 +632,7 @@ describe('tokens', () => {
     },
   };
 
-  describe('tokens (rule `pod-tokens`)', () => {
+  describe('tokens (sync rule `pod-tokens`)', () => {
     it('never are those of the super cluster, by default, by wish or by projection', () => {
       for (const wish of [true, false, undefined]) {
         const automount = wish === undefined ? {} : { automountServiceAccountToken: wish };
@@ -755,7 +755,7 @@ describe('hidden nodes', () => {
   const node: KubeObject = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1', uid: 'uid-n1' } };
   const context = podContext({ tenant: { hideNodes: true }, superObjects: [node] });
 
-  describe('pods of a tenant that nodes are hidden from (rules `pod-binding` and `virtual-nodes`)', () => {
+  describe('pods of a tenant that nodes are hidden from (sync rules `pod-binding` and `virtual-nodes`)', () => {
     it('are bound to nodes by the names that it sees', () => {
       const t = tenantPod();
       const actions = podKind.up?.(t, superPod(t, { spec: { nodeName: 'n1' } }), context) ?? [];
@@ -823,7 +823,7 @@ describe('hidden nodes', () => {
   });
 });
 
-describe('references to what the tenant does not have (rule `late-references`)', () => {
+describe('references to what the tenant does not have (sync rule `late-references`)', () => {
   const late = (spec: PodSpec, ...there: KubeObject[]) =>
     (podKind.toSuper(tenantPod({ spec }), podContext({ tenantObjects: there })) as Pod).spec ?? {};
 

@@ -38,7 +38,7 @@ describe('ephemeral', () => {
     return rest as Container;
   };
 
-  describe('ephemeral containers (rule `pod-subresources`)', () => {
+  describe('ephemeral containers (sync rule `pod-subresources`)', () => {
     it('are not part of the super object when it is made: its API server takes none', () => {
       expect(superPod(running([debug])).spec).not.toHaveProperty('ephemeralContainers');
     });
@@ -134,7 +134,7 @@ describe('ephemeral', () => {
     });
   });
 
-  describe('an ephemeral container that may not run (rules `downward-api`, `pod-security`)', () => {
+  describe('an ephemeral container that may not run (sync rules `downward-api`, `pod-security`)', () => {
     const privileged: Container = { ...debug, name: 'root', securityContext: { privileged: true } };
 
     it.each([
@@ -190,7 +190,7 @@ describe('ephemeral', () => {
     });
   });
 
-  describe('observedGeneration (rule `pod-status`)', () => {
+  describe('observedGeneration (sync rule `pod-status`)', () => {
     const observed = (t: Pod, s: Pod): unknown => {
       const status = actions(t, s).find(
         (action) => action.do === 'patchTenant' && action.subresource === 'status',

@@ -4,7 +4,7 @@ import { clusterIPChangeAnnotation } from './cluster-ip-change.ts';
 import { serviceKind } from './services.ts';
 import { context, created, ipTaken, patchOf, service } from './testing.ts';
 
-describe('rule `cluster-ip`: the address', () => {
+describe('sync rule `cluster-ip`: the address', () => {
   it("asks for the tenant object's ClusterIP in the super object", () => {
     const spec = serviceKind.toSuper(service(), context())['spec'];
     expect(spec).toMatchObject({ clusterIP: '10.112.4.20', selector: { app: 'web' } });

@@ -4,7 +4,7 @@ import { refusedPortsAnnotation } from './node-ports.ts';
 import { serviceKind } from './services.ts';
 import { context, created, patchOf, portTaken, service } from './testing.ts';
 
-describe('rule `cluster-ip`: node ports', () => {
+describe('sync rule `cluster-ip`: node ports', () => {
   const ports = [
     { name: 'http', port: 80, protocol: 'TCP', targetPort: 8080, nodePort: 30080 },
     { name: 'https', port: 443, protocol: 'TCP', targetPort: 8443, nodePort: 30443 },

@@ -28,7 +28,7 @@ function settled(t: KubeObject, s: KubeObject, over: SyncContext): Record<string
   return after?.['spec'] as Record<string, unknown>;
 }
 
-describe('rule `cluster-ip`: what a policy allows of a Service', () => {
+describe('sync rule `cluster-ip`: what a policy allows of a Service', () => {
   const info = infoWith({ externalIPs: true, loadBalancerOptions: true });
   const everything = context(info);
 

@@ -3,7 +3,7 @@ import { applyMergePatch, type KubeObject, resources } from '../../../kube/index
 import { serviceKind } from './services.ts';
 import { context, created, patchOf, service } from './testing.ts';
 
-describe('rule `cluster-ip`: load balancers', () => {
+describe('sync rule `cluster-ip`: load balancers', () => {
   it('brings the status up, and down again', () => {
     const tenantObject = service({ type: 'LoadBalancer' });
     const superObject = created(tenantObject);
@@ -50,7 +50,7 @@ describe('rule `cluster-ip`: load balancers', () => {
   });
 });
 
-describe('rule `service-updates`: updates', () => {
+describe('sync rule `service-updates`: updates', () => {
   it('writes nothing when both sides agree', () => {
     const tenantObject = service({ type: 'LoadBalancer', allocateLoadBalancerNodePorts: true });
     const superObject = created(tenantObject, { healthCheckNodePort: 0, loadBalancerClass: 'theirs/class' });
@@ -149,7 +149,7 @@ describe('a Service that is to stay in the tenant', () => {
   });
 });
 
-describe('rule `kubernetes-service`: default/kubernetes', () => {
+describe('sync rule `kubernetes-service`: default/kubernetes', () => {
   const tenant = { apiServer: { address: '192.0.2.10', port: 21000 } };
 
   it('does not go down where the manager leads to the API server itself', () => {

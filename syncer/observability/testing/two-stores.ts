@@ -2,8 +2,8 @@ import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { type KubeObject, Store } from '../../../kube/index.ts';
 import { FakeClock } from '../../../kube/testing/index.ts';
 import type { KeyRef } from '../../context.ts';
+import type { EngineObserver } from '../../engine.ts';
 import type { Action } from '../../kinds/contract.ts';
-import type { EngineObserver } from '../../reconcile/engine.ts';
 import { observePods, PodTraces } from '../pod-traces.ts';
 
 type Tenant = Parameters<NonNullable<EngineObserver['queued']>>[0];

@@ -23,6 +23,9 @@ export function resyncOf(
     clock: bench.clock,
     enqueue: () => undefined,
     enqueueFirst: () => undefined,
+    onError: (_tenant, _key, error) => {
+      throw error;
+    },
   });
   router.join(bench.state);
   const reconciler = new Reconciler({
@@ -42,6 +45,9 @@ export function resyncOf(
     isQueued: () => false,
     enqueue: (_tenant, key) => queued.push(keyId(key)),
     isServed: () => true,
+    onError: (_tenant, _key, error) => {
+      throw error;
+    },
     ...parts,
   });
   return { resync, queued };

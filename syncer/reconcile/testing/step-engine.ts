@@ -10,11 +10,11 @@ import {
 import { FakeClock } from '../../../kube/testing/index.ts';
 import type { TenantInfo } from '../../context.ts';
 import { superWatches } from '../../controllers/registry.ts';
+import { type EngineObserver, SyncEngine } from '../../engine.ts';
 import type { DownKind } from '../../kinds/contract.ts';
 import { allKinds } from '../../kinds/registry.ts';
 import { testTenant } from '../../kinds/testing.ts';
 import { Caches } from '../caches.ts';
-import { type EngineObserver, SyncEngine } from '../engine.ts';
 import { IdentityGuard } from '../guards.ts';
 import { TenantState } from '../tenant-state.ts';
 

@@ -47,6 +47,7 @@ export class TenantSide {
           store: state.caches.store(resource),
           clock,
           consistentStart: true,
+          onProblem: () => undefined,
           ...(selector?.tenant === undefined ? {} : { labelSelector: selector.tenant }),
         }),
     );

@@ -2,11 +2,11 @@ import { type Clock, type KubeObject, type Resource, resources, systemClock } fr
 import { type FakeCluster, startFakeCluster } from '../../../kube/testing/index.ts';
 import type { TenantInfo } from '../../context.ts';
 import type { CustomResourceInformers } from '../../controllers/custom-resources.ts';
+import { SyncEngine } from '../../engine.ts';
 import { allKinds } from '../../kinds/registry.ts';
 import { testTenant } from '../../kinds/testing.ts';
 import { SuperSide } from '../../super-side.ts';
 import type { Caches } from '../caches.ts';
-import { SyncEngine } from '../engine.ts';
 import type { TenantState } from '../tenant-state.ts';
 import { TenantSide } from './tenant-side.ts';
 

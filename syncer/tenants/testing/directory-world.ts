@@ -14,8 +14,8 @@ import {
   startFakeCluster,
   type TestCertificates,
 } from '../../../kube/testing/index.ts';
+import { SyncEngine } from '../../engine.ts';
 import { allKinds } from '../../kinds/registry.ts';
-import { SyncEngine } from '../../reconcile/engine.ts';
 import { SuperSide } from '../../super-side.ts';
 import { TenantDirectory } from '../directory.ts';
 import type { TenantFilter } from '../tenant-filter.ts';

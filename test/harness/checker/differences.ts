@@ -1,14 +1,5 @@
 import type { KubeObject } from '../../../kube/index.ts';
-import { compareNodes, comparePublished, compareVolumes } from './kinds/cluster-scoped.ts';
-import { compareConfig, compareNamespaces, compareServiceAccounts } from './kinds/config.ts';
-import { comparePods } from './kinds/pods.ts';
-import {
-  compareDisruptionBudgets,
-  compareIngresses,
-  compareNetworkPolicies,
-} from './kinds/policies-and-ingresses.ts';
-import { compareEndpointSlices, compareServices } from './kinds/services.ts';
-import { compareTokens } from './kinds/tokens.ts';
+import { kindChecks } from './kinds.ts';
 import {
   at,
   type CheckedKind,
@@ -28,19 +19,7 @@ import {
 export function differences(tenant: CheckedTenant, own: TenantSide, superSide: SuperSide): string[] {
   const view = new View(tenant, own, superSide);
   return [
-    ...compareNamespaces(view),
-    ...compareServiceAccounts(view),
-    ...compareConfig(view),
-    ...comparePods(view),
-    ...compareTokens(view),
-    ...compareServices(view),
-    ...compareEndpointSlices(view),
-    ...compareIngresses(view),
-    ...compareNetworkPolicies(view),
-    ...compareDisruptionBudgets(view),
-    ...compareVolumes(view),
-    ...comparePublished(view),
-    ...compareNodes(view),
+    ...kindChecks.flatMap(({ compare }) => compare.flatMap((each) => each(view))),
     ...compareSecrecy(view),
   ].map((difference) => `${tenant.namespace}/${tenant.name}: ${difference}`);
 }

@@ -44,7 +44,10 @@ export class PolicyEngine {
       follow(this.#policies, resources.networkPolicies),
     ];
     function follow<T extends KubeObject>(store: Store<T>, resource: typeof resources.pods): Reflector<T> {
-      return new Reflector<T>({ client, resource, store, cutManagedFields: true });
+      return new Reflector<T>({
+        ...{ client, resource, store, cutManagedFields: true },
+        onProblem: ({ error }) => console.error(`cannot follow ${resource.plural}:`, error),
+      });
     }
     for (const store of [this.#namespaces, this.#pods, this.#policies]) {
       store.subscribe(() => {

@@ -15,7 +15,7 @@ import { EtcdAdmin } from '../../etcd/admin.ts';
 import { findOrphans } from '../../operator/orphans.ts';
 import { defaultAdvertiseAddress } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { driverChoices, readOnlyDriver } from '../drivers.ts';
+import { driverChoices, noteProblems, readOnlyDriver } from '../drivers.ts';
 import { CliError, describeFailure, exitCodes } from '../errors.ts';
 import { managerPkiInDirectory } from '../manager-pki.ts';
 import { table } from '../output.ts';
@@ -84,7 +84,7 @@ async function collectGarbage(
   try {
     return await withSuperCluster(cli, flags, async (client) => {
       const drivers = driverChoices.map((name) =>
-        readOnlyDriver(name, { stateDir: directory, client, clock }),
+        readOnlyDriver(name, { stateDir: directory, client, clock, onProblem: noteProblems(cli) }),
       );
       let holders: Awaited<ReturnType<typeof driversById>> = new Map();
       // `findOrphans` lists control planes after VirtualClusters; drivers are listed no earlier than that.

@@ -7,7 +7,7 @@ import { ProcessDriver } from '../../drivers/process/process-driver.ts';
 import { wholeNumber } from '../arguments.ts';
 import { tenantArgument, withCompletion, wordsOnly } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { noBinaries, readOnlyDriver } from '../drivers.ts';
+import { noBinaries, noteProblems, readOnlyDriver } from '../drivers.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { stateChoice } from '../state-directory.ts';
 import { withSuperCluster } from '../super-cluster.ts';
@@ -120,10 +120,11 @@ async function stackLogs(
 }
 
 async function tenantLogs(
-  { clock, signal }: Cli,
+  cli: Cli,
   client: KubeClient,
   { directory, ref, component }: { directory: string; ref: VirtualClusterRef; component: string | undefined },
 ): Promise<LogSource> {
+  const { clock, signal } = cli;
   const { name } = ref;
   const vc = await getVirtualCluster(client, ref, signal);
   const id = vc.status?.id;
@@ -134,7 +135,7 @@ async function tenantLogs(
     );
   }
   const kind = vc.status?.driver ?? 'process';
-  const driver = readOnlyDriver(kind, { stateDir: directory, client, clock });
+  const driver = readOnlyDriver(kind, { stateDir: directory, client, clock, onProblem: noteProblems(cli) });
   if (!(await driver.list()).includes(id)) {
     if (kind === 'kubernetes') {
       throw new CliError('NotFound', `the control plane of ${name} has no namespace in the super cluster`);

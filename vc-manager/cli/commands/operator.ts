@@ -10,6 +10,7 @@ import { type DnsChoice, dnsChoices } from '../../../api/virtual-cluster.ts';
 import { Connection, type ConnectionOptions, KubeClient, loadKubeconfig } from '../../../kube/index.ts';
 import { dnsDomain } from '../../../program/flags.ts';
 import { loadTemplates } from '../../control-plane/template.ts';
+import type { OnProblem } from '../../drivers/driver.ts';
 import { EtcdAdmin } from '../../etcd/admin.ts';
 import { checkRedisUrl } from '../../jobs/job-runner.ts';
 import { Operator } from '../../operator/operator.ts';
@@ -273,7 +274,8 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
   const connection = new Connection(superCluster);
   const client = new KubeClient(connection);
   const managerPki = managerPkiProvider(flags, { ...cli, stateDir, address, client });
-  const place = { stateDir, client, clock, env };
+  const onProblem: OnProblem = (error, what) => logger.warn({ err: error }, what);
+  const place = { stateDir, client, clock, env, onProblem };
   const driver = createDriver(flags.driver, place, flags);
   const { etcdCa, etcdManager, etcdRootPassword } = await managerPki();
   const datastore = new EtcdAdmin({

@@ -10,7 +10,7 @@ import type { ControlPlaneDriver } from '../../drivers/driver.ts';
 import { ProcessDriver } from '../../drivers/process/process-driver.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { noBinaries, readOnlyDriver } from '../drivers.ts';
+import { noBinaries, noteProblems, readOnlyDriver } from '../drivers.ts';
 import { json } from '../output.ts';
 import { progressFor, withStep } from '../progress.ts';
 import { stateChoice } from '../state-directory.ts';
@@ -138,6 +138,7 @@ async function fromSuperCluster(bundle: Bundle, client: KubeClient, cli: Cli, fl
       stateDir,
       client,
       clock: cli.clock,
+      onProblem: noteProblems(cli),
     });
     const whose = { id: status.id, name: `${metadata.namespace}/${metadata.name}` };
     await bundle.addLogs(`logs/${metadata.namespace}_${metadata.name}`, driver, whose, tail);

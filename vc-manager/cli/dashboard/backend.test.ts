@@ -30,6 +30,7 @@ describe('what the dashboard does', () => {
       clock: systemClock,
       stateDir: '/nowhere',
       systemNamespace: 'skerry-system',
+      onProblem: () => undefined,
     });
   });
   afterEach(async () => {

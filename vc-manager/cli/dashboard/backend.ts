@@ -1,16 +1,8 @@
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import type {
-  Action,
-  Backend,
-  ComponentRow,
-  EventRow,
-  ListedPod,
-  Preview,
-  SuperCluster,
-  TenantRef,
-} from '../../../dashboard/backend.ts';
+import type { Action, Backend, Preview, SuperCluster, TenantRef } from '../../../dashboard/backend.ts';
+import type { ComponentRow, EventRow, ListedPod } from '../../../dashboard/types.ts';
 import {
   apiVersionOf,
   type Condition,
@@ -20,7 +12,7 @@ import {
   printable,
   resources,
 } from '../../../kube/index.ts';
-import type { ComponentObservation, ControlPlaneDriver } from '../../drivers/driver.ts';
+import type { ComponentObservation, ControlPlaneDriver, OnProblem } from '../../drivers/driver.ts';
 import { refuseIfNotRunning } from '../commands/certificates.ts';
 import { createVirtualCluster, refuseInvalid } from '../commands/create.ts';
 import { consequences, refuseProtected } from '../commands/delete.ts';
@@ -43,6 +35,7 @@ interface Place {
   /** Where control planes are that run as processes or containers of this machine. */
   stateDir: string;
   systemNamespace: string;
+  onProblem: OnProblem;
 }
 
 const mostEvents = 500;
@@ -172,13 +165,13 @@ function latestFirst(events: readonly Event[]): EventRow[] {
 }
 
 async function controlPlaneOf(
-  { clock, stateDir }: Place,
+  { clock, stateDir, onProblem }: Place,
   client: KubeClient,
   { status }: VirtualCluster,
 ): Promise<{ driver: ControlPlaneDriver; id: string } | undefined> {
   const id = status?.id;
   if (id === undefined) return undefined;
-  const driver = readOnlyDriver(status?.driver ?? 'process', { stateDir, client, clock });
+  const driver = readOnlyDriver(status?.driver ?? 'process', { stateDir, client, clock, onProblem });
   return (await driver.list()).includes(id) ? { driver, id } : undefined;
 }
 

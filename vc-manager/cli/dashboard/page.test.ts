@@ -51,7 +51,10 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
   });
 
   const backend = () =>
-    dashboardBackend({ clock: systemClock, stateDir: '/nowhere', systemNamespace: 'skerry-system' });
+    dashboardBackend({
+      ...{ clock: systemClock, stateDir: '/nowhere', systemNamespace: 'skerry-system' },
+      onProblem: (_, what) => complaints.push(what),
+    });
 
   async function visit(of: BrowserContext, address: string): Promise<Page> {
     const opened = await of.newPage();

@@ -14,6 +14,7 @@ async function refusal(...args: string[]): Promise<string> {
         superCluster: { server: 'http://127.0.0.1:1' },
         ...{ address: { host: '127.0.0.1', port: 0 }, stateDir: '/nowhere', systemNamespace: 's' },
         flags: command.opts<DashboardFlags>(),
+        onProblem: () => undefined,
       },
     );
     await dashboard.run(AbortSignal.abort()).catch(() => undefined);

@@ -72,7 +72,7 @@ interface ServeOptions {
   systemNamespace: string;
   flags?: DashboardFlags;
   sessionKey?: Uint8Array;
-  onProblem?: (message: string) => void;
+  onProblem: (message: string) => void;
 }
 
 /** A dashboard that listens. `run` has to be called for it to show anything. */
@@ -81,7 +81,11 @@ export async function listeningDashboard(cli: Pick<Cli, 'clock'>, options: Serve
   const readTls = tlsReader(flags);
   const dashboard = new Dashboard({
     superCluster,
-    backend: dashboardBackend({ clock: cli.clock, stateDir, systemNamespace }),
+    backend: dashboardBackend({
+      ...{ clock: cli.clock, stateDir, systemNamespace },
+      onProblem: (error, what) =>
+        onProblem(`${what}: ${error instanceof Error ? error.message : String(error)}`),
+    }),
     assets: await loadAssets(join(packageRoot(), 'dashboard', 'page')),
     systemNamespace,
     url: flags?.dashboardUrl,
@@ -91,7 +95,7 @@ export async function listeningDashboard(cli: Pick<Cli, 'clock'>, options: Serve
     oidc: await oidcOf(flags),
     sessionKey,
     now: () => cli.clock.now(),
-    ...(onProblem === undefined ? {} : { onProblem }),
+    onProblem,
   });
   await dashboard.listen(address.host, address.port);
   return dashboard;

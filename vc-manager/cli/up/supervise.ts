@@ -88,7 +88,10 @@ async function startDashboard(
   try {
     const { listeningDashboard } = await import('../dashboard/serve.ts');
     const address = { host: '127.0.0.1', port };
-    const dashboard = await listeningDashboard(cli, { superCluster, address, stateDir, systemNamespace });
+    const dashboard = await listeningDashboard(cli, {
+      ...{ superCluster, address, stateDir, systemNamespace },
+      onProblem: (problem) => progress.note(`The dashboard does not show what is: ${problem}`),
+    });
     return { link: dashboard.link(), ended: dashboard.run(signal).catch(note) };
   } catch (error) {
     note(error);
@@ -143,6 +146,10 @@ export async function reportEvents({
       clock,
       resource: resources.virtualClusters,
       store: virtualClusters,
+      onProblem: ({ error, failures }) => {
+        const why = error instanceof Error ? error.message : String(error);
+        if (failures === 1) print(`tenants cannot be followed, trying again: ${why}`);
+      },
     });
     const running = reflector.run(signal);
     await reflector.synced(signal).catch(() => undefined);

@@ -118,6 +118,14 @@ describe('component watch', () => {
       expect(told).toEqual(['ready']);
     });
 
+    it('says which file of the probe is not there', async () => {
+      status = 500;
+      const { component, ...rest } = target(1_000);
+      const probe = { ...component.probe, scheme: 'https', caFile: 'missing.crt' } as ComponentPlan['probe'];
+      watch.adopt({ ...rest, component: { ...component, ...(probe && { probe }) } }, new Date());
+      await expect(watch.ready(signal)).rejects.toThrow('etcd has no file missing.crt');
+    });
+
     it('says why it is not ready in time', async () => {
       status = 500;
       watch.adopt(target(2_000), new Date());

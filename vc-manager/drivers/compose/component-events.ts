@@ -257,7 +257,8 @@ export class ComponentWatch {
     };
     try {
       await untilReady({ component, startedAt, files: read, clock, signal, onProblem });
-    } catch {
+    } catch (error) {
+      if (!signal.aborted) this.#problem = `it cannot be asked how it is: ${String(error)}`;
       return;
     }
     if (signal.aborted) return;

@@ -19,6 +19,7 @@ import {
   type EnsureOptions,
   handOverPauseMs,
   type LogOptions,
+  type OnProblem,
   type StopOptions,
 } from '../driver.ts';
 import { EgressConfinement } from '../egress-confinement.ts';
@@ -58,6 +59,7 @@ interface ComposeDriverOptions {
    * no `egressFilterProblem`. Default: to any port.
    */
   egress?: readonly EgressTarget[] | undefined;
+  onProblem?: OnProblem;
 }
 
 /**
@@ -83,7 +85,8 @@ export class ComposeDriver implements ControlPlaneDriver {
     this.#docker = new Docker(options.environment ?? process.env);
     this.#commands = new ContainerCommands(this.#docker);
     this.#egress =
-      options.egress && new EgressConfinement(this.#root, options.egress, () => groupsInUse(this.#docker));
+      options.egress &&
+      new EgressConfinement(this.#root, options.egress, () => groupsInUse(this.#docker), options.onProblem);
     this.#watches = new Watches({
       clock: this.#clock,
       // Not from inside a watch: a listener that throws must not be taken for a component that fails.

@@ -22,6 +22,7 @@ import {
   type LocateOptions,
   type Location,
   type LogOptions,
+  type OnProblem,
   type StopOptions,
 } from '../driver.ts';
 import { unknownComponent } from '../errors.ts';
@@ -75,6 +76,7 @@ interface KubernetesDriverOptions {
   /** For components that keep data. Absent: what a pod has, which goes with the pod. */
   storage?: Storage;
   network?: Partial<NetworkOptions>;
+  onProblem?: OnProblem;
 }
 
 /**
@@ -89,6 +91,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
   readonly #network: NetworkOptions;
   readonly #objects: SuperObjects;
   readonly #events: PodEvents;
+  readonly #onProblem: OnProblem;
   readonly #lock = new KeyedMutex();
 
   constructor(options: KubernetesDriverOptions) {
@@ -96,8 +99,11 @@ export class KubernetesDriver implements ControlPlaneDriver {
     this.#client = options.client;
     this.#clock = options.clock ?? systemClock;
     this.#network = { systemNamespace: 'skerry-system', egress: [], ...options.network };
+    this.#onProblem = options.onProblem ?? (() => undefined);
     this.#objects = new SuperObjects(this.#client);
-    this.#events = new PodEvents({ client: this.#client, clock: this.#clock });
+    this.#events = new PodEvents({
+      ...{ client: this.#client, clock: this.#clock, onProblem: this.#onProblem },
+    });
   }
 
   async locate(id: string, options: LocateOptions): Promise<Location> {
@@ -174,7 +180,10 @@ export class KubernetesDriver implements ControlPlaneDriver {
     const known = await this.#objects.statefulSets(id, options.signal);
     const names = known.map(({ metadata }) => metadata.name ?? '').sort();
     if (!names.includes(component)) throw unknownComponent({ id, component }, names);
-    yield* componentLog({ client: this.#client, clock: this.#clock, id, component }, options);
+    yield* componentLog(
+      { client: this.#client, clock: this.#clock, id, component, onProblem: this.#onProblem },
+      options,
+    );
   }
 
   /** Looks away from what runs. */
@@ -254,7 +263,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
     // What was running as it should, and still does, need not be followed.
     if (isUnchanged && isSettled(written)) return;
     const [client, clock] = [this.#client, this.#clock];
-    await using view = new NamespaceView(client, namespaceOf(id), clock);
+    await using view = this.#view(id);
     try {
       await awaitRollout(view, { id, component, written, client, clock, signal, onProgress });
     } finally {
@@ -281,7 +290,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
     };
     const rollout = { id, client, clock, signal, onProgress };
     let written = await apply(2, 1);
-    await using view = new NamespaceView(client, namespaceOf(id), clock);
+    await using view = this.#view(id);
     const ask = (ordinal: number): void =>
       this.#events.ask(
         view.pods(component.name).filter(({ metadata }) => metadata.name === `${component.name}-${ordinal}`),
@@ -318,8 +327,14 @@ export class KubernetesDriver implements ControlPlaneDriver {
   }
 
   async #stop(id: string, options: StopOptions): Promise<void> {
-    const { clock, objects, events } = { clock: this.#clock, objects: this.#objects, events: this.#events };
-    await stopComponents({ clock, objects, events }, id, options);
+    const [clock, objects, events] = [this.#clock, this.#objects, this.#events];
+    await stopComponents({ clock, objects, events, onProblem: this.#onProblem }, id, options);
+  }
+
+  #view(id: string): NamespaceView {
+    return new NamespaceView({
+      ...{ client: this.#client, namespace: namespaceOf(id), clock: this.#clock, onProblem: this.#onProblem },
+    });
   }
 }
 

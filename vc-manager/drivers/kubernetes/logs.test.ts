@@ -62,7 +62,7 @@ const at = (second: string, text: string): string => `2030-01-01T00:00:${second}
 
 function log(follow: boolean, tail: { tailLines?: number } = {}): AsyncGenerator<string> {
   const options = { follow, ...tail, signal: ending.signal };
-  return componentLog({ client: cluster.client, clock, id, component }, options);
+  return componentLog({ client: cluster.client, clock, id, component, onProblem: () => undefined }, options);
 }
 
 const asked = (): (string | null)[][] =>

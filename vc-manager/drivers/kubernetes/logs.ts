@@ -1,6 +1,6 @@
 import { StringDecoder } from 'node:string_decoder';
 import { type Clock, type KubeClient, resources } from '../../../kube/index.ts';
-import type { LogOptions } from '../driver.ts';
+import type { LogOptions, OnProblem } from '../driver.ts';
 import { NamespaceView } from './super-objects.ts';
 import { componentLabel, containerOf, namespaceOf, type Pod, runOf, type Termination } from './types.ts';
 
@@ -146,6 +146,7 @@ interface LogFollowerOptions {
   component: string;
   /** By UID of the pod: logs that were read in part. */
   begun: ReadonlyMap<string, ContainerLog>;
+  onProblem: OnProblem;
 }
 
 /** Pause after the end of a stream, which may be the connection's: kubelets report ends of containers later. */
@@ -168,10 +169,9 @@ class LogFollower {
 
   /** Ends only when aborted. */
   async *lines(signal: AbortSignal): AsyncGenerator<string> {
-    const { client, namespace, clock } = this.#o;
     const ending = new AbortController();
     const either = AbortSignal.any([signal, ending.signal]);
-    await using view = new NamespaceView(client, namespace, clock);
+    await using view = new NamespaceView(this.#o);
     const watching = this.#watch(view, either);
     const stop = (): void => this.#wake.resolve();
     signal.addEventListener('abort', stop, { once: true });
@@ -248,6 +248,7 @@ interface Source {
   clock: Clock;
   id: string;
   component: string;
+  onProblem: OnProblem;
 }
 
 /**
@@ -256,7 +257,7 @@ interface Source {
  * containers that are started again and with other pods, until aborted.
  */
 export async function* componentLog(source: Source, options: LogOptions): AsyncGenerator<string> {
-  const { client, clock, id, component } = source;
+  const { client, clock, id, component, onProblem } = source;
   const { signal } = options;
   const labelSelector = `${componentLabel}=${component}`;
   const namespace = namespaceOf(id);
@@ -273,7 +274,7 @@ export async function* componentLog(source: Source, options: LogOptions): AsyncG
     begun.set(pod.metadata.uid ?? '', log);
   }
   if (options.follow === true)
-    yield* new LogFollower({ client, clock, namespace, component, begun }).lines(signal);
+    yield* new LogFollower({ client, clock, namespace, component, begun, onProblem }).lines(signal);
 }
 
 /** The present log of one pod. */

@@ -6,12 +6,13 @@ import {
   Store,
   type StoreEvent,
 } from '../../../kube/index.ts';
-import type { ComponentEvent, ComponentListener } from '../driver.ts';
+import type { ComponentEvent, ComponentListener, OnProblem } from '../driver.ts';
 import { type ContainerStatus, componentLabel, containerOf, idLabel, isReady, type Pod } from './types.ts';
 
 interface PodEventsOptions {
   client: KubeClient;
   clock: Clock;
+  onProblem: OnProblem;
 }
 
 /** As long as a StatefulSet waits until it calls such a pod available. */
@@ -68,6 +69,7 @@ export class PodEvents {
       store,
       labelSelector: `${idLabel},${componentLabel}`,
       cutManagedFields: true,
+      onProblem: ({ error }) => this.#o.onProblem(error, 'cannot follow the pods of control planes'),
     });
     return { ending, done: reflector.run(ending.signal) };
   }

@@ -6,6 +6,7 @@ import type {
   ComponentObservation,
   ComponentState,
   EnsureOptions,
+  OnProblem,
   StopOptions,
 } from '../driver.ts';
 import {
@@ -325,11 +326,12 @@ interface Stopping {
   objects: SuperObjects;
   clock: Clock;
   events: PodEvents;
+  onProblem: OnProblem;
 }
 
 /** Scales components to nothing, those that depend on others first, and waits until their pods are gone. */
 export async function stopComponents(stopping: Stopping, id: string, options: StopOptions): Promise<void> {
-  const { objects, clock } = stopping;
+  const { objects, clock, onProblem } = stopping;
   const { signal, components, timeoutMs } = options;
   const all = await objects.statefulSets(id, signal);
   const chosen = all.filter((set) => components?.includes(nameOf(set)) ?? true);
@@ -339,7 +341,9 @@ export async function stopComponents(stopping: Stopping, id: string, options: St
     set,
     dependsOn: chosen.filter((other) => dependsOn(other).includes(nameOf(set))).map(nameOf),
   }));
-  await using view = new NamespaceView(objects.client, namespaceOf(id), clock);
+  await using view = new NamespaceView({
+    ...{ client: objects.client, namespace: namespaceOf(id), clock, onProblem },
+  });
   await runInDependencyOrder(startOrder(reversed), signal, ({ set }, stopSignal) =>
     stopOne(stopping, id, set, { view, timeoutMs, signal: stopSignal }),
   );

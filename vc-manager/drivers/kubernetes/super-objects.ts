@@ -12,6 +12,7 @@ import {
   resources,
   Store,
 } from '../../../kube/index.ts';
+import type { OnProblem } from '../driver.ts';
 import { namespaceWillNotGo, notOurs } from '../errors.ts';
 import { componentLabel, fieldManager, idLabel, namespaceOf, type Pod, type StatefulSet } from './types.ts';
 
@@ -156,6 +157,13 @@ function whyIsItThere(namespace: KubeObject): string {
   return stuck?.message === undefined ? '' : `: ${stuck.message}`;
 }
 
+interface NamespaceViewOptions {
+  client: KubeClient;
+  namespace: string;
+  clock: Clock;
+  onProblem: OnProblem;
+}
+
 /** What runs in one namespace, kept up to date until it is closed. */
 export class NamespaceView implements AsyncDisposable {
   readonly #statefulSets = new Store<StatefulSet>();
@@ -165,7 +173,7 @@ export class NamespaceView implements AsyncDisposable {
   readonly #synced: Promise<unknown>;
   #changed = Promise.withResolvers<void>();
 
-  constructor(client: KubeClient, namespace: string, clock: Clock) {
+  constructor({ client, namespace, clock, onProblem }: NamespaceViewOptions) {
     const follow = <T extends KubeObject>(resource: Resource, store: Store<T>): Reflector<T> => {
       store.subscribe(() => this.#tell());
       return new Reflector<T>({
@@ -176,6 +184,7 @@ export class NamespaceView implements AsyncDisposable {
         namespace,
         labelSelector: componentLabel,
         consistentStart: true,
+        onProblem: ({ error }) => onProblem(error, `cannot follow ${resource.plural} of ${namespace}`),
       });
     };
     const { signal } = this.#ending;

@@ -27,6 +27,7 @@ import {
   handOverPauseMs,
   isControlPlaneName,
   type LogOptions,
+  type OnProblem,
   type StopOptions,
 } from '../driver.ts';
 import { EgressConfinement, placeOnMachine } from '../egress-confinement.ts';
@@ -80,6 +81,7 @@ interface ProcessDriverOptions {
    * no `egressFilterProblem`. Default: to any port.
    */
   egress?: readonly EgressTarget[] | undefined;
+  onProblem?: OnProblem;
 }
 
 /**
@@ -110,7 +112,8 @@ export class ProcessDriver implements ControlPlaneDriver {
     const spawn = options.keeper === undefined ? spawnChild : spawnByKeeper(options.keeper);
     const prefix = `${placeOnMachine(this.#root).name}-`;
     this.#egress =
-      options.egress && new EgressConfinement(this.#root, options.egress, () => this.#allGroups());
+      options.egress &&
+      new EgressConfinement(this.#root, options.egress, () => this.#allGroups(), options.onProblem);
     this.#groups = options.groups === undefined ? undefined : { made: options.groups, prefix };
     const niceness = options.niceness ?? 0;
     this.#spawn = confined(spawn, {

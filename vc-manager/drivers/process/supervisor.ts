@@ -165,7 +165,8 @@ export class Supervisor {
   async #becomeReady(target: ProcessSpec, running: RunningProcess, signal: AbortSignal): Promise<void> {
     try {
       await this.#untilReady(target, running, signal);
-    } catch {
+    } catch (error) {
+      if (!signal.aborted) this.#problem = `it cannot be asked how it is: ${String(error)}`;
       return;
     }
     if (signal.aborted) return;

@@ -1,5 +1,6 @@
 import type { KubeObject } from '../../../../kube/index.ts';
 import { compareDown, type DownRules, type Expectation } from '../down.ts';
+import { type KindChecks, type SeededDifference, setField, setLabel } from '../seeded-differences.ts';
 import { annotation, at, type CheckedKind, label, listAt, unequal, type View } from '../view.ts';
 
 const shownLabels = [
@@ -16,7 +17,7 @@ const identifying = ['machineID', 'systemUUID', 'bootID'];
  * The nodes of the tenant's pool, or those that its pods are on, with what schedulers and people look at. Hidden
  * ones have another name, and nothing in them says which.
  */
-export function compareNodes(view: View): string[] {
+function compareNodes(view: View): string[] {
   const found: string[] = [];
   const { nodes, nodeSelector } = view.tenant;
   const used = new Set(view.marked('pods').map((pod) => at<string>(pod, 'spec', 'nodeName')));
@@ -129,7 +130,7 @@ const rules: readonly PublishedRules[] = [
 ];
 
 /** Classes and definitions labelled skerry.dev/public=true are in the tenant as they are in the super cluster; no others. */
-export function comparePublished(view: View): string[] {
+function comparePublished(view: View): string[] {
   return rules.flatMap((each) => comparePublishedKind(each, view));
 }
 
@@ -203,7 +204,7 @@ const claimRules: DownRules = {
 };
 
 /** Claims go down, their volumes come up, bound to each other on either side. */
-export function compareVolumes(view: View): string[] {
+function compareVolumes(view: View): string[] {
   return [...compareDown(claimRules, view), ...compareUp(view)];
 }
 
@@ -269,3 +270,119 @@ function pick(
 ): Record<string, unknown> {
   return Object.fromEntries(fields.map((field) => [field, value?.[field]]));
 }
+
+const inVolumes: SeededDifference[] = [
+  {
+    what: 'a claim is smaller',
+    plant: (c) =>
+      setField(
+        c.superObject('persistentvolumeclaims', 'data'),
+        ['spec', 'resources', 'requests', 'storage'],
+        '1Mi',
+      ),
+    message: /requested storage/,
+  },
+  {
+    what: 'a claim is not bound in the tenant',
+    plant: (c) => setField(c.tenantObject('persistentvolumeclaims', 'data'), ['status', 'phase'], 'Pending'),
+    message: /PersistentVolumeClaim shop\/data: phase/,
+  },
+  {
+    what: 'a volume is not in the tenant',
+    plant: (c) => c.remove('own', 'persistentvolumes', c.tenantObject('persistentvolumes', 'pvc-')),
+    message: /PersistentVolume \S+: is not in the tenant/,
+  },
+  {
+    what: 'a volume has another claim',
+    plant: (c) => setField(c.tenantObject('persistentvolumes', 'pvc-'), ['spec', 'claimRef', 'uid'], 'other'),
+    message: /PersistentVolume \S+: claim/,
+  },
+  {
+    what: 'a volume has outlived its claim',
+    plant: (c) =>
+      c.remove('superSide', 'persistentvolumeclaims', c.superObject('persistentvolumeclaims', 'data')),
+    message: /in the tenant without a bound claim/,
+  },
+];
+
+const inClusters: SeededDifference[] = [
+  {
+    what: 'a class is missing',
+    plant: (c) => c.remove('own', 'storageclasses', c.tenantObject('storageclasses', 'simulated')),
+    message: /StorageClass simulated: is published/,
+  },
+  {
+    what: 'a class is published no longer',
+    plant: (c) => setLabel(c.superObject('storageclasses', 'simulated'), 'skerry.dev/public', 'false'),
+    message: /StorageClass simulated: is no longer published/,
+  },
+  {
+    what: 'a class preempts that may not',
+    plant(c) {
+      const published = { labels: { 'skerry.dev/public': 'true' } };
+      const original = {
+        metadata: { name: 'batch', uid: 'u', ...published },
+        value: 1,
+        preemptionPolicy: 'Never',
+      };
+      const copy = { name: 'batch', annotations: { 'skerry.dev/uid': 'u' } };
+      c.superSide.priorityclasses.push(original);
+      c.own.priorityclasses.push({ ...original, metadata: copy, preemptionPolicy: 'PreemptLowerPriority' });
+    },
+    message: /PriorityClass batch: preemptionPolicy/,
+  },
+  {
+    what: 'a definition calls a webhook of the super cluster',
+    plant(c) {
+      const spec = { group: 'x.example', versions: [], conversion: { strategy: 'Webhook' } };
+      const published = { labels: { 'skerry.dev/public': 'true' } };
+      const copy = { name: 'w.x.example', annotations: { 'skerry.dev/uid': 'u' } };
+      c.superSide.customresourcedefinitions.push({
+        metadata: { name: 'w.x.example', uid: 'u', ...published },
+        spec,
+      });
+      c.own.customresourcedefinitions.push({ metadata: copy, spec });
+    },
+    message: /CustomResourceDefinition w\.x\.example: conversion/,
+  },
+  {
+    what: 'a node is missing',
+    plant: (c) => c.remove('own', 'nodes', c.tenantObject('nodes', 'sim-0')),
+    message: /Node sim-0: is not in the tenant/,
+  },
+  {
+    what: 'a node is too many',
+    plant: (c) => c.remove('superSide', 'nodes', c.superObject('nodes', 'sim-0')),
+    message: /Node sim-0: is in the tenant and not/,
+  },
+  {
+    what: 'a namespace is missing',
+    plant: (c) => c.remove('superSide', 'namespaces', c.superObject('namespaces', 'shop')),
+    message: /Namespace shop: is not/,
+  },
+  {
+    what: 'a namespace has outlived its T',
+    plant: (c) => c.remove('own', 'namespaces', c.tenantObject('namespaces', 'shop')),
+    message: /Namespace \S+ of the super cluster has no counterpart/,
+  },
+  {
+    what: 'a namespace is there twice',
+    plant(c) {
+      const twin = structuredClone(c.superObject('namespaces', 'shop'));
+      twin.metadata.name = 'default-checked-shop-aaaaaaaaaaaaaaaa';
+      c.superSide.namespaces.push(twin);
+    },
+    message: /Namespace shop is in the super cluster 2 times/,
+  },
+  {
+    what: 'a namespace is not guarded',
+    plant: (c) =>
+      setLabel(c.superObject('namespaces', 'shop'), 'pod-security.kubernetes.io/enforce', 'privileged'),
+    message: /enforced at level privileged/,
+  },
+];
+
+export const clusterScopedChecks: KindChecks = {
+  compare: [compareVolumes, comparePublished, compareNodes],
+  seeded: [...inVolumes, ...inClusters],
+};

@@ -1,6 +1,7 @@
 import type { KubeObject } from '../../../../kube/index.ts';
 import { compareDown, type DownRules, type Expectation } from '../down.ts';
 import { compareMarks } from '../marks.ts';
+import { type KindChecks, type SeededDifference, setAnnotation, setField } from '../seeded-differences.ts';
 import { at, label, listAt, unequal, type View } from '../view.ts';
 import { containersOf, forbidden, isGated, withoutRefused } from './pod-admission.ts';
 import { isTokenSecret } from './tokens.ts';
@@ -9,7 +10,7 @@ import { isTokenSecret } from './tokens.ts';
 const heartbeats = 'kube-node-lease';
 
 /** One super namespace for each of the tenant's, with a hashed name and a level of pod security; none besides. */
-export function compareNamespaces(view: View): string[] {
+function compareNamespaces(view: View): string[] {
   const found: string[] = [];
   const living = new Set<string>();
   for (const own of view.own.namespaces) {
@@ -63,7 +64,7 @@ const rules: DownRules = {
   keysGoDown: false,
 };
 
-export function compareServiceAccounts(view: View): string[] {
+function compareServiceAccounts(view: View): string[] {
   return compareDown(rules, view);
 }
 
@@ -74,7 +75,7 @@ export function superConfigMapName(name: string): string {
 }
 
 /** ConfigMaps and Secrets go down while a pod or an Ingress uses them, when they are labelled so, or all of them. */
-export function compareConfig(view: View): string[] {
+function compareConfig(view: View): string[] {
   const used = usedByOthers(view);
   const expected = (kind: 'configmaps' | 'secrets', own: KubeObject): Expectation => {
     const { namespace, name = '' } = own.metadata;
@@ -170,3 +171,42 @@ function usedByOthers(view: View): Map<string, Expectation> {
   }
   return used;
 }
+
+const inConfiguration: SeededDifference[] = [
+  {
+    what: 'a ConfigMap differs',
+    plant: (c) => setField(c.superObject('configmaps', 'settings'), ['data', 'colour'], 'red'),
+    message: /ConfigMap shop\/settings: data/,
+  },
+  {
+    what: 'a Secret is missing',
+    plant: (c) => c.remove('superSide', 'secrets', c.superObject('secrets', 'password')),
+    message: /Secret shop\/password: is not/,
+  },
+  {
+    what: 'a ConfigMap that nobody uses is down',
+    plant(c) {
+      const extra = structuredClone(c.superObject('configmaps', 'settings'));
+      const { name = '', uid = '' } = c.tenantObject('configmaps', 'unused').metadata;
+      extra.metadata.name = name;
+      setAnnotation(extra, 'skerry.dev/uid', uid);
+      c.superSide.configmaps.push(extra);
+    },
+    message: /ConfigMap shop\/unused: is in the super cluster and should not be/,
+  },
+  {
+    what: 'a ServiceAccount is missing',
+    plant: (c) => c.remove('superSide', 'serviceaccounts', c.superObject('serviceaccounts', 'default')),
+    message: /ServiceAccount shop\/default: is not/,
+  },
+  {
+    what: "a place is taken by somebody else's object",
+    plant: (c) => setField(c.superObject('serviceaccounts', 'default'), ['metadata', 'labels'], {}),
+    message: /taken by an object without marks/,
+  },
+];
+
+export const configChecks: KindChecks = {
+  compare: [compareNamespaces, compareServiceAccounts, compareConfig],
+  seeded: [...inConfiguration],
+};

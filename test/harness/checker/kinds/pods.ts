@@ -1,5 +1,6 @@
 import type { KubeObject } from '../../../../kube/index.ts';
 import { compareDown, type DownRules } from '../down.ts';
+import { type KindChecks, type SeededDifference, setAnnotation, setField } from '../seeded-differences.ts';
 import { annotation, at, listAt, nameOf, unequal, type View } from '../view.ts';
 import { shownNode } from './cluster-scoped.ts';
 import { rootCa, superConfigMapName } from './config.ts';
@@ -19,7 +20,7 @@ const rules: DownRules = {
   ],
 };
 
-export function comparePods(view: View): string[] {
+function comparePods(view: View): string[] {
   const found = compareDown(rules, view);
   for (const own of view.own.pods) {
     if (own.metadata.deletionTimestamp === undefined) continue;
@@ -157,3 +158,92 @@ function compareStatus(own: KubeObject, superObject: KubeObject, view: View): st
   }
   return found;
 }
+
+const inPods: SeededDifference[] = [
+  {
+    what: 'a pod is missing',
+    plant: (c) => c.remove('superSide', 'pods', c.superObject('pods', 'web')),
+    message: /Pod shop\/web-\S+: is not in the super/,
+  },
+  {
+    what: 'a pod has outlived its T',
+    plant: (c) => c.remove('own', 'pods', c.tenantObject('pods', 'web')),
+    message: /Pod \S+ of the super cluster has no counterpart/,
+  },
+  {
+    what: 'a pod is there twice',
+    plant(c) {
+      const twin = structuredClone(c.superObject('pods', 'web'));
+      twin.metadata.name = 'twin';
+      c.superSide.pods.push(twin);
+    },
+    message: /twice/,
+  },
+  {
+    what: 'a pod belongs to an earlier T of its name',
+    plant: (c) => setAnnotation(c.superObject('pods', 'web'), 'skerry.dev/uid', 'earlier'),
+    message: /annotation skerry.dev\/uid is earlier/,
+  },
+  {
+    what: 'a pod runs another image',
+    plant: (c) => setField(c.superObject('pods', 'web'), ['spec', 'containers', 0, 'image'], 'other'),
+    message: /image of container main/,
+  },
+  {
+    what: 'phases differ',
+    plant: (c) => setField(c.tenantObject('pods', 'web'), ['status', 'phase'], 'Pending'),
+    message: /phase: "Pending"/,
+  },
+  {
+    what: 'addresses differ',
+    plant: (c) => setField(c.tenantObject('pods', 'web'), ['status', 'podIP'], '1.2.3.4'),
+    message: /podIP/,
+  },
+  {
+    what: 'nodes differ',
+    plant: (c) => setField(c.tenantObject('pods', 'web'), ['spec', 'nodeName'], 'moon'),
+    message: /node: "moon"/,
+  },
+  {
+    what: 'readiness differs',
+    plant: (c) => setField(c.tenantObject('pods', 'web'), ['status', 'containerStatuses', 0, 'ready'], false),
+    message: /containerStatuses/,
+  },
+  {
+    what: "a pod opens the super cluster's API server",
+    plant: (c) =>
+      setField(c.superObject('pods', 'web'), ['spec', 'volumes', 0], {
+        name: 'token',
+        projected: { sources: [{ serviceAccountToken: { path: 'token' } }] },
+      }),
+    message: /volume token holds a token/,
+  },
+  {
+    what: 'a pod is privileged in the super cluster',
+    plant: (c) =>
+      setField(c.superObject('pods', 'web'), ['spec', 'containers', 0, 'securityContext'], {
+        privileged: true,
+      }),
+    message: /has privileged/,
+  },
+  {
+    what: 'a pod is being deleted in the tenant only',
+    plant: (c) => setField(c.tenantObject('pods', 'web'), ['metadata', 'deletionTimestamp'], 'now'),
+    message: /in the tenant only/,
+  },
+  {
+    what: 'a pod is being deleted in the super cluster only',
+    plant: (c) => setField(c.superObject('pods', 'web'), ['metadata', 'deletionTimestamp'], 'now'),
+    message: /in the super cluster only/,
+  },
+  {
+    what: 'a pod that is forbidden is down',
+    plant: (c) => setField(c.tenantObject('pods', 'web'), ['spec', 'hostNetwork'], true),
+    message: /is in the super cluster and should not be/,
+  },
+];
+
+export const podChecks: KindChecks = {
+  compare: [comparePods],
+  seeded: [...inPods],
+};

@@ -1,12 +1,13 @@
 import type { KubeObject } from '../../../../kube/index.ts';
 import { compareDown, type DownRules } from '../down.ts';
 import { compareKeys } from '../marks.ts';
+import { type KindChecks, type SeededDifference, setField } from '../seeded-differences.ts';
 import { annotation, at, label, listAt, selects, unequal, type View } from '../view.ts';
 
 type Selected = (selector: unknown, policyNamespace: string | undefined) => string[];
 
 /** Judged by what they select on either side, not by how it is written there. */
-export function compareNetworkPolicies(view: View): string[] {
+function compareNetworkPolicies(view: View): string[] {
   const rules: DownRules = {
     kind: 'networkpolicies',
     what: 'NetworkPolicy',
@@ -135,7 +136,7 @@ const disruptionBudgetRules: DownRules = {
   },
 };
 
-export function compareDisruptionBudgets(view: View): string[] {
+function compareDisruptionBudgets(view: View): string[] {
   return compareDown(disruptionBudgetRules, view);
 }
 
@@ -172,7 +173,7 @@ const ingressRules: DownRules = {
   keysGoDown: false,
 };
 
-export function compareIngresses(view: View): string[] {
+function compareIngresses(view: View): string[] {
   return compareDown(ingressRules, view);
 }
 
@@ -228,3 +229,57 @@ function isPublished(name: string, view: View): boolean {
     annotation(copy, 'skerry.dev/uid') === original.metadata.uid
   );
 }
+
+const inRules: SeededDifference[] = [
+  {
+    what: 'a network policy lets other tenants in',
+    plant: (c) =>
+      setField(c.superObject('networkpolicies', 'walls'), ['spec', 'ingress', 0, 'from', 0], {
+        namespaceSelector: {},
+      }),
+    message: /NetworkPolicy shop\/walls: what it selects/,
+  },
+  {
+    what: 'a network policy is for other pods',
+    plant: (c) =>
+      setField(c.superObject('networkpolicies', 'walls'), ['spec', 'podSelector', 'matchLabels'], {
+        app: 'db',
+      }),
+    message: /NetworkPolicy shop\/walls: what it selects/,
+  },
+  {
+    what: 'a network policy is missing',
+    plant: (c) => c.remove('superSide', 'networkpolicies', c.superObject('networkpolicies', 'walls')),
+    message: /NetworkPolicy shop\/walls: is not in the super/,
+  },
+  {
+    what: 'a disruption budget is a share',
+    plant: (c) => setField(c.superObject('poddisruptionbudgets', 'web'), ['spec', 'minAvailable'], '50%'),
+    message: /minAvailable of the super cluster is 50%, not a number/,
+  },
+  {
+    what: 'a disruption budget wants fewer pods',
+    plant: (c) => setField(c.superObject('poddisruptionbudgets', 'web'), ['spec', 'minAvailable'], 0),
+    message: /healthy pods wanted: 1 in the tenant, 0 in the super/,
+  },
+  {
+    what: 'more may be disrupted on one side',
+    plant: (c) =>
+      setField(c.tenantObject('poddisruptionbudgets', 'web'), ['status', 'disruptionsAllowed'], 2),
+    message: /disruptions allowed: 2 in the tenant/,
+  },
+  {
+    what: 'an Ingress that is not allowed is down',
+    plant(c) {
+      const ingress = structuredClone(c.superObject('networkpolicies', 'walls'));
+      c.superSide.ingresses.push(ingress);
+      c.own.ingresses.push(c.tenantObject('networkpolicies', 'walls'));
+    },
+    message: /Ingress shop\/walls: is in the super cluster and should not be/,
+  },
+];
+
+export const policyChecks: KindChecks = {
+  compare: [compareIngresses, compareNetworkPolicies, compareDisruptionBudgets],
+  seeded: [...inRules],
+};

@@ -1,6 +1,7 @@
 import { BlockList, isIPv4 } from 'node:net';
 import type { KubeObject } from '../../../../kube/index.ts';
 import { compareDown, type DownRules, type Expectation } from '../down.ts';
+import { type KindChecks, type SeededDifference, setField } from '../seeded-differences.ts';
 import { at, isApiServers, isEmpty, label, listAt, nameOf, unequal, type View } from '../view.ts';
 
 const sameFields = [
@@ -169,3 +170,45 @@ function allowed(own: KubeObject, view: View): Endpoint[] {
   );
   return endpoints(own).filter(({ addresses }) => addresses.every((address) => known.has(address)));
 }
+
+const inServices: SeededDifference[] = [
+  {
+    what: 'a ClusterIP differs',
+    plant: (c) => setField(c.superObject('services', 'web'), ['spec', 'clusterIP'], '10.0.0.1'),
+    message: /Service shop\/web: clusterIP/,
+  },
+  {
+    what: 'ports of a Service differ',
+    plant: (c) => setField(c.superObject('services', 'web'), ['spec', 'ports', 0, 'port'], 81),
+    message: /Service shop\/web: ports/,
+  },
+  {
+    what: 'a Service leads to other pods',
+    plant(c) {
+      const slice = c.superSide.endpointslices.find(({ metadata }) => metadata.name?.startsWith('web-'));
+      setField(slice as KubeObject, ['endpoints'], []);
+    },
+    message: /Service shop\/web: ready endpoints/,
+  },
+  {
+    what: 'a Service outside of its slice is down',
+    plant: (c) => setField(c.tenantObject('services', 'web'), ['spec', 'clusterIP'], '192.0.2.1'),
+    message: /Service shop\/web: is in the super cluster and should not be/,
+  },
+  {
+    what: 'a slice leads elsewhere',
+    plant: (c) =>
+      setField(c.superObject('endpointslices', 'manual'), ['endpoints', 0, 'addresses'], ['1.2.3.4']),
+    message: /EndpointSlice shop\/manual-1: endpoints/,
+  },
+  {
+    what: "default/kubernetes leads to somebody else's API server",
+    plant: (c) => setField(c.superObject('endpointslices', 'kubernetes', 'default'), ['ports', 0, 'port'], 1),
+    message: /port of the API server/,
+  },
+];
+
+export const serviceChecks: KindChecks = {
+  compare: [compareServices, compareEndpointSlices],
+  seeded: [...inServices],
+};

@@ -1,5 +1,12 @@
 import type { KubeObject } from '../../../../kube/index.ts';
 import { compareMarks } from '../marks.ts';
+import {
+  type Copy,
+  type KindChecks,
+  type SeededDifference,
+  setAnnotation,
+  setField,
+} from '../seeded-differences.ts';
 import { annotation, at, label, listAt, nameOf, unequal, type View } from '../view.ts';
 
 /** What a token says of itself. */
@@ -72,7 +79,7 @@ export function sourceOf(superPod: KubeObject, file: TokenFile): { name: string;
  * Sync rule `pod-tokens`: what the volumes of a pod on a node promise is there, issued by the tenant for this very pod on this
  * very node; and nothing else is.
  */
-export function compareTokens(view: View): string[] {
+function compareTokens(view: View): string[] {
   const found: string[] = [];
   for (const own of view.own.pods) {
     const { namespace = '', name = '', deletionTimestamp } = own.metadata;
@@ -142,3 +149,82 @@ function compareSecrets(view: View): string[] {
   }
   return found;
 }
+
+function tokenSecret(copy: Copy): KubeObject {
+  const { uid } = copy.tenantObject('pods', 'web').metadata;
+  const secret = copy.superSide.secrets.find(
+    ({ metadata }) => metadata.annotations?.['skerry.dev/uid'] === uid,
+  );
+  if (secret === undefined) throw new Error('no tokens of web in the super cluster');
+  return secret;
+}
+
+function putClaims(copy: Copy, change: (claims: Record<string, unknown>) => void): void {
+  const secret = tokenSecret(copy);
+  const data = secret['data'] as Record<string, string>;
+  for (const [key, value] of Object.entries(data)) {
+    const parts = Buffer.from(value, 'base64').toString().split('.');
+    const claims = JSON.parse(Buffer.from(parts[1] ?? '', 'base64url').toString()) as Record<string, unknown>;
+    change(claims);
+    parts[1] = Buffer.from(JSON.stringify(claims)).toString('base64url');
+    data[key] = Buffer.from(parts.join('.')).toString('base64');
+  }
+}
+
+const inTokens: SeededDifference[] = [
+  {
+    what: 'the tokens of a pod are missing',
+    plant: (c) => c.remove('superSide', 'secrets', tokenSecret(c)),
+    message: /token of Pod shop\/web-\S+: token-0 of Secret \S+ is missing/,
+  },
+  {
+    what: 'a token is no token',
+    plant: (c) => setField(tokenSecret(c), ['data', 'token-0'], 'bm9uc2Vuc2U='),
+    message: /token of Pod shop\/web-\S+: it is no token/,
+  },
+  {
+    what: 'a token is bound to another pod',
+    plant: (c) =>
+      putClaims(c, (claims) =>
+        setField({ metadata: {}, ...claims }, ['kubernetes.io', 'pod', 'uid'], 'other'),
+      ),
+    message: /token of Pod shop\/web-\S+: pod/,
+  },
+  {
+    what: 'a token names another node',
+    plant: (c) =>
+      putClaims(c, (claims) =>
+        setField({ metadata: {}, ...claims }, ['kubernetes.io', 'node', 'name'], 'other'),
+      ),
+    message: /token of Pod shop\/web-\S+: node/,
+  },
+  {
+    what: 'a pod has tokens before it has a node',
+    plant: (c) => setField(c.tenantObject('pods', 'web'), ['spec', 'nodeName'], ''),
+    message: /Secret \S+ with tokens: its pod has no node/,
+  },
+  {
+    what: 'a token has expired',
+    plant: (c) => putClaims(c, (claims) => Object.assign(claims, { exp: 1 })),
+    message: /it has expired/,
+  },
+  {
+    what: 'tokens have outlived their pod',
+    plant: (c) => setAnnotation(tokenSecret(c), 'skerry.dev/uid', 'earlier'),
+    message: /Secret \S+ with tokens: has no pod in the tenant/,
+  },
+  {
+    what: 'a pod has two Secrets with tokens',
+    plant: (c) => {
+      const twin = structuredClone(tokenSecret(c));
+      twin.metadata.name = 'twin';
+      c.superSide.secrets.push(twin);
+    },
+    message: /its pod has another one, too/,
+  },
+];
+
+export const tokenChecks: KindChecks = {
+  compare: [compareTokens],
+  seeded: [...inTokens],
+};

@@ -1,30 +1,30 @@
-import type { DifferenceReport } from '../../api/difference-report.ts';
-import type { Clock, KubeClient, Resource } from '../../kube/index.ts';
-import type { KeyRef } from '../context.ts';
-import { EventController } from '../controllers/events.ts';
-import { NetworkIsolationController } from '../controllers/network-isolation.ts';
-import { PodAdmission, type PodAdmissionObserver } from '../controllers/pod-admission.ts';
-import { PodTokenController } from '../controllers/pod-tokens.ts';
-import { actionGates } from '../controllers/registry.ts';
-import { tokenSecrets } from '../controllers/token-secret.ts';
-import type { Action, DownKind, SyncedKind } from '../kinds/contract.ts';
-import { QuotaAdmission, type ResourceUsage } from '../quota/quota-admission.ts';
-import type { TenantCounts } from '../scheduling/scheduling-window.ts';
-import type { TenantAtWork } from '../watchdog/tenant-at-work.ts';
-import { FairQueue } from '../workqueue/fair-queue.ts';
-import type { Priority, Outcome as QueueOutcome, TenantDepth } from '../workqueue/options.ts';
-import { QueueRunner } from '../workqueue/runner.ts';
-import type { Caches } from './caches.ts';
-import type { Controller, SpecialController } from './controller.ts';
-import { Differences } from './differences.ts';
-import type { ActionGate, GatedAction, Work } from './execute.ts';
-import type { IdentityGuard } from './guards.ts';
-import { keyId, type SyncKey } from './keys.ts';
-import { type Outcome, queueOutcome } from './outcome.ts';
-import { Reconciler } from './reconciler.ts';
-import { type DriftCount, Resync } from './resync.ts';
-import { Router } from './router.ts';
-import type { CustomKind, TenantState } from './tenant-state.ts';
+import type { DifferenceReport } from '../api/difference-report.ts';
+import type { Clock, KubeClient, Resource } from '../kube/index.ts';
+import type { KeyRef } from './context.ts';
+import { EventController } from './controllers/events.ts';
+import { NetworkIsolationController } from './controllers/network-isolation.ts';
+import { PodAdmission, type PodAdmissionObserver } from './controllers/pod-admission.ts';
+import { PodTokenController } from './controllers/pod-tokens.ts';
+import { actionGates } from './controllers/registry.ts';
+import { tokenSecrets } from './controllers/token-secret.ts';
+import type { Action, DownKind, SyncedKind } from './kinds/contract.ts';
+import { QuotaAdmission, type ResourceUsage } from './quota/quota-admission.ts';
+import type { Caches } from './reconcile/caches.ts';
+import type { Controller, SpecialController } from './reconcile/controller.ts';
+import { Differences } from './reconcile/differences.ts';
+import type { ActionGate, GatedAction, Work } from './reconcile/execute.ts';
+import type { IdentityGuard } from './reconcile/guards.ts';
+import { keyId, type SyncKey } from './reconcile/keys.ts';
+import { type Outcome, queueOutcome } from './reconcile/outcome.ts';
+import { Reconciler } from './reconcile/reconciler.ts';
+import { type DriftCount, Resync } from './reconcile/resync.ts';
+import { Router } from './reconcile/router.ts';
+import type { CustomKind, TenantState } from './reconcile/tenant-state.ts';
+import type { TenantCounts } from './scheduling/scheduling-window.ts';
+import type { TenantAtWork } from './watchdog/tenant-at-work.ts';
+import { FairQueue } from './workqueue/fair-queue.ts';
+import type { Priority, Outcome as QueueOutcome, TenantDepth } from './workqueue/options.ts';
+import { QueueRunner } from './workqueue/runner.ts';
 
 /** Called about the engine's work, for metrics, traces and logs. An error that one of these throws goes to `failed`. */
 export interface EngineObserver extends PodAdmissionObserver {
@@ -176,6 +176,7 @@ export class SyncEngine {
       superCaches: options.superCaches,
       enqueue: (tenant, key, priority, version) => this.#enqueue(tenant, key, priority, { version }),
       enqueueFirst: (tenant, key) => this.#enqueue(tenant, key, 'live', { first: true }),
+      onError: (tenant, key, error) => this.#failed({ ...key, tenant: tenant.info.uid }, error),
     });
     this.#resync = new Resync({
       clock: options.clock,
@@ -189,6 +190,7 @@ export class SyncEngine {
       enqueue: (tenant, key, isDemanded) =>
         this.#enqueue(tenant, key, isDemanded ? 'live' : 'background', { first: isDemanded }),
       isServed: (tenant) => this.#router.tenant(tenant.info.uid) === tenant,
+      onError: (tenant, key, error) => this.#failed({ ...key, tenant: tenant.info.uid }, error),
       onCompleted: (busyMs) => options.observer?.resynced?.(busyMs),
     });
     this.#differences = new Differences({

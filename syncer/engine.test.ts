@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import { type KubeObject, resources } from '../../kube/index.ts';
-import { testTenant } from '../kinds/testing.ts';
-import { Bench } from './testing/bench.ts';
-import { tend } from './testing/disturbance.ts';
-import { StepEngine } from './testing/step-engine.ts';
-import { TwoSides } from './testing/two-sides.ts';
+import { annotationKeys, labelKeys } from '../api/labels.ts';
+import { type KubeObject, resources } from '../kube/index.ts';
+import { testTenant } from './kinds/testing.ts';
+import { Bench } from './reconcile/testing/bench.ts';
+import { tend } from './reconcile/testing/disturbance.ts';
+import { StepEngine } from './reconcile/testing/step-engine.ts';
+import { TwoSides } from './reconcile/testing/two-sides.ts';
 
 describe('engine', () => {
   const settings = (name: string, data: Record<string, string> = { a: '1' }): KubeObject => ({
