@@ -13,7 +13,7 @@ import {
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { jobsOf, jobTable } from '../job-table.ts';
-import { requestAndWait } from '../manager-request.ts';
+import { followsRequest, requestAndWait } from '../manager-request.ts';
 import { serialize, type TableFormat } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, namespaceFlag, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
@@ -146,7 +146,7 @@ async function cancelJob(cli: Cli, ref: VirtualClusterRef, flags: Flags): Promis
 /** Returns when a manager has acknowledged the request. */
 async function retryJob(cli: Cli, ref: VirtualClusterRef, flags: Flags): Promise<void> {
   await withSuperCluster(cli, flags, async (client) => {
-    await getVirtualCluster(client, ref, cli.signal);
+    const before = await getVirtualCluster(client, ref, cli.signal);
     const asked = new Date(cli.clock.now()).toISOString();
     const request = { client, ref, annotation: annotationKeys.retryJob, value: asked };
     await requestAndWait(cli, request, {
@@ -154,8 +154,7 @@ async function retryJob(cli: Cli, ref: VirtualClusterRef, flags: Flags): Promise
       what: 'try again',
       until: (found) => {
         if (found === undefined) throw new CliError('NotFound', `${ref.name} is gone`);
-        // Or a later request, which has taken the place of this one.
-        return (found.status?.jobs?.retried ?? '') >= asked;
+        return isFollowed(found);
       },
     });
     cli.stdout.write(
@@ -163,3 +162,4 @@ async function retryJob(cli: Cli, ref: VirtualClusterRef, flags: Flags): Promise
     );
   });
 }
+    const isFollowed = followsRequest(request, before, ({ jobs }) => jobs?.retried);
