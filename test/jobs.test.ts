@@ -65,7 +65,7 @@ describe('jobs of the manager', () => {
       world.cli(['create', 'job-cancelled']),
     ]);
     expect(created.exitCode, created.stderr).toBe(0);
-    const cancelling = world.cli(['jobs', 'cancel', 'job-cancelled']);
+    const cancelling = world.cli(['jobs', 'cancel', 'job-cancelled', '--yes']);
     await virtualCluster(
       'job-cancelled',
       'what is asked for',
@@ -93,7 +93,7 @@ describe('jobs of the manager', () => {
     expect((await world.cli(['describe', 'job-cancelled'])).stdout).toMatch(
       /Jobs:\n +NAMESPACE.*\n.*provision/,
     );
-    const idle = await world.cli(['jobs', 'cancel', 'job-cancelled']);
+    const idle = await world.cli(['jobs', 'cancel', 'job-cancelled', '--yes']);
     expect(idle.exitCode).toBe(6);
     expect(idle.stderr).toContain('nothing is under way');
   });
