@@ -914,6 +914,23 @@ describe('snapshots', () => {
     world.superCluster.put(resources.virtualClusters, { ...copy, status: { ...copy.status, identities } });
     world.create('second', { restoreFrom, restoreCertificates: true });
     const taken = await world.untilReason('second', 'Ready', 'CertificatesInUse');
+  it('that are cut short fill no tenant, with an etcd of its own either', async () => {
+    world.run({ snapshots });
+    await make();
+    world.datastore.entries.set(
+      id(),
+      Array.from({ length: 50 }, (_, each) => ({ key: `configmaps/a/${each}`, value: randomBytes(4_096) })),
+    );
+    const from = await take('1');
+    await truncate(join(root, from), 100_000);
+    let writes = 0;
+    world.ownDatastores.beforeReplace = () => void writes++;
+    world.create('b', { restoreFrom: from, template: 'v1-36-own-etcd' });
+    const { status } = await world.until('b', (vc) => vc.status?.phase === 'Failed');
+    expect(status?.conditions?.find(({ type }) => type === 'Ready')?.reason).toBe('SnapshotDamaged');
+    expect(writes).toBe(0);
+  });
+
     expect(condition(taken, 'Ready')?.message).toMatch(/the tenant team\/c, .* is still here/);
 
     world.create('d', { restoreFrom });
