@@ -5,6 +5,7 @@ import { AnswerTime } from '../answer-time.ts';
 import { cronJobDueMs, jobDueMs } from '../due-times.ts';
 import { explain } from '../errors.ts';
 import { storedRequest } from '../requests.ts';
+import { authorityRequest } from '../jobs.ts';
 import type { Services } from '../services.ts';
 import { idleAtMs, isAsleep, isSleepScheduled, sleepRequest } from '../sleep.ts';
 import { sleepSchedule } from '../sleep-schedule.ts';
@@ -43,7 +44,10 @@ export const fallAsleep: Step = {
   doing: 'Stopping the control plane until somebody needs it',
   async run(tenant, services) {
     const request = sleepRequest(tenant.vc);
-    if (tenant.unfinished !== undefined) return;
+    const { unfinished, vc } = tenant;
+    // New authorities would wake it at once.
+    const isRenewing = authorityRequest(vc) !== undefined || vc.status?.authorities !== undefined;
+    if (unfinished !== undefined && (unfinished.maySleep !== true || isRenewing)) return;
     const isScheduled = isScheduledNow(tenant, services);
     const reason = request !== undefined ? 'Requested' : isScheduled ? 'Scheduled' : 'Idle';
     const woken = tenant.vc.metadata.annotations?.[annotationKeys.wake];

@@ -52,7 +52,7 @@ export const snapshot: Step = {
     const wait = whyWait(tenant, services);
     if (wait !== undefined) {
       if (wait.reason !== undefined) tenant.status.condition(condition, 'False', wait.reason, wait.message);
-      tenant.unfinished = wait.unfinished;
+      tenant.unfinished = { ...wait.unfinished, maySleep: true };
       return;
     }
     const request = snapshotRequest(tenant.vc);
@@ -74,7 +74,9 @@ export const snapshot: Step = {
           untilMs: services.clock.monotonic() + awayPauseMs,
         };
       tenant.status.condition(condition, 'False', why, message);
-      tenant.unfinished = { step: 'snapshot', failing: message, againAfterMs: retryable ? 10_000 : 1_000 };
+      const againAfterMs = retryable ? 10_000 : 1_000;
+      // It reads the datastore alone, of one that is asleep too.
+      tenant.unfinished = { step: 'snapshot', failing: message, againAfterMs, maySleep: true };
       // A request that cannot be followed ends as a failed job; one on schedule is tried again later.
       const ended =
         request === undefined ? { tried: new Date(nowMs).toISOString() } : retryable ? {} : followed;
