@@ -330,3 +330,24 @@ describe('a tenant that nobody needs', () => {
     });
   });
 });
+    it.each([
+      [{ at: '0 19 * * *' }, 'Ready'],
+      [sleep, 'Asleep'],
+    ])('without a gateway, %o, it is stopped only if the clock wakes it', async (schedule, phase) => {
+      const { gateway: _, ...without } = settings;
+      nowMs = timeOf(1, '18:58:00');
+      world.run({ ...pace, settings: { ...without, recheckMs: 1_000 }, clock });
+      world.create('a', { sleep: schedule });
+      await world.untilReady('a');
+      nowMs = timeOf(1, '19:01:00');
+      world.edit('a', { weight: 2 });
+      const vc = await world.until(
+        'a',
+        ({ metadata, status }) =>
+          status?.phase === 'Asleep' || status?.observedGeneration === metadata.generation,
+      );
+      expect(vc.status?.phase).toBe(phase);
+      const said = expect.stringContaining('has no wakeAt, and there is no gateway');
+      if (phase === 'Ready') expect(condition(vc, 'Ready')).toMatchObject({ message: said });
+    });
+

@@ -146,7 +146,13 @@ async function stop(tenant: Tenant, { driver }: Services): Promise<void> {
 
 function isScheduledNow(tenant: Tenant, services: Services): boolean {
   const nowMs = services.clock.now();
-  const { asleep, problem } = sleepSchedule(tenant.vc, nowMs);
+  const { asleep, awake: by, problem } = sleepSchedule(tenant.vc, nowMs);
+  if (asleep.nextMs !== undefined && by.nextMs === undefined && services.settings.gateway === undefined) {
+    tenant.notes.push(
+      'It does not sleep as asked: spec.sleep.at has no wakeAt, and there is no gateway that could wake it.',
+    );
+    return false;
+  }
   if (problem !== undefined) tenant.notes.push(`It does not sleep as asked: ${problem}.`);
   if (tenant.vc.status?.phase !== 'Ready') return false;
   if (isSleepScheduled(tenant.vc, services)) return true;
