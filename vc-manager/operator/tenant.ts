@@ -240,7 +240,7 @@ export async function dropFinalizer(
   services.allocations.forget(tenant.uid);
 }
 
-export interface Unfinished {
+interface Unfinished {
   step?: string;
   progress?: string;
   failing?: string;
