@@ -53,7 +53,7 @@ describe('jobs cancel', () => {
 
   it.each([
     ['provision', /provision of blue, which is at the step dns, would be cancelled \(dry run\).*is stopped/],
-    ['move', /The move of blue, .*"vc-manager jobs --help" says what that means/],
+    ['move', /The move of blue, .*The help of this command says what that means/],
   ] as const)('--dry-run of a %s says what would be stopped, and asks nothing', async (kind, said) => {
     world.put('blue', { jobs: { current: { ...current, kind, step: 'dns' } } });
     const { stdout, exitCode } = await world.run('jobs', 'cancel', 'blue', '--dry-run');

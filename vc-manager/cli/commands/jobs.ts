@@ -134,7 +134,7 @@ async function cancelJob(cli: Cli, ref: VirtualClusterRef, flags: Flags): Promis
       const at = step === undefined ? '' : `, which is at the step ${step},`;
       cli.stdout.write(
         `The ${kind} of ${ref.name}${at} would be cancelled (dry run), unless the manager says that it is too late. ` +
-          `${kind === 'provision' ? `${stopsProvision}\n` : '"vc-manager jobs --help" says what that means.\n'}`,
+          `${kind === 'provision' ? `${stopsProvision}\n` : 'The help of this command says what that means.\n'}`,
       );
       return;
     }
