@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type VirtualClusterSpec, virtualClusterProblems } from './virtual-cluster.ts';
+import { sleepAfterIdleMs, type VirtualClusterSpec, virtualClusterProblems } from './virtual-cluster.ts';
 
 function problems(spec: VirtualClusterSpec, name = 'a'): string {
   return virtualClusterProblems({ metadata: { name, namespace: 'team' }, spec }).join('; ');
@@ -50,5 +50,22 @@ describe('virtualClusterProblems', () => {
 
   it('names every mistake at once', () => {
     expect(problems({ weight: 0, version: 'x' }, 'A')).toMatch(/metadata\.name.*spec\.version.*spec\.weight/);
+  });
+});
+
+describe('spec.sleep.afterIdle', () => {
+  it.each([
+    ['30m', 1_800_000],
+    ['12h', 43_200_000],
+    ['never', undefined],
+  ])('%s is %s ms', (afterIdle, ms) => {
+    const spec = { sleep: { afterIdle } };
+    expect(virtualClusterProblems({ metadata: { name: 'blue', namespace: 'team' }, spec })).toEqual([]);
+    expect(sleepAfterIdleMs({ spec })).toBe(ms);
+  });
+
+  it.each(['0m', 'nevermore', '5', 'm'])('refuses %s', (afterIdle) => {
+    const spec = { sleep: { afterIdle } };
+    expect(virtualClusterProblems({ metadata: { name: 'blue', namespace: 'team' }, spec })).not.toEqual([]);
   });
 });

@@ -87,10 +87,10 @@ export const virtualClusterSpecSchema = z.strictObject({
       afterIdle: z
         .string()
         .max(16)
-        .regex(/^([1-9][0-9]{0,4})(m|h)$/)
+        .regex(/^([1-9][0-9]{0,4}(m|h)|never)$/)
         .describe(
           'How long nobody may have been connected through the gateway before the control plane is stopped, as 30m or ' +
-            '12h. Its pods run on, and whoever connects starts it again. Without it, only a request stops it.',
+            '12h. Its pods run on, and whoever connects starts it again. Without it, or with never, only a request stops it, or at.',
         )
         .optional(),
       at: cron.describe(

@@ -1,5 +1,5 @@
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
-import { weightOf } from '../api/virtual-cluster.ts';
+import { sleepAfterIdleMs, weightOf } from '../api/virtual-cluster.ts';
 import { type Condition, printable } from '../kube/index.ts';
 import type { Assessment } from './backend.ts';
 import type {
@@ -109,7 +109,9 @@ function facts({ metadata, spec, status }: VirtualCluster): [string, string][] {
     ['Cluster domain', spec?.clusterDomain],
     [
       'Sleeps',
-      spec?.sleep?.afterIdle === undefined ? undefined : `after ${spec.sleep.afterIdle} without a connection`,
+      sleepAfterIdleMs({ spec: spec ?? {} }) === undefined
+        ? undefined
+        : `after ${spec?.sleep?.afterIdle} without a connection`,
     ],
     ['Asleep since', status?.sleep?.since],
     ['Snapshots', spec?.snapshots?.every === undefined ? undefined : `every ${spec.snapshots.every}`],

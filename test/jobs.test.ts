@@ -99,7 +99,7 @@ describe('jobs of the manager', () => {
     expect((await world.cli(['describe', 'job-cancelled'])).stdout).toMatch(
       /Jobs:\n +NAMESPACE.*\n.*provision/,
     );
-    const idle = await world.cli(['jobs', 'cancel', 'job-cancelled']);
+    const idle = await world.cli(['jobs', 'cancel', 'job-cancelled', '--yes']);
     expect(idle.exitCode).toBe(6);
     expect(idle.stderr).toContain('nothing is under way');
   });

@@ -1,6 +1,8 @@
+import { randomBytes } from 'node:crypto';
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { writeArchive } from '../snapshot/archive.ts';
@@ -49,6 +51,21 @@ describe('the snapshot that is named', () => {
     await writeFile(join(home, 'text'), 'hello');
     await expect(nameOf(join(home, 'text'))).rejects.toMatchObject({ code: 'NotASnapshot' });
     expect(await readdir(home)).toEqual(['text']);
+  });
+
+  it('is not copied when it is cut short or damaged behind its beginning', async () => {
+    async function* entries() {
+      for (let each = 0; each < 20; each++)
+        yield { key: `configmaps/a/${each}`, value: randomBytes(4_096), isSecret: false };
+    }
+    const whole = await buffer(await writeArchive(header, entries()));
+    const damaged = Buffer.from(whole);
+    damaged[60_000] = (damaged[60_000] ?? 0) ^ 255;
+    for (const bytes of [whole.subarray(0, -100), damaged]) {
+      await writeFile(join(home, 'file'), bytes);
+      await expect(nameOf(join(home, 'file'))).rejects.toMatchObject({ code: 'SnapshotDamaged' });
+    }
+    expect(await readdir(home)).toEqual(['file']);
   });
 });
 

@@ -32,7 +32,7 @@ export async function storeOf(cli: Cli, flags: SnapshotFlags): Promise<SnapshotS
   return openStore(place, cli.env);
 }
 
-/** The name in the store, into which a file is copied first. */
+/** The name in the store, into which a file is copied first. Throws SnapshotError for one that is not whole. */
 export async function snapshotFileName(
   cli: Cli,
   flags: SnapshotFlags & { from: string },
@@ -45,7 +45,7 @@ export async function snapshotFileName(
       `"${from}" is neither a file nor the name of a snapshot, NAMESPACE/NAME/FILE${snapshotSuffix}`,
     );
   }
-  await headerOf(createReadStream(from), from);
+  await headerOf(createReadStream(from), from, { isWhole: true });
   const stem = basename(from, snapshotSuffix)
     .replaceAll(/[^A-Za-z0-9.-]/g, '-')
     .replace(/^[^A-Za-z0-9]+/, '');

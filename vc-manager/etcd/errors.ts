@@ -81,7 +81,7 @@ const answers: readonly (readonly [RegExp, EtcdErrorCode, remedy: string])[] = [
   ],
   [/(user|role) name already exists/, 'already-exists', 'Nothing has to be done.'],
   [/(user|role) name not found|(role|permission) is not granted/, 'not-found', 'Nothing has to be done.'],
-  [/has been compacted/, 'compacted', 'Nothing has to be done.'],
+  [/has been compacted/, 'compacted', 'What was at that time is forgotten: read it anew, as it is now.'],
   [
     /permission denied|user name is empty/,
     'permission-denied',

@@ -45,6 +45,50 @@ describe('a manager that dies at any write', () => {
   );
 
   it(
+    'while it makes one of a snapshot is succeeded by one that fills the same control plane',
+    async () => {
+      const root = await mkdtemp(join(tmpdir(), 'skerry-crash-'));
+      try {
+        const snapshots = { store: new DirectoryStore(root), recipients: [], identities: [] };
+        const keys = ['configmaps/shop/settings', 'validatingwebhookconfigurations/guard'];
+        const source = await made({ snapshots });
+        const { id = '' } = source.get('a')?.status ?? {};
+        source.datastore.entries.set(
+          id,
+          keys.map((key) => ({ key, value: Buffer.from('v') })),
+        );
+        source.run({ snapshots });
+        jobRequests(() => source).annotate('a', annotationKeys.snapshot, 'one');
+        const taken = await source.until('a', ({ status }) => status?.snapshots?.taken === 'one');
+        const from = taken.status?.snapshots?.kept?.[0]?.name ?? '';
+        await source.end();
+        const writes = await dieAtEveryWrite({
+          options: () => ({ snapshots }),
+          begin: async () => {
+            const world = await World.start(hurried(5));
+            world.create('a', { restoreFrom: from });
+            return world;
+          },
+          untilDone: (world) => world.untilReady('a'),
+          check: async (world, when) => {
+            const { status } = await world.untilReady('a');
+            expect([...world.datastore.seen], when).toEqual([status?.id]);
+            const filled = world.datastore.entries.get(status?.id ?? '') ?? [];
+            expect(filled.map(({ key }) => key).sort(), when).toEqual(keys);
+            expect(status, when).toMatchObject({ restored: { from } });
+            expect(status?.restore, when).toBeUndefined();
+          },
+          end: (world) => world.end(),
+        });
+        expect(writes).toBeGreaterThan(10);
+      } finally {
+        await rm(root, { recursive: true });
+      }
+    },
+    timeoutMs,
+  );
+
+  it(
     'while it removes a control plane is succeeded by one that leaves nothing',
     async () => {
       const writes = await dieAtEveryWrite({

@@ -1,5 +1,7 @@
 import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { Store } from '../../kube/index.ts';
 import { FakeClock } from '../../kube/testing/fake-clock.ts';
 import { DatastoreWatch } from './datastore-watch.ts';
 import { FakeDatastore } from './testing/world.ts';
@@ -12,14 +14,18 @@ function watched() {
   const lines: string[] = [];
   const logger = pino({ level: 'error' }, { write: (line: string) => void lines.push(line) });
   const datastoreGrowth = { sinceMs: 0 };
+  const virtualClusters = new Store<VirtualCluster>();
   let measured = 0;
-  const watch = new DatastoreWatch({ datastore, clock, logger, datastoreGrowth }, () => measured++);
+  const watch = new DatastoreWatch(
+    { datastore, clock, logger, datastoreGrowth, virtualClusters },
+    () => measured++,
+  );
   const look = async (bytesInUse: number, revision: number): Promise<void> => {
     datastore.total = { bytesInUse, quotaBytes: 8 * GiB, revision };
     await watch.look(AbortSignal.timeout(60_000));
     await clock.advance(5_000);
   };
-  return { look, datastore, datastoreGrowth, lines, measured: () => measured };
+  return { look, clock, virtualClusters, datastore, datastoreGrowth, lines, measured: () => measured };
 }
 
 describe('DatastoreWatch', () => {
@@ -51,6 +57,36 @@ describe('DatastoreWatch', () => {
     for (let at = 0; at < 8; at++) await look(2.1 * GiB, 800);
     expect(datastore.compacted).toEqual([300, 400, 500, 600, 700, 800]);
   });
+
+  it.each([
+    [
+      'a snapshot',
+      (at: string) => ({
+        snapshots: { begun: `team/a/${at.slice(0, 19).replaceAll(':', '-')}Z-1a2b.snapshot` },
+      }),
+    ],
+    ['a move', (at: string) => ({ move: { stage: 'copying', from: { datastore: 'shared' }, pausedAt: at } })],
+  ])(
+    'leaves what %s still reads, for five minutes, and where half of the space is left',
+    async (_, status) => {
+      const { look, clock, datastore, virtualClusters } = watched();
+      const reads = (): void => {
+        const vc = { status: status(new Date(clock.now()).toISOString()) };
+        virtualClusters.replace([{ ...vc, metadata: { namespace: 'team', name: 'a' } } as VirtualCluster]);
+      };
+      let revision = 0;
+      for (let at = 0; at < 8; at++) await look(2.1 * GiB, ++revision);
+      expect(datastore.compacted.at(-1)).toBe(4);
+      reads();
+      for (let at = 0; at < 59; at++) await look(2.1 * GiB, ++revision);
+      expect(datastore.compacted.at(-1)).toBeLessThanOrEqual(8);
+      for (let at = 0; at < 3; at++) await look(2.1 * GiB, ++revision);
+      expect(datastore.compacted.at(-1)).toBe(revision - 4);
+      reads();
+      for (let at = 0; at < 8; at++) await look(4.1 * GiB, ++revision);
+      expect(datastore.compacted.at(-1)).toBe(revision - 4);
+    },
+  );
 
   it('says once that all tenants will be stopped, and what to do', async () => {
     const { look, lines } = watched();

@@ -1,6 +1,8 @@
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { DatastoreSize } from '../etcd/admin.ts';
 import { EtcdError } from '../etcd/errors.ts';
 import type { Services } from './services.ts';
+import { snapshotBegunMs } from './snapshots.ts';
 
 const MiB = 1024 ** 2;
 
@@ -12,6 +14,14 @@ const keptMs = 20_000;
 /** Below this share of the quota there is time for what etcd compacts by itself. */
 const compactShare = 0.25;
 const warnShare = 0.8;
+/** Above this share no reader is waited for: tenants may have snapshots taken as often as they like. */
+const readShare = 0.5;
+/** etcd itself forgets at the latest then what was. */
+const longestReadMs = 5 * 60_000;
+/** Between what is read and the time that the status names, and between the clocks of two managers. */
+const readMarginMs = 15_000;
+
+type WatchServices = Pick<Services, 'datastore' | 'clock' | 'logger' | 'datastoreGrowth' | 'virtualClusters'>;
 
 interface Sample {
   atMs: number;
@@ -20,10 +30,11 @@ interface Sample {
 
 /**
  * Keeps one tenant from filling the etcd of all, which then refuses the writes of everybody: history that grows fast is
- * compacted earlier than etcd would do it, and `onGrowth` is called when tenants have to be measured at once.
+ * compacted earlier than etcd would do it, but for what a snapshot, restore or move still reads, and `onGrowth` is called
+ * when tenants have to be measured at once.
  */
 export class DatastoreWatch {
-  readonly #services: Pick<Services, 'datastore' | 'clock' | 'logger' | 'datastoreGrowth'>;
+  readonly #services: WatchServices;
   readonly #onGrowth: () => void;
   #samples: Sample[] = [];
   /** Lowest size since tenants were last measured for growth. */
@@ -31,10 +42,7 @@ export class DatastoreWatch {
   #compactedRevision = 0;
   #isWarned = false;
 
-  constructor(
-    services: Pick<Services, 'datastore' | 'clock' | 'logger' | 'datastoreGrowth'>,
-    onGrowth: () => void,
-  ) {
+  constructor(services: WatchServices, onGrowth: () => void) {
     this.#services = services;
     this.#onGrowth = onGrowth;
   }
@@ -67,7 +75,8 @@ export class DatastoreWatch {
       datastoreGrowth.sinceMs = now;
       this.#onGrowth();
     }
-    const old = this.#samples.findLast(({ atMs }) => atMs <= now - keptMs);
+    const untilMs = Math.min(now - keptMs, this.#readSinceMs(size, now) - readMarginMs);
+    const old = this.#samples.findLast(({ atMs }) => atMs <= untilMs);
     if (old !== undefined && this.#isTight(size) && old.revision > this.#compactedRevision) {
       this.#compactedRevision = old.revision;
       await datastore.compact(old.revision, { signal });
@@ -76,6 +85,17 @@ export class DatastoreWatch {
       ...this.#samples.filter(({ atMs }) => atMs > now - 2 * keptMs),
       { atMs: now, revision: size.revision },
     ];
+  }
+
+  /** Since when somebody reads what was at one moment; infinity: nobody does, or is waited for. */
+  #readSinceMs({ bytesInUse, quotaBytes }: DatastoreSize, nowMs: number): number {
+    if (quotaBytes !== undefined && bytesInUse > quotaBytes * readShare) return Number.POSITIVE_INFINITY;
+    let since = Number.POSITIVE_INFINITY;
+    for (const vc of this.#services.virtualClusters.list()) {
+      const each = readingSinceMs(vc);
+      if (each > nowMs - longestReadMs) since = Math.min(since, each);
+    }
+    return since;
   }
 
   #isTight({ bytesInUse, quotaBytes }: DatastoreSize): boolean {
@@ -94,4 +114,13 @@ export class DatastoreWatch {
     }
     this.#isWarned = isFull;
   }
+}
+
+/** Since when a tenant is read from the datastore of all, by any manager; NaN: it is not. */
+function readingSinceMs({ status }: VirtualCluster): number {
+  const { move, snapshots, datastore } = status ?? {};
+  if (move?.stage === 'copying' && move.from.datastore === 'shared') return Date.parse(move.pausedAt ?? '');
+  return datastore === 'own' || snapshots?.begun === undefined
+    ? Number.NaN
+    : snapshotBegunMs(snapshots.begun);
 }

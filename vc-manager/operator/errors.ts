@@ -37,6 +37,7 @@ type OperatorErrorCode =
   | 'NoAddon'
   | 'AddonNotOurs'
   | 'NoSnapshotStore'
+  | 'SnapshotTooSlow'
   | 'CertificatesNotEncrypted'
   | 'CertificatesAbsent'
   | 'CertificatesInUse'
@@ -363,10 +364,13 @@ export function moveOutpaced(behind: number, tried: string): OperatorError {
   );
 }
 
+/** The least that etcd's own compaction leaves, and what DatastoreWatch does. */
+const historyKept = 'at least 2 minutes 30 seconds, and less only where it is more than half full';
+
 export function copyTooSlow(written: number, cause: Error): OperatorError {
   return new OperatorError(
     'CopyTooSlow',
-    `copying took longer than the old datastore keeps what was, which is at least 5 minutes: ${written} entries were copied. ` +
+    `copying took longer than the old datastore keeps what was, which is ${historyKept}: ${written} entries were copied. ` +
       'Delete what the tenant does not need, or move it when the datastores have less to do.',
     false,
     { cause },
@@ -451,6 +455,20 @@ export function noSnapshotStore(): OperatorError {
     'NoSnapshotStore',
     'this manager has no place for snapshots: start it with --snapshot-store and a directory or s3://BUCKET/PREFIX',
     false,
+  );
+}
+
+export function snapshotTooSlow(
+  { read, count, place }: { read: number; count: number; place: string },
+  cause: Error,
+): OperatorError {
+  return new OperatorError(
+    'SnapshotTooSlow',
+    `taking it took longer than the datastore keeps what was, which is ${historyKept}: ${read} of about ${count} entries ` +
+      `were read. Look whether the snapshot store ${place} takes what is written to it too slowly, and how full the datastore ` +
+      'is; or delete what the tenant does not need. It is tried again by itself.',
+    true,
+    { cause },
   );
 }
 

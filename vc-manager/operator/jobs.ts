@@ -95,7 +95,8 @@ export function isWakeWanted(vc: VirtualCluster, services: Services): boolean {
     targetVersion(vc, services) !== undefined ||
     renewalRequest(vc) !== undefined ||
     authorityRequest(vc) !== undefined ||
-    rotationRequest(vc) !== undefined
+    // One that has begun waits for somebody to mend what refuses Secrets: else it would not have fallen asleep.
+    (rotationRequest(vc) !== undefined && vc.status?.encryption?.rotation === undefined)
   );
 }
 

@@ -2,8 +2,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { type KubeObject, resources } from '../../kube/index.ts';
+import { type KubeObject, resources, Store, systemClock } from '../../kube/index.ts';
 import type { ControlPlanePlan } from '../control-plane/plan.ts';
+import { isWakeWanted } from './jobs.ts';
 import { condition, jobRequests, World } from './testing/world.ts';
 
 /** Names of the keys in the order of an API server's configuration; the first one writes. */
@@ -172,6 +173,19 @@ describe('the encryption key of a tenant', () => {
       Buffer.from((pki()['data'] as Record<string, string>)['encryption.json'] ?? '', 'base64').toString(),
     );
     expect(written.current.name).toBe(old);
+    // It does not keep the tenant awake, nor wake it.
+    annotate('a', annotationKeys.sleep, 'one');
+    const asleep = await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
+    const slept = { kind: 'sleep', result: 'Succeeded' };
+    await world.until('a', (vc) => vc.status?.jobs?.current === undefined);
+    expect(jobs('a')?.history?.[0]).toMatchObject(slept);
+    const seen = { activity: new Store(), settings: { namespace: 'x' }, clock: systemClock } as never;
+    expect(isWakeWanted(asleep, seen)).toBe(false);
+    const { rotation: _, ...encryption } = asleep.status?.encryption ?? {};
+    expect(isWakeWanted({ ...asleep, status: { ...asleep.status, encryption } }, seen)).toBe(true);
+    annotate('a', annotationKeys.wake, 'one');
+    await world.until('a', (vc) => vc.status?.jobs?.history?.[0]?.kind === 'wake');
+    expect(jobs('a')?.history?.[0]?.result).toBe('Succeeded');
     allow();
     annotate('a', annotationKeys.retryJob, 'now');
     await ended();

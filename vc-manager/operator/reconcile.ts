@@ -214,7 +214,7 @@ async function move(
       ...provisionHooks(tenant, services, { job, wanted, failures }),
       done: async () => {
         if (tenant.unfinished === undefined) return undefined;
-        endJob(tenant, job);
+        endJob(tenant, job, wanted);
         await tenant.status.flush();
         return { kind: 'done', againAfterMs: tenant.unfinished.againAfterMs };
       },
@@ -230,12 +230,12 @@ async function provision(tenant: Tenant, services: Services, failures: number): 
     done: async () => {
       const { status } = tenant;
       const { generation } = tenant.vc.metadata;
-      if (isAsleep(tenant.vc)) return rested(tenant, job);
+      if (isAsleep(tenant.vc)) return rested(tenant, job, wanted);
       const { gateway, endpoint } = tenant.vc.status ?? {};
       const message = [`The API server is at ${gateway?.server ?? endpoint}.`, ...tenant.notes].join(' ');
       status.condition('Ready', 'True', 'Available', message);
       status.set({ phase: 'Ready', ...(generation === undefined ? {} : { observedGeneration: generation }) });
-      endJob(tenant, job);
+      endJob(tenant, job, wanted);
       await status.flush();
       const { unfinished } = tenant;
       const { settings, clock } = services;
@@ -249,9 +249,11 @@ async function provision(tenant: Tenant, services: Services, failures: number): 
   });
 }
 
-function endJob(tenant: Tenant, job: JobLog): void {
+function endJob(tenant: Tenant, job: JobLog, { kind }: WantedJob): void {
   const { unfinished } = tenant;
-  if (unfinished === undefined) job.succeeded();
+  // What waits for something else is none of what puts it to sleep or wakes it.
+  const isOfOther = unfinished?.maySleep === true && (kind === 'sleep' || kind === 'wake');
+  if (unfinished === undefined || isOfOther) job.succeeded();
   else if (unfinished.failing !== undefined) job.failed(unfinished.failing, unfinished.step);
   else recordProgress(tenant, unfinished.progress ?? '');
 }
@@ -310,7 +312,7 @@ async function restoreAsleep(
     services,
     {
       ...{ job, before: () => {}, failed: () => {} },
-      done: async () => (isAsleep(tenant.vc) ? rested(tenant, job) : undefined),
+      done: async () => (isAsleep(tenant.vc) ? rested(tenant, job, wanted) : undefined),
     },
   );
 }
@@ -323,12 +325,12 @@ async function rest(tenant: Tenant, services: Services, wanted: WantedJob): Prom
     : [stayAsleep, snapshot];
   return runSteps<ReconcileResult>(steps, tenant, services, {
     ...{ job, before: () => {}, failed: () => {} },
-    done: () => rested(tenant, job),
+    done: () => rested(tenant, job, wanted),
   });
 }
 
-async function rested(tenant: Tenant, job: JobLog): Promise<ReconcileResult> {
-  endJob(tenant, job);
+async function rested(tenant: Tenant, job: JobLog, wanted: WantedJob): Promise<ReconcileResult> {
+  endJob(tenant, job, wanted);
   await tenant.status.flush();
   const againMs = Math.min(tenant.lookAgainMs, tenant.unfinished?.againAfterMs ?? asleepRecheckMs);
   return { kind: 'done', againAfterMs: Math.min(Math.max(1_000, againMs), asleepRecheckMs) };

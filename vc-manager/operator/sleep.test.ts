@@ -149,6 +149,9 @@ describe('a tenant that nobody needs', () => {
     const clock = { ...pace.clock, now: () => Date.now() + laterMs };
     const run = () => world.run({ ...pace, settings: { ...settings, recheckMs: 1_000 }, clock });
     const now = (): string => new Date(clock.now()).toISOString();
+    const finished = () => ({
+      conditions: [{ type: 'Complete', status: 'True', lastTransitionTime: new Date().toISOString() }],
+    });
     const passes = async (): Promise<void> => {
       // Every pass counts its keys in the datastore.
       let passes = 0;
@@ -181,19 +184,47 @@ describe('a tenant that nobody needs', () => {
     });
 
     it.each([
-      ['a CronJob that is not suspended', resources.cronJobs, { schedule: '@daily' }],
-      ['a Job that has to be deleted later', resources.jobs, { ttlSecondsAfterFinished: 60 }],
-    ])('goes on for the sake of %s', async (_, resource, spec) => {
+      ['a CronJob that is due before long', resources.cronJobs, () => ({ spec: { schedule: '@every 20m' } })],
+      [
+        'a Job that has to be deleted soon',
+        resources.jobs,
+        () => ({ spec: { ttlSecondsAfterFinished: 3 * 3600 }, status: finished() }),
+      ],
+    ])('goes on for the sake of %s', async (_, resource, object) => {
       run();
       world.create('a', { sleep: { afterIdle: '30m' } });
       await world.untilReady('a');
       const ref = { namespace: 'default', name: 'later' };
-      world.tenant.put(resource, { metadata: ref, spec } as KubeObject);
-      laterMs = 51 * 60_000;
+      laterMs = 3 * 3600_000 - 10 * 60_000;
+      world.tenant.put(resource, { metadata: ref, ...object() } as KubeObject);
       await passes();
       expect(world.get('a')?.status?.phase).toBe('Ready');
       world.tenant.remove(resource, ref);
       await untilStopped();
+    });
+
+    it('is stopped when what its controllers have to do is far off, and started for that', async () => {
+      run();
+      world.create('a', { sleep: { afterIdle: '30m' } });
+      await world.untilReady('a');
+      const named = (name: string) => ({ metadata: { namespace: 'default', name } });
+      const month = new Date(Date.now() + 180 * 24 * 3600_000).getUTCMonth() + 1;
+      world.tenant.put(resources.cronJobs, {
+        ...named('yearly'),
+        spec: { schedule: `0 0 1 ${month} *` },
+      } as KubeObject);
+      world.tenant.put(resources.jobs, {
+        ...{ ...named('done'), status: finished() },
+        spec: { ttlSecondsAfterFinished: 3 * 3600 },
+      } as KubeObject);
+      laterMs = 51 * 60_000;
+      const { status } = await untilStopped();
+      const dueMs = Date.parse(status?.sleep?.dueAt ?? '');
+      expect(dueMs).toBeGreaterThan(clock.now() + 2 * 3600_000);
+      expect(dueMs).toBeLessThan(clock.now() + 3 * 3600_000);
+      laterMs += 3 * 3600_000;
+      world.edit('a', { weight: 2 });
+      await untilPhase('Ready');
     });
 
     it('never happens where no gateway could wake it', async () => {
@@ -319,6 +350,27 @@ describe('a tenant that nobody needs', () => {
       expect((await untilStopped()).status?.sleep?.pods).toBe(250);
       annotate('a', annotationKeys.wake, 'one');
       expect((await untilPhase('Ready')).status?.sleep?.pods).toBeUndefined();
+    });
+
+    it.each([
+      [{ at: '0 19 * * *' }, 'Ready'],
+      [sleep, 'Asleep'],
+    ])('without a gateway, %o, it is stopped only if the clock wakes it', async (schedule, phase) => {
+      const { gateway: _, ...without } = settings;
+      nowMs = timeOf(1, '18:58:00');
+      world.run({ ...pace, settings: { ...without, recheckMs: 1_000 }, clock });
+      world.create('a', { sleep: schedule });
+      await world.untilReady('a');
+      nowMs = timeOf(1, '19:01:00');
+      world.edit('a', { weight: 2 });
+      const vc = await world.until(
+        'a',
+        ({ metadata, status }) =>
+          status?.phase === 'Asleep' || status?.observedGeneration === metadata.generation,
+      );
+      expect(vc.status?.phase).toBe(phase);
+      const said = expect.stringContaining('has no wakeAt, and there is no gateway');
+      if (phase === 'Ready') expect(condition(vc, 'Ready')).toMatchObject({ message: said });
     });
 
     it('that cannot be read is named, and the tenant goes on', async () => {

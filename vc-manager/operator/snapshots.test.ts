@@ -10,6 +10,7 @@ import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { activityLeaseName } from '../../api/names.ts';
 import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeObject, resources, systemClock } from '../../kube/index.ts';
+import { EtcdError } from '../etcd/errors.ts';
 import type { Entry } from '../etcd/keyspace.ts';
 import { readArchive } from '../snapshot/archive.ts';
 import { storeFailed } from '../snapshot/errors.ts';
@@ -421,6 +422,72 @@ describe('snapshots', () => {
     snapshots.store.write = write;
     restore(from, 'two');
     await untilRestored('two');
+  });
+
+  it('are tried again, also before a restore, when the datastore has forgotten what was read too slowly', async () => {
+    world.run({ snapshots });
+    await make();
+    const from = await take('1');
+    const view = world.datastore.viewTenant.bind(world.datastore);
+    world.datastore.viewTenant = async (which) => {
+      const { entries, ...others } = await view(which);
+      async function* forgotten(): AsyncGenerator<Entry> {
+        for await (const each of entries) {
+          yield each;
+          throw new EtcdError('compacted', 'required revision has been compacted');
+        }
+      }
+      return { ...others, entries: forgotten() };
+    };
+    annotate('a', annotationKeys.snapshot, '2');
+    const failed = await world.untilReason('a', 'SnapshotTaken', 'SnapshotTooSlow');
+    expect(condition(failed, 'SnapshotTaken')?.message).toMatch(
+      /1 of about 3 entries were read. Look whether/,
+    );
+    expect(failed.status?.snapshots?.taken).toBe('1');
+    restore(from, 'one');
+    await world.until(
+      'a',
+      ({ status }) => status?.jobs?.current?.message?.includes('the next one is at') === true,
+    );
+    world.datastore.viewTenant = view;
+    annotate('a', annotationKeys.retryJob, 'x');
+    expect((await untilRestored('one')).status?.restored?.refused).toBeUndefined();
+  });
+
+  it('are read from the datastore without waiting for a slow store', async () => {
+    world.run({ snapshots });
+    await make();
+    const isRead = Promise.withResolvers<void>();
+    async function* many(): AsyncGenerator<Entry> {
+      for (let each = 0; each < 64; each++) yield { key: `configmaps/a/${each}`, value: randomBytes(32_768) };
+      isRead.resolve();
+    }
+    world.datastore.viewTenant = async () => ({ revision: 1, count: 64, entries: many() });
+    const write = snapshots.store.write.bind(snapshots.store);
+    snapshots.store.write = async (...args) => {
+      await isRead.promise;
+      return write(...args);
+    };
+    await take('1');
+    expect(world.get('a')?.status?.snapshots?.kept?.[0]?.entries).toBe(64);
+  });
+
+  it('that are due let a tenant fall asleep while the store is away', async () => {
+    snapshots.store.write = async () => {
+      throw storeFailed(root, new Error('it is unplugged'));
+    };
+    world.run({ snapshots });
+    for (const name of ['b', 'a']) {
+      await make(name);
+      world.edit(name, { snapshots: { every: '6h', keep: 2 } });
+      await world.untilReason(name, 'SnapshotTaken', 'SnapshotStoreFailed');
+    }
+    // The first has found out, and the other one waits.
+    expect(world.get('a')?.status?.snapshots?.tried).toBeUndefined();
+    annotate('a', annotationKeys.sleep, 'one');
+    await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
+    expect(world.get('a')?.status?.sleep?.slept).toBe('one');
   });
 
   it('that wait for their next attempt are tried at once when the job is retried', async () => {
@@ -845,6 +912,23 @@ describe('snapshots', () => {
     expect(
       located.ensured.filter((plan) => plan.id === id('c')).map(({ components }) => components.length),
     ).toEqual([1, 3]);
+  });
+
+  it('that are cut short fill no tenant, with an etcd of its own either', async () => {
+    world.run({ snapshots });
+    await make();
+    world.datastore.entries.set(
+      id(),
+      Array.from({ length: 50 }, (_, each) => ({ key: `configmaps/a/${each}`, value: randomBytes(4_096) })),
+    );
+    const from = await take('1');
+    await truncate(join(root, from), 100_000);
+    let writes = 0;
+    world.ownDatastores.beforeReplace = () => void writes++;
+    world.create('b', { restoreFrom: from, template: 'v1-36-own-etcd' });
+    const { status } = await world.until('b', (vc) => vc.status?.phase === 'Failed');
+    expect(status?.conditions?.find(({ type }) => type === 'Ready')?.reason).toBe('SnapshotDamaged');
+    expect(writes).toBe(0);
   });
 
   it('hold no certificates unless asked, and are not taken with them where they would be readable', async () => {

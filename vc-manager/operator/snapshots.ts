@@ -1,6 +1,7 @@
+import { randomUUID } from 'node:crypto';
 import { annotationKeys } from '../../api/labels.ts';
 import { isPaused, snapshotEveryMs, type VirtualCluster } from '../../api/virtual-cluster.ts';
-import type { SnapshotStore } from '../snapshot/store.ts';
+import { type SnapshotStore, snapshotSuffix } from '../snapshot/store.ts';
 import { newRequest } from './requests.ts';
 import type { RestorePauses } from './restore-pauses.ts';
 
@@ -77,4 +78,19 @@ export function isSnapshotWanted(vc: VirtualCluster, nowMs: number): boolean {
 /** It was ready once: before that there is nothing to keep. */
 export function isMade({ status }: VirtualCluster): boolean {
   return status?.identities?.tenant !== undefined;
+}
+
+/** A new name, of a time in ISO format. */
+export function newSnapshotName(
+  { namespace, name }: { namespace: string; name: string },
+  at: string,
+): string {
+  const time = at.replaceAll(':', '-').replace(/\.[0-9]+Z$/, 'Z');
+  return `${namespace}/${name}/${time}-${randomUUID().slice(0, 4)}${snapshotSuffix}`;
+}
+
+/** When a snapshot of a name as above was begun, as wall-clock time; NaN for another name. */
+export function snapshotBegunMs(name: string): number {
+  const [, date = '', time = ''] = /\/([-0-9]{10}T)([-0-9]{8}Z)-[^/]*$/.exec(name) ?? [];
+  return Date.parse(date + time.replaceAll('-', ':'));
 }

@@ -74,7 +74,7 @@ export class Tenant {
   /** Set by a step that waits for something: reconcile again after this long at the latest. */
   lookAgainMs = Number.POSITIVE_INFINITY;
   /** Set by a step whose job goes on in a later reconcile, or cannot go on for the reason `failing`. */
-  unfinished: { step?: string; progress?: string; failing?: string; againAfterMs: number } | undefined;
+  unfinished: Unfinished | undefined;
   /** Set by a step that has more to say of its job that ends well. */
   jobMessage: string | undefined;
   /** Warnings for the message of the condition Ready, although the control plane is well. */
@@ -238,4 +238,13 @@ export async function dropFinalizer(
     if (!isNotFound(error)) throw error;
   }
   services.allocations.forget(tenant.uid);
+}
+
+interface Unfinished {
+  step?: string;
+  progress?: string;
+  failing?: string;
+  againAfterMs: number;
+  /** It waits for something else than the control plane, and for how long nobody knows: the tenant may fall asleep. */
+  maySleep?: boolean;
 }

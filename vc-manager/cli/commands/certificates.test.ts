@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { JobStatus } from '../../../api/job-status.ts';
 import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
+import { exitCodes } from '../errors.ts';
 import { CommandWorld } from '../testing/captured.ts';
 import { areRenewed, isRenewed } from './certificates.ts';
 
@@ -43,6 +44,20 @@ describe('a dry run of a renewal', () => {
     expect(stdout).toMatch(said);
     expect(stdout).toContain('is woken for that');
     expect(world.get('blue')?.metadata.annotations).toBeUndefined();
+  });
+});
+
+describe('certificates renew --ca --now', () => {
+  it('asks before every credential ends, and --yes answers', async () => {
+    await using world = await CommandWorld.start();
+    world.put('blue', { phase: 'Ready' });
+    expect(await world.run('certificates', 'renew', 'blue', '--ca', '--now')).toMatchObject({
+      exitCode: exitCodes.usage,
+      stderr: expect.stringContaining('--yes'),
+    });
+    expect(world.get('blue')?.metadata.annotations).toBeUndefined();
+    expect((await world.run('certificates', 'renew', 'blue', '--ca', '--now', '--yes')).exitCode).toBe(0);
+    expect(world.get('blue')?.metadata.annotations?.[annotationKeys.renewAuthorities]).toContain('overlap=0');
   });
 });
 

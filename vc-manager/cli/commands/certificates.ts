@@ -3,6 +3,7 @@ import { annotationKeys } from '../../../api/labels.ts';
 import { secretNames } from '../../../api/names.ts';
 import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { tenantArgument, waitTimeoutOption, withCompletion } from '../command-line.ts';
+import { confirm, yesOption } from '../confirm.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { followsRequest, requestAndWait, sendRequest } from '../manager-request.ts';
@@ -16,6 +17,7 @@ interface Flags extends GlobalFlags {
   overlap?: string;
   now?: boolean;
   dryRun?: boolean;
+  yes?: boolean;
   output?: 'json';
   wait?: boolean;
   timeout: number;
@@ -29,7 +31,8 @@ is started anew for that. Kubeconfigs and service account tokens that were hande
 With --ca the authorities themselves and the key that signs service account tokens are renewed: in the end every kubeconfig,
 certificate and token from before gets 401. Nothing that follows the kubeconfig Secret notices. There are two stages, each as
 long as --overlap: everything learns to trust the new authorities, then these sign and the old ones are still trusted.
-To throw somebody out at once, --now leaves that out: whatever does not read the Secret anew fails until it does.
+To throw somebody out at once, --now leaves that out: whatever does not read the Secret anew fails until it does. It asks
+before, and --yes answers.
 
 "certificates show" prints what expires when.
 
@@ -38,7 +41,7 @@ Examples:
   vc-manager certificates renew team-blue -n teams
   vc-manager certificates renew team-blue --ca --overlap 2h
   vc-manager certificates renew team-blue --ca --now --dry-run
-  vc-manager certificates renew team-blue --ca --now --wait
+  vc-manager certificates renew team-blue --ca --now --wait --yes
   vc-manager certificates show team-blue`;
 
 export function configure(command: Command, cli: Cli): void {
@@ -59,6 +62,7 @@ export function configure(command: Command, cli: Cli): void {
     )
     .option('--now', 'with --ca: no overlap, what is there ends at once')
     .option('--dry-run', 'change nothing; say what would be issued anew, and what ends by it')
+    .option(yesOption.flags, yesOption.description)
     .addOption(new Option('-o, --output <format>', 'of "show"').choices(['json']))
     .option('--wait', 'return when the control plane has taken them up')
     .addOption(waitTimeoutOption())
@@ -74,6 +78,8 @@ export function configure(command: Command, cli: Cli): void {
     });
 }
 
+const endsByCa = 'every kubeconfig, client certificate and token from before gets 401';
+
 /** Ends with a newline. */
 function describeRenewal({ metadata, status }: VirtualCluster, { ca, overlap = '10m', now }: Flags): string {
   const { name } = metadata;
@@ -86,10 +92,9 @@ function describeRenewal({ metadata, status }: VirtualCluster, { ca, overlap = '
       `${name} would get new certificates (dry run): all of its control plane and its kubeconfigs are issued anew, and the API ` +
       `server is replaced. What was handed out stays valid until its own end.\n${notes}`
     );
-  const ends = 'every kubeconfig, client certificate and token from before gets 401';
   const how = now
-    ? `at once ${ends}, also in pods until kubelets bring them new tokens`
-    : `in two stages of ${overlap} each. Then ${ends}`;
+    ? `at once ${endsByCa}, also in pods until kubelets bring them new tokens`
+    : `in two stages of ${overlap} each. Then ${endsByCa}`;
   return (
     `${name} would get new authorities and a new key for tokens (dry run): ${how}. What reads the Secret ` +
     `${secretNames(name ?? '').kubeconfig} anew goes on. There is no way back.\n${notes}`
@@ -106,6 +111,12 @@ async function renewCertificates(cli: Cli, name: string, flags: Flags): Promise<
       cli.stdout.write(describeRenewal(before, flags));
       return;
     }
+    if (flags.now)
+      await confirm(
+        cli,
+        flags,
+        `Renew the authorities of ${name} with no overlap? At once ${endsByCa}, and there is no way back.`,
+      );
     const asked = new Date(cli.clock.now()).toISOString();
     const what = flags.ca ? 'authorities' : 'certificates';
     const annotation = flags.ca ? annotationKeys.renewAuthorities : annotationKeys.renewCertificates;

@@ -1,5 +1,10 @@
 import { type Command, Option } from 'commander';
-import type { Place, VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import {
+  type Place,
+  sleepAfterIdleMs,
+  type VirtualCluster,
+  type VirtualClusterStatus,
+} from '../../../api/virtual-cluster.ts';
 import { type Condition, findCondition, printable } from '../../../kube/index.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -123,9 +128,9 @@ export function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: nu
     ['DNS:', spec?.dns ?? (isMade ? dnsOf(status?.conditions) : '-')],
     ['Weight:', String(spec?.weight ?? 1)],
     ['Kubeconfig:', kubeconfig === undefined ? '-' : `Secret ${namespace}/${kubeconfig.name}`],
-    ...(spec?.sleep?.afterIdle === undefined
+    ...(sleepAfterIdleMs({ spec: spec ?? {} }) === undefined
       ? []
-      : [['Sleeps:', `after ${spec.sleep.afterIdle} without a connection`]]),
+      : [['Sleeps:', `after ${spec?.sleep?.afterIdle} without a connection`]]),
     ...(status?.restored === undefined || status.restored.refused !== undefined
       ? []
       : [['Restored:', `${status.restored.at}, from ${status.restored.from}`]]),

@@ -38,6 +38,32 @@ describe('jobs cancel', () => {
     expect(stderr).toContain(why);
   });
 
+  it('of a creation asks before, as that stops what was started', async () => {
+    world.put('blue', { jobs: { current: { ...current, kind: 'provision' } } });
+    expect(await world.run('jobs', 'cancel', 'blue')).toMatchObject({
+      exitCode: exitCodes.usage,
+      stderr: expect.stringContaining('--yes'),
+    });
+    expect(world.get('blue')?.metadata.annotations).toBeUndefined();
+    const cancelling = world.run('jobs', 'cancel', 'blue', '--yes');
+    await world.asked('blue', annotationKeys.cancelJob);
+    world.put('blue', { jobs: { history: [{ ...ended, kind: 'provision', result: 'Cancelled' }] } });
+    expect(await cancelling).toMatchObject({ exitCode: 0, stdout: 'provision of blue cancelled\n' });
+  });
+
+  it.each([
+    ['provision', /provision of blue, which is at the step dns, would be cancelled \(dry run\).*is stopped/],
+    ['move', /The move of blue, .*The help of this command says what that means/],
+  ] as const)('--dry-run of a %s says what would be stopped, and asks nothing', async (kind, said) => {
+    world.put('blue', { jobs: { current: { ...current, kind, step: 'dns' } } });
+    const { stdout, exitCode } = await world.run('jobs', 'cancel', 'blue', '--dry-run');
+    expect([exitCode, stdout]).toEqual([0, expect.stringMatching(said)]);
+    expect(await world.run('jobs', 'retry', 'blue', '--dry-run')).toMatchObject({
+      exitCode: exitCodes.usage,
+    });
+    expect(world.get('blue')?.metadata.annotations).toBeUndefined();
+  });
+
   it('fails where the tenant goes meanwhile, and where nothing is under way', async () => {
     world.put('blue', { jobs: { current } });
     const cancelling = world.run('jobs', 'cancel', 'blue');

@@ -9,10 +9,11 @@ import {
   outputOption,
   withCompletion,
 } from '../command-line.ts';
+import { confirm, yesOption } from '../confirm.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { jobsOf, jobTable } from '../job-table.ts';
-import { requestAndWait } from '../manager-request.ts';
+import { followsRequest, requestAndWait } from '../manager-request.ts';
 import { serialize, type TableFormat } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import {
@@ -27,6 +28,8 @@ interface Flags extends GlobalFlags {
   namespace?: string;
   output: TableFormat;
   timeout: number;
+  yes?: boolean;
+  dryRun?: boolean;
 }
 
 const help = `
@@ -36,7 +39,8 @@ another manager when one dies, and is remembered: the last ten of each tenant. W
 latest end of every tenant; with one, all that is remembered.
 
 "jobs cancel" stops what is under way:
-  provision          stops, and begins anew when the spec changes or "jobs retry" asks for it
+  provision          stops, with what was started, and begins anew when the spec changes or "jobs retry" asks for it;
+                     this asks before, and --yes answers
   version-change     stays with the version that runs, until the API server is being replaced: then it is refused
   renewal            waits an hour where certificates are due; refused once the new ones are issued
   authority-renewal  the old ones stay; refused once the new ones sign
@@ -51,6 +55,7 @@ latest end of every tenant; with one, all that is remembered.
 Examples:
   vc-manager jobs
   vc-manager jobs team-blue -o json
+  vc-manager jobs cancel team-blue --dry-run
   vc-manager jobs cancel team-blue
   vc-manager jobs retry team-blue -n teams`;
 
@@ -75,6 +80,8 @@ export function configure(command: Command, cli: Cli): void {
         .argParser(duration)
         .default(60_000, '1m'),
     )
+    .option('--dry-run', 'of cancel: change nothing, and say what would be cancelled')
+    .option(yesOption.flags, yesOption.description)
     .addHelpText('after', help)
     .action(async (words: string[], _, chosen: Command) => jobs(cli, words, chosen.optsWithGlobals<Flags>()));
 }
@@ -93,6 +100,7 @@ async function jobs(cli: Cli, words: readonly string[], flags: Flags): Promise<v
     throw invalidArgument(
       `"jobs ${words.join(' ')}" is not understood: give one name, or cancel NAME, or retry NAME`,
     );
+  if (flags.dryRun && first !== 'cancel') throw invalidArgument('--dry-run is about "jobs cancel NAME"');
   if (verb !== undefined && second !== undefined)
     return verb.run(cli, validRef(second, flags.namespace ?? 'default'), flags);
   await show(cli, first, flags);
@@ -113,6 +121,9 @@ async function show(cli: Cli, name: string | undefined, flags: Flags): Promise<v
     cli.stderr.write(name === undefined ? 'No jobs.\n' : `No jobs of ${name}: no manager has begun any.\n`);
 }
 
+const stopsProvision =
+  'What was started of it is stopped, and nobody can use it until "jobs retry" or a change of its spec begins it anew.';
+
 /** Throws `Conflict` when there is no job, or when the manager refuses to cancel it. */
 async function cancelJob(cli: Cli, ref: VirtualClusterRef, flags: Flags): Promise<void> {
   await withSuperCluster(cli, flags, async (client) => {
@@ -123,7 +134,17 @@ async function cancelJob(cli: Cli, ref: VirtualClusterRef, flags: Flags): Promis
         'Conflict',
         `nothing is under way for ${ref.name}: see "vc-manager jobs ${ref.name}${namespaceFlag(ref.namespace)}"`,
       );
-    const { id, kind } = current;
+    const { id, kind, step } = current;
+    if (flags.dryRun) {
+      const at = step === undefined ? '' : `, which is at the step ${step},`;
+      cli.stdout.write(
+        `The ${kind} of ${ref.name}${at} would be cancelled (dry run), unless the manager says that it is too late. ` +
+          `${kind === 'provision' ? `${stopsProvision}\n` : 'The help of this command says what that means.\n'}`,
+      );
+      return;
+    }
+    if (kind === 'provision')
+      await confirm(cli, flags, `Cancel the creation of ${ref.name}? ${stopsProvision}`);
     const until = (found: VirtualCluster | undefined): boolean => {
       if (found === undefined) throw new CliError('Conflict', `${ref.name} is gone: its deletion has ended`);
       const { jobs } = found.status ?? {};
@@ -151,16 +172,16 @@ async function cancelJob(cli: Cli, ref: VirtualClusterRef, flags: Flags): Promis
 /** Returns when a manager has acknowledged the request. */
 async function retryJob(cli: Cli, ref: VirtualClusterRef, flags: Flags): Promise<void> {
   await withSuperCluster(cli, flags, async (client) => {
-    await getVirtualCluster(client, ref, cli.signal);
+    const before = await getVirtualCluster(client, ref, cli.signal);
     const asked = new Date(cli.clock.now()).toISOString();
     const request = { client, ref, annotation: annotationKeys.retryJob, value: asked };
+    const isFollowed = followsRequest(request, before, ({ jobs }) => jobs?.retried);
     await requestAndWait(cli, request, {
       timeoutMs: flags.timeout,
       what: 'try again',
       until: (found) => {
         if (found === undefined) throw new CliError('NotFound', `${ref.name} is gone`);
-        // Or a later request, which has taken the place of this one.
-        return (found.status?.jobs?.retried ?? '') >= asked;
+        return isFollowed(found);
       },
     });
     cli.stdout.write(

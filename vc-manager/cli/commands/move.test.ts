@@ -101,12 +101,18 @@ describe('the end of a move', () => {
 
   it('of one that is tried again is not the failure of the attempt before', () => {
     const [before, again, later] = ['2026-11-01T00:00:00Z', '2026-11-02T00:00:00Z', '2026-11-03T00:00:00Z'];
-    const asked = { before: vc(placed(2)), retry: again };
+    const asked = { before: vc({ ...placed(2), jobs: { retried: before } }), retry: again };
     const failed = { ...placed(2), jobs: { heldMove: { generation: 2, why: 'no' }, retried: before } };
     expect(endOf(vc(failed), asked)).toBeUndefined();
     expect(endOf(vc({ jobs: { retried: again } }), asked)).toBeUndefined();
     // By this request, or one that has taken its place.
     for (const retried of [again, later])
       expect(() => endOf(vc({ ...placed(2), jobs: { retried } }), asked)).toThrow('not here');
+  });
+
+  it('is waited for whatever was asked for before, by a clock that is ahead too', () => {
+    const ahead = { ...placed(2), jobs: { retried: 'zulu' } };
+    const asked = { before: vc(ahead), retry: '2026-11-02T00:00:00Z' };
+    expect(endOf(vc(ahead), asked)).toBeUndefined();
   });
 });

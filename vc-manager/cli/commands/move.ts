@@ -10,6 +10,7 @@ import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { driverChoices } from '../drivers.ts';
 import { CliError, invalidArgument } from '../errors.ts';
+import { followsRequest } from '../manager-request.ts';
 import { json } from '../output.ts';
 import { progressFor, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
@@ -247,7 +248,13 @@ export function endOf(found: VirtualCluster | undefined, { before, retry }: Aske
   }
   const placed = findCondition(conditions, 'Placed');
   // What is said of an earlier attempt goes when the manager follows the request, or a later one.
-  const isFollowed = retry === undefined || (jobs?.retried ?? '') >= retry;
+  const isFollowed =
+    retry === undefined ||
+    followsRequest(
+      { annotation: annotationKeys.retryJob, value: retry },
+      before,
+      (status) => status.jobs?.retried,
+    )(found);
   const isOfNow = isFollowed && (placed?.observedGeneration ?? 0) >= (found.metadata.generation ?? 0);
   if (placed?.status === 'False' && isOfNow && jobs?.current === undefined)
     throw new CliError('Conflict', `${name} stays where it is: ${placed.message ?? placed.reason}`);

@@ -1,5 +1,9 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys } from '../../../api/labels.ts';
+import { DirectoryStore } from '../../snapshot/store.ts';
 import { exitCodes } from '../errors.ts';
 import { CommandWorld } from '../testing/captured.ts';
 
@@ -64,6 +68,35 @@ describe('snapshot --wait', () => {
       exitCode: exitCodes.notFound,
       stderr: expect.stringContaining('name its store with --snapshot-store'),
     });
+  });
+});
+
+describe('snapshot -o', () => {
+  it('names a file, as --file does', async () => {
+    world.put('blue', { identities });
+    const store = new DirectoryStore(join(world.home, 'store'));
+    const signal = new AbortController().signal;
+    await store.write('default/blue/new.snapshot', Readable.from([Buffer.from('what it has')]), { signal });
+    const file = join(world.home, 'out.snapshot');
+    const taking = world.run('snapshot', 'blue', '-o', file, '--snapshot-store', store.place);
+    const taken = await world.asked('blue', annotationKeys.snapshot);
+    world.put('blue', { identities, snapshots: { taken, kept: [kept('new', 'Requested')] } });
+    expect(await taking).toMatchObject({ exitCode: 0, stdout: expect.stringContaining(file) });
+    expect(await readFile(file, 'utf8')).toBe('what it has');
+  });
+
+  it('is a format of --list, and no other', async () => {
+    world.put('blue', { identities, snapshots: { kept: [kept('new', 'Requested')] } });
+    const { stdout } = await world.run('snapshot', 'blue', '--list', '-o', 'json');
+    expect(JSON.parse(stdout)).toHaveLength(1);
+    for (const wrong of [
+      ['-o', 'json'],
+      ['-o', 'yaml'],
+      ['--list', '-o', 'x'],
+      ['-o', 'x', '-f', 'y'],
+    ])
+      expect(await world.run('snapshot', 'blue', ...wrong)).toMatchObject({ exitCode: exitCodes.usage });
+    expect(world.get('blue')?.metadata.annotations).toBeUndefined();
   });
 });
 

@@ -1,14 +1,14 @@
 import { createWriteStream } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import type { KubeClient } from '../../../kube/index.ts';
 import { SnapshotError } from '../../snapshot/errors.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import type { Cli } from '../context.ts';
-import { CliError } from '../errors.ts';
+import { CliError, invalidArgument } from '../errors.ts';
 import { followsRequest, requestAndWait, sendRequest } from '../manager-request.ts';
 import { ageSince, json, table } from '../output.ts';
 import { type SnapshotFlags, snapshotStoreFlag, storeOf } from '../snapshot-store.ts';
@@ -20,7 +20,8 @@ interface Flags extends SnapshotFlags {
   file?: string;
   list?: boolean;
   withCertificates?: boolean;
-  output?: 'json';
+  /** `json`, or a file. */
+  output?: string;
   wait?: boolean;
   timeout: number;
 }
@@ -35,7 +36,7 @@ On a schedule: kubectl patch virtualcluster team-blue --type merge -p '{"spec":{
 
 Examples:
   vc-manager snapshot team-blue --wait
-  vc-manager snapshot team-blue --file team-blue.snapshot    copy it out of the store, too
+  vc-manager snapshot team-blue -o team-blue.snapshot        copy it out of the store, too
   vc-manager snapshot team-blue --with-certificates --file team-blue.snapshot
                                                              for another installation, where kubeconfigs stay valid
   vc-manager snapshot team-blue --list`;
@@ -50,12 +51,30 @@ export function configure(command: Command, cli: Cli): void {
       'the authorities and the token key too, so that kubeconfigs stay valid where a tenant is made of it; only where the manager encrypts snapshots',
     )
     .option('--list', 'take none, and show those that are kept')
-    .addOption(new Option('-o, --output <format>', 'of --list: print a list of objects').choices(['json']))
+    .option('-o, --output <file>', 'the same as --file; with --list the format, json')
     .option(snapshotStoreFlag, "the manager's store, for --file (default: that of the local stack)")
     .option('--wait', 'return when it is kept')
     .addOption(waitTimeoutOption())
     .addHelpText('after', help)
-    .action(async (name: string, _, chosen: Command) => snapshot(cli, name, chosen.optsWithGlobals<Flags>()));
+    .action(async (name: string, _, chosen: Command) =>
+      snapshot(cli, name, withFile(chosen.optsWithGlobals<Flags>())),
+    );
+}
+
+/** Throws `InvalidArgument` for a format where there is nothing to print, or a file where nothing is taken. */
+function withFile(flags: Flags): Flags {
+  const { output, file, list } = flags;
+  if (output === undefined) return flags;
+  const isFormat = output === 'json';
+  if (isFormat && !list)
+    throw invalidArgument('-o json is about --list: a file of that name is "--file json"');
+  if (isFormat) return flags;
+  if (['yaml', 'name', 'wide', 'table'].includes(output))
+    throw invalidArgument(`-o ${output} is no format of this: -o names a file, or json with --list`);
+  if (list) throw invalidArgument(`--list has the format json, and "${output}" is none`);
+  if (file !== undefined && file !== output)
+    throw invalidArgument('--file and -o name two files: leave one of the two out');
+  return { ...flags, file: output };
 }
 
 type KeptSnapshot = NonNullable<NonNullable<VirtualClusterStatus['snapshots']>['kept']>[number];
@@ -147,7 +166,7 @@ async function copyOut(cli: Cli, flags: Flags, name: string, file: string): Prom
 }
 
 /** Ends with a newline. */
-function listed(kept: readonly KeptSnapshot[], output: 'json' | undefined, nowMs: number): string {
+function listed(kept: readonly KeptSnapshot[], output: string | undefined, nowMs: number): string {
   if (output === 'json') return json(kept);
   if (kept.length === 0) return 'No snapshots are kept.\n';
   return table(

@@ -84,6 +84,8 @@ async function rewrite(
     ...(blockedBy === undefined
       ? {}
       : {
+          // It goes on when the tenant is awake again.
+          maySleep: true,
           failing:
             `${blockedBy} Secrets cannot be written with the new key, so the old one stays; the first is ${why}. ` +
             'Mend what refuses it, most likely a webhook or a policy of the tenant; it is tried again by itself',

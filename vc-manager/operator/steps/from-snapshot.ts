@@ -44,7 +44,7 @@ export const fillFromSnapshot: Step = {
     const snapshots = snapshotServices(services);
     if (tenant.ownDatastore !== undefined) await ensureOnlyDatastore(tenant, services);
     if (!(await isOurs(tenant, services, from))) return;
-    if (tenant.ownDatastore === undefined) await checkSize(tenant, services, from);
+    await check(tenant, services, from);
     const { entries, close } = await openSnapshot(tenant, snapshots, from);
     try {
       // What an earlier attempt has started.
@@ -60,14 +60,16 @@ export const fillFromSnapshot: Step = {
   },
 };
 
-/** Reads all of it, before the first key is written. Throws SnapshotError, `DatastoreQuotaExceeded`. */
-async function checkSize(tenant: Tenant, services: Services, from: string): Promise<void> {
+/**
+ * Reads all of it, before the first key is written. Throws SnapshotError, and `DatastoreQuotaExceeded` where it would go
+ * into the datastore of all tenants.
+ */
+async function check(tenant: Tenant, services: Services, from: string): Promise<void> {
   const { entries, close } = await openSnapshot(tenant, snapshotServices(services), from);
   try {
-    await checkDatastoreQuota(
-      tenant,
-      chosen(tenant, entries, (key) => !isOfPlace(key)),
-    );
+    const all = chosen(tenant, entries, (key) => !isOfPlace(key));
+    if (tenant.ownDatastore === undefined) await checkDatastoreQuota(tenant, all);
+    else for await (const _ of all);
   } finally {
     close();
   }

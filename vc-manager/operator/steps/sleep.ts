@@ -1,9 +1,11 @@
 import { annotationKeys } from '../../../api/labels.ts';
 import { hasRunSince } from '../../../api/running-pods.ts';
+import { sleepAfterIdleMs } from '../../../api/virtual-cluster.ts';
 import { type KubeObject, type Resource, resources } from '../../../kube/index.ts';
 import { AnswerTime } from '../answer-time.ts';
 import { cronJobDueMs, jobDueMs } from '../due-times.ts';
 import { explain } from '../errors.ts';
+import { authorityRequest } from '../jobs.ts';
 import { storedRequest } from '../requests.ts';
 import type { Services } from '../services.ts';
 import { idleAtMs, isAsleep, isSleepScheduled, sleepRequest } from '../sleep.ts';
@@ -43,18 +45,19 @@ export const fallAsleep: Step = {
   doing: 'Stopping the control plane until somebody needs it',
   async run(tenant, services) {
     const request = sleepRequest(tenant.vc);
-    if (tenant.unfinished !== undefined) return;
+    const { unfinished, vc } = tenant;
+    // New authorities would wake it at once.
+    const isRenewing = authorityRequest(vc) !== undefined || vc.status?.authorities !== undefined;
+    if (unfinished !== undefined && (unfinished.maySleep !== true || isRenewing)) return;
     const isScheduled = isScheduledNow(tenant, services);
     const reason = request !== undefined ? 'Requested' : isScheduled ? 'Scheduled' : 'Idle';
     const woken = tenant.vc.metadata.annotations?.[annotationKeys.wake];
     const nowMs = services.clock.now();
     const startedMs = services.clock.monotonic();
-    let left: { dueAt?: string; pods: number } | undefined;
+    let left: Left | undefined;
     try {
-      left = await new AnswerTime(longestVisitMs).within(tenant.signal, async (signal) =>
-        reason !== 'Idle' || (await isIdle(tenant, services, signal))
-          ? whatIsLeft(tenant, nowMs, signal)
-          : undefined,
+      left = await new AnswerTime(longestVisitMs).within(tenant.signal, (signal) =>
+        reason === 'Idle' ? leftByIdle(tenant, services, signal) : whatIsLeft(tenant, nowMs, signal),
       );
     } catch (error) {
       if (tenant.signal.aborted) throw error;
@@ -142,44 +145,51 @@ async function stop(tenant: Tenant, { driver }: Services): Promise<void> {
 
 function isScheduledNow(tenant: Tenant, services: Services): boolean {
   const nowMs = services.clock.now();
-  const { asleep, problem } = sleepSchedule(tenant.vc, nowMs);
+  const { asleep, awake: by, problem } = sleepSchedule(tenant.vc, nowMs);
   if (problem !== undefined) tenant.notes.push(`It does not sleep as asked: ${problem}.`);
+  if (asleep.nextMs !== undefined && by.nextMs === undefined && services.settings.gateway === undefined) {
+    tenant.notes.push(
+      'It does not sleep as asked: spec.sleep.at has no wakeAt, and there is no gateway that could wake it.',
+    );
+    return false;
+  }
   if (tenant.vc.status?.phase !== 'Ready') return false;
   if (isSleepScheduled(tenant.vc, services)) return true;
   if (asleep.nextMs !== undefined) tenant.lookAgainMs = Math.min(tenant.lookAgainMs, asleep.nextMs - nowMs);
   return false;
 }
 
-async function isIdle(tenant: Tenant, services: Services, signal: AbortSignal): Promise<boolean> {
-  const atMs = idleAtMs(tenant.vc, services);
-  if (atMs === undefined || tenant.vc.status?.phase !== 'Ready') return false;
-  const leftMs = atMs - services.clock.now();
-  if (leftMs > 0) {
-    tenant.lookAgainMs = Math.min(tenant.lookAgainMs, leftMs);
-    return false;
-  }
-  return !(await isBusyByItself(tenant, signal));
+interface Left {
+  dueAt?: string;
+  pods: number;
 }
 
 /**
- * Whether its controllers have something to do at a later time, which they would miss. What cannot be told counts as
- * yes: it costs nothing but an API server that runs. Throws when the answers come too late.
+ * What `whatIsLeft` says of one that nobody has used for long enough; undefined: it stays awake. So it does where that
+ * cannot be told, which costs nothing but an API server that runs. Throws when the answers come too late.
  */
-async function isBusyByItself(tenant: Tenant, signal: AbortSignal): Promise<boolean> {
-  let isBusy = false;
+async function leftByIdle(
+  tenant: Tenant,
+  services: Services,
+  signal: AbortSignal,
+): Promise<Left | undefined> {
+  const atMs = idleAtMs(tenant.vc, services);
+  if (atMs === undefined || tenant.vc.status?.phase !== 'Ready') return undefined;
+  const nowMs = services.clock.now();
+  if (atMs > nowMs) {
+    tenant.lookAgainMs = Math.min(tenant.lookAgainMs, atMs - nowMs);
+    return undefined;
+  }
+  let left: Left;
   try {
-    const visit = visitor(tenant, signal);
-    await visit(resources.cronJobs, ({ spec }) => {
-      isBusy ||= (spec as { suspend?: boolean })?.suspend !== true;
-    });
-    await visit(resources.jobs, ({ spec }) => {
-      isBusy ||= typeof (spec as { ttlSecondsAfterFinished?: number })?.ttlSecondsAfterFinished === 'number';
-    });
-    return isBusy;
+    left = await whatIsLeft(tenant, nowMs, signal);
   } catch (error) {
     if (signal.aborted) throw error;
-    return true;
+    return undefined;
   }
+  // It would be awake for longer than asleep: once woken it stays so for that time.
+  const dueInMs = Date.parse(left.dueAt ?? '') - nowMs;
+  return dueInMs < (sleepAfterIdleMs(tenant.vc) ?? 0) ? undefined : left;
 }
 
 /** Its controllers are about to remove a Job that is due already. */
@@ -193,11 +203,7 @@ const latestMs = 8.64e15;
  * What is not to be missed while it sleeps: when a CronJob is to run or a Job to be removed, and how many pods run. To be
  * asked while its API server runs.
  */
-async function whatIsLeft(
-  tenant: Tenant,
-  nowMs: number,
-  signal: AbortSignal,
-): Promise<{ dueAt?: string; pods: number }> {
+async function whatIsLeft(tenant: Tenant, nowMs: number, signal: AbortSignal): Promise<Left> {
   // Containers have no other one; processes have that of the machine, as this one has.
   const timeZone = tenant.vc.status?.driver === 'process' ? undefined : 'UTC';
   let dueMs = Number.POSITIVE_INFINITY;

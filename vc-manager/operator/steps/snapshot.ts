@@ -1,11 +1,11 @@
-import { randomUUID } from 'node:crypto';
+import { PassThrough, pipeline, type Readable } from 'node:stream';
 import type { SnapshotReason, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
-import type { KeyspaceView } from '../../etcd/keyspace.ts';
+import { EtcdError } from '../../etcd/errors.ts';
+import type { Entry, KeyspaceView } from '../../etcd/keyspace.ts';
 import { keysOf, storedEncryption } from '../../pki/index.ts';
 import { writeArchive } from '../../snapshot/archive.ts';
 import { decrypted, type PlainEntry } from '../../snapshot/secretbox.ts';
-import { snapshotSuffix } from '../../snapshot/store.ts';
-import { explain } from '../errors.ts';
+import { explain, snapshotTooSlow } from '../errors.ts';
 import { recordProgress, wantedJob } from '../jobs.ts';
 import type { Services } from '../services.ts';
 import { asksForCertificates, certificatesOf } from '../snapshot-certificates.ts';
@@ -13,6 +13,7 @@ import { snapshotServices } from '../snapshot-files.ts';
 import {
   isMade,
   isSnapshotWanted,
+  newSnapshotName,
   restoreRequest,
   type SnapshotServices,
   snapshotDueMs,
@@ -52,7 +53,7 @@ export const snapshot: Step = {
     const wait = whyWait(tenant, services);
     if (wait !== undefined) {
       if (wait.reason !== undefined) tenant.status.condition(condition, 'False', wait.reason, wait.message);
-      tenant.unfinished = wait.unfinished;
+      tenant.unfinished = { ...wait.unfinished, maySleep: true };
       return;
     }
     const request = snapshotRequest(tenant.vc);
@@ -74,7 +75,9 @@ export const snapshot: Step = {
           untilMs: services.clock.monotonic() + awayPauseMs,
         };
       tenant.status.condition(condition, 'False', why, message);
-      tenant.unfinished = { step: 'snapshot', failing: message, againAfterMs: retryable ? 10_000 : 1_000 };
+      const againAfterMs = retryable ? 10_000 : 1_000;
+      // It reads the datastore alone, of one that is asleep too.
+      tenant.unfinished = { step: 'snapshot', failing: message, againAfterMs, maySleep: true };
       // A request that cannot be followed ends as a failed job; one on schedule is tried again later.
       const ended =
         request === undefined ? { tried: new Date(nowMs).toISOString() } : retryable ? {} : followed;
@@ -257,7 +260,7 @@ async function writeSnapshot(
   let entries = 0;
   let shownAt = services.clock.monotonic();
   async function* plain(): AsyncGenerator<PlainEntry> {
-    for await (const entry of view.entries) {
+    for await (const entry of readEntries(view, () => entries, store.place)) {
       if (!isKept(entry.key)) continue;
       yield decrypted(entry, keys);
       entries++;
@@ -278,12 +281,12 @@ async function writeSnapshot(
     takenAt: at,
     ...(certificates && { certificates }),
   };
-  const file = `${at.replaceAll(':', '-').replace(/\.[0-9]+Z$/, 'Z')}-${randomUUID().slice(0, 4)}${snapshotSuffix}`;
-  const name = `${ref.namespace}/${ref.name}/${file}`;
+  const name = newSnapshotName(ref, at);
   tenant.status.set((old) => ({ ...old, snapshots: { ...old.snapshots, begun: name } }));
   await tenant.status.flush();
-  const content = await writeArchive(header, plain(), { recipients });
+  const content = readAhead(await writeArchive(header, plain(), { recipients }));
   const bytes = await store.write(name, content, { signal }).catch(async (error: unknown) => {
+    content.destroy();
     // Whoever has ended this waits. The next snapshot removes it.
     if (signal.aborted) throw error;
     // It may be there, and only the answer was lost. The next snapshot would remove it, but there may be none.
@@ -291,6 +294,32 @@ async function writeSnapshot(
     throw error;
   });
   return { name, at, reason, kubernetes, entries, bytes, ...(withCertificates && { certificates: true }) };
+}
+
+/** Of what is compressed: a tenant of tens of thousands of objects has no more. */
+const readAheadBytes = 32 * 1024 ** 2;
+
+/** The same content. So much of it is read before the store takes it: a slow store must not keep the datastore waiting. */
+function readAhead(content: Readable): Readable {
+  const ahead = new PassThrough({ readableHighWaterMark: readAheadBytes });
+  // An error of the content ends both.
+  pipeline(content, ahead, () => {});
+  return ahead;
+}
+
+/** Throws `SnapshotTooSlow` when the datastore has forgotten what was. */
+async function* readEntries(
+  { entries, count }: KeyspaceView,
+  read: () => number,
+  place: string,
+): AsyncGenerator<Entry> {
+  try {
+    yield* entries;
+  } catch (error) {
+    if (error instanceof EtcdError && error.code === 'compacted')
+      throw snapshotTooSlow({ read: read(), count, place }, error);
+    throw error;
+  }
 }
 
 /** Who is alive at the moment, and what has happened lately, is no state to come back to. */
