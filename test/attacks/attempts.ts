@@ -946,6 +946,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'have the manager read so many objects of the largest size at once that it runs out of memory',
+    stoppedBy: 'pages of the datastore have 8 MiB at most, one at a time for all tenants',
+    test: 'vc-manager/etcd/admin.test.ts › reads values of the largest size in small pages, one at a time for all tenants',
+    control: 'expect(measured).toEqual({ keys: 6, bytes })',
+  },
+  {
+    attacker: 'tenant',
     attack: 'stop the manager by metrics of very many lines without a number',
     stoppedBy: 'each line is read by itself',
     test: 'vc-manager/operator/usage-meter.test.ts › are read line by line',
