@@ -988,6 +988,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'stop the manager by one answer of millions of empty objects, which take twenty times their text',
+    stoppedBy: 'brackets and commas of an answer are counted before it is parsed',
+    test: 'kube/read-limits.test.ts › that takes far more memory than its text is refused, in an answer, an event and over the pages of a list',
+    control: '› of honest objects of the largest size is read',
+  },
+  {
+    attacker: 'tenant',
     attack: 'take memory by answers and events that come one byte at a time, each with 64 KiB behind it',
     stoppedBy: 'small pieces are copied together as they come',
     test: 'kube/chunks.test.ts › bytes each take little more than their bytes',

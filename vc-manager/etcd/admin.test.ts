@@ -214,7 +214,10 @@ describe('measuring a tenant', () => {
     let reading = 0;
     let mostAtOnce = 0;
     const { call } = EtcdSession.prototype;
-    const spy = vi.spyOn(EtcdSession.prototype, 'call').mockImplementation(async function (...args) {
+    const spy = vi.spyOn(EtcdSession.prototype, 'call').mockImplementation(async function (
+      this: EtcdSession,
+      ...args
+    ) {
       reading += 1;
       mostAtOnce = Math.max(mostAtOnce, reading);
       try {

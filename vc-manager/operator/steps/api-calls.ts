@@ -4,6 +4,8 @@ import type { Step } from '../step-runner.ts';
 import type { CallCount } from '../usage-meter.ts';
 
 const timeoutMs = 10_000;
+/** A tenant with many custom resources has metrics of some MiB. They are text, which takes no more memory than it has bytes. */
+const maxBytes = 12 * 1024 * 1024;
 
 /** Counts, every ten minutes, what the tenant's API server has answered. What it does not say is no reason to wait. */
 export const apiCalls: Step = {
@@ -14,7 +16,7 @@ export const apiCalls: Step = {
     if (isAsleep(tenant.vc) || !usage.isCallCountDue(tenant.uid, nowMs)) return;
     try {
       const text = await tenant.answerTime.within(tenant.signal, (signal) =>
-        tenant.client.raw('GET', '/metrics', { signal, timeoutMs }),
+        tenant.client.raw('GET', '/metrics', { signal, timeoutMs, maxBytes }),
       );
       usage.countCalls(tenant.uid, parseCallCount(String(text)), nowMs);
     } catch (error) {
