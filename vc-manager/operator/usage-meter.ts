@@ -121,8 +121,9 @@ export class UsageMeter {
             cleanedDay = today;
           }
           const now = clock.now();
-          this.sample(services, Math.min(longestGapMs, Math.max(0, now - sampledMs)));
+          const sinceMs = Math.min(longestGapMs, Math.max(0, now - sampledMs));
           sampledMs = now;
+          this.sample(services, sinceMs);
           await this.#flushDue(services, signal);
         } catch (error) {
           if (signal.aborted) break;
@@ -136,7 +137,7 @@ export class UsageMeter {
   }
 
   /** Adds what each tenant has to its row of today, for so long. */
-  sample({ virtualClusters, clock, onUsage }: MeterServices, ms: number): void {
+  sample({ virtualClusters, clock, onUsage, logger }: MeterServices, ms: number): void {
     const nowMs = clock.now();
     const day = dayOf(nowMs);
     for (const vc of virtualClusters.list()) {
@@ -154,7 +155,12 @@ export class UsageMeter {
       meter.days.set(day, addUsage(meter.days.get(day) ?? noUsage(), used));
       meter.dirty.add(day);
       this.#meters.set(uid, meter);
-      onUsage(keyOf(vc), used);
+      try {
+        onUsage(keyOf(vc), used);
+      } catch (error) {
+        // The counter of one tenant is no reason to leave the others out.
+        logger.warn({ err: error, virtualCluster: keyOf(vc) }, 'its usage is not in the metrics');
+      }
     }
   }
 

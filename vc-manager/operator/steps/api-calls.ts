@@ -35,7 +35,7 @@ const started = '\nprocess_start_time_seconds ';
 /** A tenant chooses how many resources it has. */
 const mostLines = 200_000;
 
-/** From the metrics of an API server; undefined for what is none. */
+/** From the metrics of an API server; undefined for what is none, and for calls that no server can have counted. */
 export function parseCallCount(text: string): CallCount | undefined {
   const startAt = text.indexOf(started);
   if (startAt < 0) return undefined;
@@ -47,6 +47,7 @@ export function parseCallCount(text: string): CallCount | undefined {
     const end = endOfLine(text, at + 1);
     const line = text.slice(at, end);
     calls += numberAfter(line, line.lastIndexOf(' ') + 1) ?? 0;
+    if (!Number.isSafeInteger(calls)) return undefined;
     at = text.startsWith(counter, end) ? end : text.indexOf(counter, end);
   }
   return { startedAt: String(startedAt), calls };
