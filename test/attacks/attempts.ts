@@ -688,6 +688,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'take all memory of a machine by an etcd of its own',
+    stoppedBy: 'each component of each template has limits of memory and CPU',
+    test: 'vc-manager/control-plane/template.test.ts › bound each component in memory and CPU',
+    control: 'expect(bounds).toHaveLength(9)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'write large objects in a loop, to fill the history of the datastores',
     stoppedBy: 'quota `writes.bytes-per-minute`, a budget of its own for each tenant',
     test: 'syncer/quota/quota-admission.test.ts › makes a loop of large writes wait, and not another tenant',
@@ -950,6 +957,21 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'pages of the datastore have 8 MiB at most, one at a time for all tenants',
     test: 'vc-manager/etcd/admin.test.ts › reads values of the largest size in small pages, one at a time for all tenants',
     control: 'expect(measured).toEqual({ keys: 6, bytes })',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'stop the usage of all others from being kept, by calls that add up to infinity',
+    stoppedBy: 'a sum that is no number of calls counts as none, and the metrics of each tenant fail alone',
+    test: 'vc-manager/operator/usage-meter.test.ts › are none where the sum of %s and %s is none of calls',
+    control: `toMatchObject({ calls: 8 })`,
+  },
+  {
+    attacker: 'owner',
+    attack:
+      'have the manager look at the tenant of another without end, by Pods with the labels of its control plane',
+    stoppedBy: "only Pods in the namespace of the tenant's control plane are followed",
+    test: 'vc-manager/drivers/kubernetes/kubernetes-driver.test.ts › keep quiet about pods in other namespaces, whatever their labels say',
+    control: 'expect(events).toEqual([`${server} exited`])',
   },
   {
     attacker: 'tenant',
