@@ -925,6 +925,20 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: "keep the manager's workers by control planes of a few tenants that never become ready",
+    stoppedBy: 'those that took long share half of the workers',
+    test: 'vc-manager/jobs/work-queue.test.ts › has half of its room for others, and serves those in their order',
+    control: "expect(started).toEqual(['s1', 's2'])",
+  },
+  {
+    attacker: 'tenant',
+    attack: "keep the manager's workers by programs that exit again and again",
+    stoppedBy: 'the pause after that grows, and an exit does not end it',
+    test: 'vc-manager/jobs/work-queue.test.ts › waits longer after what takes a worker each time, and neither an exit nor anything but a change ends that',
+    control: 'expect(started.length).toBe(8)',
+  },
+  {
+    attacker: 'tenant',
     attack: "keep the manager's workers by saying that its first namespace is gone",
     stoppedBy: 'what was there once is waited for ten seconds, not a minute',
     test: 'vc-manager/operator/answer-time.test.ts › wait no longer than ten seconds for a namespace',
