@@ -19,7 +19,7 @@ interface GatewayCall {
 }
 
 /** Of one answer; what is longer is not read to its end. A value has 1.5 MiB at most, and JSON makes 2 MiB of it. */
-export const longestAnswerBytes = 8 * 1024 * 1024;
+const longestAnswerBytes = 8 * 1024 * 1024;
 
 /** etcd's gRPC services as JSON over HTTPS. Every answer but a success is thrown as EtcdError; it never tries twice. */
 export class EtcdGateway {
