@@ -187,6 +187,21 @@ describe('usage', () => {
     expect(meter.isCallCountDue('uid-a', nowMs)).toBe(false);
     expect(meter.isCallCountDue('uid-a', nowMs + 10 * minuteMs)).toBe(true);
   });
+
+  it('remembers no calls of a tenant that is gone, also where it waited for an owner all its life', async () => {
+    const { clock, virtualClusters, services } = await world();
+    const warm = virtualCluster('warm');
+    warm.metadata.labels = { 'skerry.dev/warm': 'x' };
+    virtualClusters.replace([warm]);
+    const meter = new UsageMeter();
+    const nowMs = clock.now();
+    meter.countCalls('uid-warm', { startedAt: '1', calls: 1 }, nowMs);
+    meter.sample(services, minuteMs);
+    expect(meter.isCallCountDue('uid-warm', nowMs)).toBe(false);
+    virtualClusters.replace([]);
+    meter.sample(services, minuteMs);
+    expect(meter.isCallCountDue('uid-warm', nowMs)).toBe(true);
+  });
 });
 
 describe('the metrics of an API server', () => {

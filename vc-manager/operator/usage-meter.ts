@@ -140,6 +140,7 @@ export class UsageMeter {
   sample({ virtualClusters, clock, onUsage, logger }: MeterServices, ms: number): void {
     const nowMs = clock.now();
     const day = dayOf(nowMs);
+    this.#forgetGone(virtualClusters);
     for (const vc of virtualClusters.list()) {
       const uid = vc.metadata.uid ?? '';
       const id = vc.status?.id;
@@ -162,6 +163,13 @@ export class UsageMeter {
         logger.warn({ err: error, virtualCluster: keyOf(vc) }, 'its usage is not in the metrics');
       }
     }
+  }
+
+  /** Those that have rows are forgotten when the last of these is written. */
+  #forgetGone(virtualClusters: Store<VirtualCluster>): void {
+    const there = new Set(Array.from(virtualClusters.list(), ({ metadata }) => metadata.uid));
+    for (const each of [this.#counted, this.#calls])
+      for (const uid of each.keys()) if (!there.has(uid) && !this.#meters.has(uid)) each.delete(uid);
   }
 
   /** What earlier managers have added up this month. */
