@@ -695,6 +695,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'have all data of all tenants read without end, by writing much in its own part of the datastore',
+    stoppedBy: 'a tenant is measured the later again the more it has',
+    test: 'vc-manager/operator/datastore-usage.test.ts › when others have the datastore grow is so much later as it takes long',
+    control: '› comes at once when it has many more keys itself',
+  },
+  {
+    attacker: 'tenant',
     attack: 'write large objects in a loop, to fill the history of the datastores',
     stoppedBy: 'quota `writes.bytes-per-minute`, a budget of its own for each tenant',
     test: 'syncer/quota/quota-admission.test.ts › makes a loop of large writes wait, and not another tenant',
@@ -989,6 +996,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: "stop the manager by a line of megabytes in its API server's log",
+    stoppedBy: 'lines are cut at 16 KiB, the last lines of a log at 4 MiB',
+    test: 'vc-manager/drivers/log-lines.test.ts › with a line without end takes the time and memory of its pieces',
+    control: '› has the lines of the whole',
+  },
+  {
+    attacker: 'tenant',
     attack: 'stop the manager by metrics of very many lines without a number',
     stoppedBy: 'each line is read by itself',
     test: 'vc-manager/operator/usage-meter.test.ts › are read line by line',
@@ -1035,6 +1049,13 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'small pieces are copied together as they come',
     test: 'kube/chunks.test.ts › bytes each take little more than their bytes',
     control: '› are not copied when there is one, and once when they are large',
+  },
+  {
+    attacker: 'network',
+    attack: 'guess tokens of the dashboard from each address of a network of IPv6',
+    stoppedBy: 'attempts are counted by /64',
+    test: 'dashboard/client-address.test.ts › %s counts as %s',
+    control: "['192.0.2.1', '192.0.2.1']",
   },
   {
     attacker: 'tenant',
