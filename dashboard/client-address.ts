@@ -19,6 +19,18 @@ export function clientAddress(
   return address;
 }
 
+/** Whom an address counts as: whoever has one of IPv6 has all of its /64. */
+export function networkOf(address: string): string {
+  if (isIP(address) !== 6) return address;
+  const [whole = ''] = address.split('%', 1);
+  const [left, right] = whole.split('::').map((part) => (part === '' ? [] : part.split(':')));
+  const groups = left ?? [];
+  const missing = right === undefined ? 0 : 8 - groups.length - right.length;
+  const all = [...groups, ...Array.from({ length: Math.max(0, missing) }, () => '0'), ...(right ?? [])];
+  const prefix = all.slice(0, 4).map((group) => Number.parseInt(group, 16).toString(16));
+  return `${prefix.join(':')}::/64`;
+}
+
 function isTrusted(trusted: BlockList, address: string): boolean {
   const family = isIP(address);
   return family !== 0 && trusted.check(address, family === 4 ? 'ipv4' : 'ipv6');

@@ -6,7 +6,10 @@ import type { Session } from './sessions.ts';
 const mostClients = 100;
 const operatorLimits = { pageBytes: 32 << 20, listBytes: 64 << 20, objectBytes: 4 << 20 };
 /** Of a tenant's API server, which answers with whatever its admins please. */
-const tenantLimits = { pageBytes: 4 << 20, listBytes: 8 << 20, objectBytes: 256 << 10 };
+const tenantLimits = {
+  ...{ pageBytes: 4 << 20, listBytes: 8 << 20, objectBytes: 256 << 10 },
+  ...{ answerValues: 250_000, listValues: 500_000 },
+};
 const requestTimeoutMs = 15_000;
 
 /** Whom this program acts as for people who have signed in by OIDC: RBAC sees their groups, the audit log their names. */

@@ -25,7 +25,7 @@ import { FairShares } from '../program/fair-shares.ts';
 import { Access, type Attributes, isAllowed, whoAmI } from './access.ts';
 import type { Assets } from './assets.ts';
 import type { Action, Backend, ListedPods, TenantRef, TracedPod } from './backend.ts';
-import { clientAddress } from './client-address.ts';
+import { clientAddress, networkOf } from './client-address.ts';
 import { Clients } from './clients.ts';
 import { EventStream, UnreadStream } from './event-stream.ts';
 import { type Changes, Fleet } from './fleet.ts';
@@ -565,7 +565,7 @@ export class Dashboard {
     }
     const said = request.headers['x-forwarded-for'];
     const remote = request.socket.remoteAddress ?? '';
-    const from = clientAddress(remote, said?.toString(), this.#trustedProxies);
+    const from = networkOf(clientAddress(remote, said?.toString(), this.#trustedProxies));
     const all = [...this.#failures.values()].reduce((sum, each) => sum + each, 0);
     const own = this.#failures.get(from) ?? 0;
     if (own >= failuresPerMinute.each || all >= failuresPerMinute.all)

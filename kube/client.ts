@@ -3,7 +3,7 @@ import { ApiError, ConnectionError, isGone } from './errors.ts';
 import { withoutManagedFields } from './managed-fields.ts';
 import { asAnswer, asObject, asObjectNamed, isVersion } from './object-shape.ts';
 import { hasLongText } from './object-size.ts';
-import { isTooLarge, parseJson, TooLarge } from './read-limits.ts';
+import { countValues, isTooLarge, parseJson, TooLarge } from './read-limits.ts';
 import {
   apiError,
   collectionPath,
@@ -65,12 +65,13 @@ async function listAll<T extends KubeObject>(
   options: ListCall,
 ): Promise<KubeList<T>> {
   const wanted = options.limit ?? Number.POSITIVE_INFINITY;
-  const { listBytes } = connection.readLimits;
+  const { listBytes, listValues } = connection.readLimits;
   let limit = Math.min(options.pageSize ?? defaultPageSize, wanted);
   let asked = options;
   let list: KubeList<T> | undefined;
   let token = options.continue;
   let bytes = 0;
+  let values = 0;
   // A server may send one page after the other with fewer objects than asked for, or none.
   let covered = 0;
   const endMs = performance.now() + longestListMs;
@@ -100,6 +101,11 @@ async function listAll<T extends KubeObject>(
     bytes += next.bytes;
     if (bytes > listBytes)
       throw connection.failure(new TooLarge(`the list of ${resource.plural}`, listBytes), options.signal);
+    values += next.values;
+    if (values > listValues) {
+      const error = new TooLarge(`the list of ${resource.plural}`, listValues, 'values');
+      throw connection.failure(error, options.signal);
+    }
     options.onPage?.(next.list.items);
     covered += Math.max(limit, next.list.items.length);
     if (list === undefined) list = next.list;
@@ -115,6 +121,8 @@ async function listAll<T extends KubeObject>(
 interface Page<T extends KubeObject> {
   list: KubeList<T>;
   bytes: number;
+  /** 0 where nothing limits them. */
+  values: number;
 }
 
 async function page<T extends KubeObject>(
@@ -144,8 +152,11 @@ async function page<T extends KubeObject>(
     ...(options.metadataOnly === true ? { accept: metadataAccept('PartialObjectMetadataList') } : {}),
   };
   const text = await requestText(connection, call);
-  const answer = parseAnswer(connection, options.cutManagedFields ? withoutManagedFields(text) : text);
-  return { list: asList<T>(connection, resource, answer), bytes: text.length };
+  const json = options.cutManagedFields ? withoutManagedFields(text) : text;
+  const answer = parseAnswer(connection, json);
+  const { listValues } = connection.readLimits;
+  const values = Number.isFinite(listValues) ? countValues(json, listValues) : 0;
+  return { list: asList<T>(connection, resource, answer), bytes: text.length, values };
 }
 
 /** Throws a ConnectionError for what no API server sends as a list. */
@@ -326,12 +337,13 @@ export class KubeClient {
 
   /**
    * Any path of the server, for example GET /readyz. Answers parsed JSON, or the text when it is none.
-   * `aside`: a GET goes over the connection of the watches, behind no other call.
+   * `aside`: a GET goes over the connection of the watches, behind no other call. `maxBytes`: of the answer; default: what
+   * an object may have.
    */
   async raw(
     method: string,
     path: string,
-    options: CallOptions & { body?: unknown; aside?: boolean } = {},
+    options: CallOptions & { body?: unknown; aside?: boolean; maxBytes?: number } = {},
   ): Promise<unknown> {
     const call = {
       method,
@@ -340,6 +352,7 @@ export class KubeClient {
       resource: '',
       signal: options.signal,
       timeoutMs: options.timeoutMs,
+      maxBytes: options.maxBytes,
       ...(options.body === undefined
         ? {}
         : { body: JSON.stringify(options.body), contentType: 'application/json' }),
@@ -350,7 +363,7 @@ export class KubeClient {
       : connection.request(call));
     if (answer.status < 200 || answer.status > 299) throw apiError(call, answer);
     try {
-      return parseJson(answer.text);
+      return parseJson(answer.text, connection.readLimits.answerValues);
     } catch {
       return answer.text;
     }

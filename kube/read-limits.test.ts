@@ -52,6 +52,14 @@ async function failure(work: Promise<unknown>): Promise<unknown> {
   );
 }
 
+function thrownBy(work: () => unknown): unknown {
+  try {
+    return work();
+  } catch (error) {
+    return error;
+  }
+}
+
 describe('an answer', () => {
   it('without end is not read to the end, on either kind of connection', async () => {
     const client = await lying((_request, response) => sendForEver(response, 'x'.repeat(kilobyte)));
@@ -148,6 +156,65 @@ describe('JSON', () => {
   it('may have any number of brackets in texts', () => {
     const text = JSON.stringify({ a: '[{'.repeat(10_000), b: `\\"${'{'.repeat(10_000)}` });
     expect(parseJson(text)).toEqual(JSON.parse(text));
+  });
+
+  it('may have so many brackets and commas outside of texts and no more', () => {
+    const many = `[${'{},'.repeat(1_000)}0]`;
+    expect(parseJson(many, 2_001)).toHaveLength(1_001);
+    expect(isTooLarge(thrownBy(() => parseJson(many, 2_000)))).toBe(true);
+    const text = JSON.stringify({ data: { table: `${'1,2,{[\n"'.repeat(10_000)}` } });
+    expect(parseJson(text, 10)).toEqual(JSON.parse(text));
+  });
+
+  it('that takes far more memory than its text is refused, in an answer, an event and over the pages of a list', async () => {
+    const dense = (values: number): KubeObject => ({
+      ...configMap('dense', 1),
+      spec: Array.from({ length: values }, () => ({})),
+    });
+    let values = 10_000;
+    const client = await lying(
+      (request, response) => {
+        const object = dense(values);
+        if (request.url?.includes('watch')) response.end(`${JSON.stringify({ type: 'ADDED', object })}\n`);
+        else if (request.url?.endsWith('/a'))
+          response.end(JSON.stringify({ ...object, metadata: { ...object.metadata, name: 'a' } }));
+        else response.end(JSON.stringify({ metadata: { continue: 'more' }, items: [object] }));
+      },
+      { readLimits: { ...limits, answerValues: 5_000, listValues: 8_000 } },
+    );
+    const calls = [
+      () => client.get(resources.configMaps, ref),
+      () => client.list(resources.configMaps, { limit: 1_000, pageSize: 100 }),
+      async () => {
+        for await (const event of watch(client.connection, resources.configMaps, {
+          resourceVersion: '1',
+          timeoutSeconds: 60,
+          graceMs: 0,
+        }))
+          return event;
+        return undefined;
+      },
+    ];
+    for (const call of calls) expect(isTooLarge(await failure(call()))).toBe(true);
+    // One page fits, two do not.
+    values = 2_200;
+    const [get, list] = calls;
+    expect(await get?.()).toMatchObject({ metadata: { name: 'a' } });
+    expect(isTooLarge(await failure(list?.() ?? Promise.resolve()))).toBe(true);
+  });
+
+  it('of honest objects of the largest size is read', () => {
+    const property = { type: 'string', description: 'x'.repeat(20), enum: ['a', 'b'] };
+    const properties = Object.fromEntries(
+      Array.from({ length: 15_000 }, (_, at) => [`field${at}`, property]),
+    );
+    const crd = JSON.stringify({ spec: { versions: [{ schema: { openAPIV3Schema: { properties } } }] } });
+    expect(crd.length).toBeGreaterThan(1_200_000);
+    const table = JSON.stringify(configMap('table', 0)).replace(
+      '""',
+      JSON.stringify('1,2,3\n'.repeat(170_000)),
+    );
+    for (const text of [crd, table]) expect(parseJson(text, 250_000)).toEqual(JSON.parse(text));
   });
 
   it('that nests without end is refused as an answer', async () => {

@@ -11,6 +11,13 @@ export interface ReadLimits {
   listBytes: number;
   /** One event of a watch. */
   eventBytes: number;
+  /**
+   * Brackets and commas outside of texts, of one answer or event: each stands for a value, and takes up to 120 bytes of
+   * memory, however few the text has. A page that has more is asked for again with fewer objects.
+   */
+  answerValues: number;
+  /** The same, of all pages of a list. */
+  listValues: number;
 }
 
 const mebibyte = 1024 * 1024;
@@ -20,6 +27,8 @@ export const defaultReadLimits: ReadLimits = {
   pageBytes: 64 * mebibyte,
   listBytes: Number.POSITIVE_INFINITY,
   eventBytes: 12 * mebibyte,
+  answerValues: Number.POSITIVE_INFINITY,
+  listValues: Number.POSITIVE_INFINITY,
 };
 
 /** An answer that refuses carries a Status; what is longer counts as none. */
@@ -34,8 +43,8 @@ const tooLargeCode = 'ERR_ANSWER_TOO_LARGE';
 export class TooLarge extends RangeError {
   readonly code = tooLargeCode;
 
-  constructor(what: string, limitBytes: number) {
-    super(`${what} is larger than ${limitBytes} bytes`);
+  constructor(what: string, limit: number, unit = 'bytes') {
+    super(`${what} is larger than ${limit} ${unit}`);
   }
 }
 
@@ -44,14 +53,19 @@ export function isTooLarge(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === tooLargeCode;
 }
 
-/** JSON.parse, but for what nests deeper than `longestNesting`. Throws a SyntaxError or a RangeError. */
-export function parseJson(text: string): unknown {
-  if (nestsTooDeep(text)) throw new RangeError(`it nests deeper than ${longestNesting} levels`);
+/**
+ * JSON.parse, but for what nests deeper than `longestNesting`, or has more than `mostValues` brackets and commas outside of
+ * texts. Throws a SyntaxError, a RangeError, or TooLarge.
+ */
+export function parseJson(text: string, mostValues = Number.POSITIVE_INFINITY): unknown {
+  if (text.length > mostValues) countValues(text, mostValues);
+  else if (nestsTooDeep(text)) throw nestingError();
   return JSON.parse(text);
 }
 
 const quote = 0x22;
 const backslash = 0x5c;
+const comma = 0x2c;
 
 /** Whether so few brackets open, in texts as well, that it cannot nest too deep: quick, as `indexOf` is. */
 function hasFewBrackets(json: string): boolean {
@@ -65,11 +79,28 @@ function hasFewBrackets(json: string): boolean {
   return true;
 }
 
-/** Linear in the length of the text, whatever it holds. */
 function nestsTooDeep(json: string): boolean {
   // Half of what nests closes it again.
   if (json.length <= 2 * longestNesting || hasFewBrackets(json)) return false;
+  return shapeOf(json, Number.POSITIVE_INFINITY).isTooDeep;
+}
+
+function nestingError(): RangeError {
+  return new RangeError(`it nests deeper than ${longestNesting} levels`);
+}
+
+/** Opening brackets and commas outside of texts. Throws TooLarge when there are more, a RangeError when it nests too deep. */
+export function countValues(json: string, most: number): number {
+  const { values, isTooDeep } = shapeOf(json, most);
+  if (isTooDeep) throw nestingError();
+  if (values > most) throw new TooLarge('the answer', most, 'values');
+  return values;
+}
+
+/** Linear in the length of the text, whatever it holds; ends where it nests too deep or has more than `mostValues`. */
+function shapeOf(json: string, mostValues: number): { values: number; isTooDeep: boolean } {
   let depth = 0;
+  let values = 0;
   for (let index = 0; index < json.length; index++) {
     const char = json.charCodeAt(index);
     if (char === quote) {
@@ -80,8 +111,11 @@ function nestsTooDeep(json: string): boolean {
       }
     } else if (char === 0x7b || char === 0x5b) {
       depth += 1;
-      if (depth > longestNesting) return true;
-    } else if (char === 0x7d || char === 0x5d) depth -= 1;
+      values += 1;
+      if (depth > longestNesting) return { values, isTooDeep: true };
+    } else if (char === comma) values += 1;
+    else if (char === 0x7d || char === 0x5d) depth -= 1;
+    if (values > mostValues) break;
   }
-  return false;
+  return { values, isTooDeep: false };
 }

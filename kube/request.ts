@@ -1,6 +1,6 @@
 import type { Answer, Call, Connection } from './connection.ts';
 import { ApiError, asStatus, ConnectionError, type Status } from './errors.ts';
-import { parseJson } from './read-limits.ts';
+import { isTooLarge, parseJson } from './read-limits.ts';
 import { isRecord, type ObjectRef, type Resource } from './types.ts';
 
 type QueryValue = string | number | boolean | undefined;
@@ -24,8 +24,9 @@ export async function requestText(connection: Connection, call: Call): Promise<s
 
 export function parseAnswer(connection: Connection, text: string): unknown {
   try {
-    return parseJson(text);
+    return parseJson(text, connection.readLimits.answerValues);
   } catch (error) {
+    if (isTooLarge(error)) throw connection.failure(error, undefined);
     throw new ConnectionError(
       connection.server,
       'ERR_INVALID_JSON',

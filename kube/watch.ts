@@ -3,7 +3,7 @@ import type { Call, Connection } from './connection.ts';
 import { ApiError, asStatus, ConnectionError } from './errors.ts';
 import { withoutManagedFields } from './managed-fields.ts';
 import { asObject, isVersion } from './object-shape.ts';
-import { errorBytes, parseJson, TooLarge } from './read-limits.ts';
+import { errorBytes, isTooLarge, parseJson, TooLarge } from './read-limits.ts';
 import { apiError, collectionPath, metadataAccept, query, requestJson } from './request.ts';
 import { apiVersionOf } from './resources.ts';
 import { readText } from './round-trip.ts';
@@ -231,7 +231,7 @@ function parseEvent(
 ): WatchEvent | { type: 'ERROR'; object: unknown } {
   let code = 'ERR_INVALID_JSON';
   try {
-    const event = parseJson(line);
+    const event = parseJson(line, connection.readLimits.answerValues);
     code = 'ERR_INVALID_OBJECT';
     if (!isRecord(event)) throw new TypeError('it is no object');
     const { type, object } = event;
@@ -252,6 +252,7 @@ function parseEvent(
         throw new TypeError('an event of no known type');
     }
   } catch (error) {
+    if (isTooLarge(error)) throw connection.failure(error, undefined);
     throw new ConnectionError(
       connection.server,
       code,

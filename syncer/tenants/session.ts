@@ -65,6 +65,8 @@ interface SessionOptions {
 
 /** What a tenant's API server sends is the tenant's invention: JSON may take twenty times its size in memory. */
 const pageBytes = 16 * 1024 * 1024;
+/** More than an object of 1.5 MiB can have. */
+const answerValues = 1_000_000;
 /** Of a list, where the objects of the tenant may not take more. */
 const listBytes = 256 * 1024 * 1024;
 const patrolEveryMs = 60_000;
@@ -102,6 +104,7 @@ export class TenantSession {
       maxConnections: 4,
       readLimits: {
         pageBytes,
+        answerValues,
         listBytes: Math.max(listBytes, cacheLimitBytes(options.vc, options.settings())),
       },
       onCall: (call) => {

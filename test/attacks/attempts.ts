@@ -687,6 +687,20 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'take all memory of a machine by an etcd of its own',
+    stoppedBy: 'each component of each template has limits of memory and CPU',
+    test: 'vc-manager/control-plane/template.test.ts › bound each component in memory and CPU',
+    control: 'expect(bounds).toHaveLength(9)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'have all data of all tenants read without end, by writing much in its own part of the datastore',
+    stoppedBy: 'a tenant is measured the later again the more it has',
+    test: 'vc-manager/operator/datastore-usage.test.ts › when others have the datastore grow is so much later as it takes long',
+    control: '› comes at once when it has many more keys itself',
+  },
+  {
+    attacker: 'tenant',
     attack: 'write large objects in a loop, to fill the history of the datastores',
     stoppedBy: 'quota `writes.bytes-per-minute`, a budget of its own for each tenant',
     test: 'syncer/quota/quota-admission.test.ts › makes a loop of large writes wait, and not another tenant',
@@ -925,6 +939,20 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: "keep the manager's workers by control planes of a few tenants that never become ready",
+    stoppedBy: 'those that took long share half of the workers',
+    test: 'vc-manager/jobs/work-queue.test.ts › has half of its room for others, and serves those in their order',
+    control: "expect(started).toEqual(['s1', 's2'])",
+  },
+  {
+    attacker: 'tenant',
+    attack: "keep the manager's workers by programs that exit again and again",
+    stoppedBy: 'the pause after that grows, and an exit does not end it',
+    test: 'vc-manager/jobs/work-queue.test.ts › waits longer after what takes a worker each time, and neither an exit nor anything but a change ends that',
+    control: 'expect(started.length).toBe(8)',
+  },
+  {
+    attacker: 'tenant',
     attack: "keep the manager's workers by saying that its first namespace is gone",
     stoppedBy: 'what was there once is waited for ten seconds, not a minute',
     test: 'vc-manager/operator/answer-time.test.ts › wait no longer than ten seconds for a namespace',
@@ -950,6 +978,35 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'an API server may give any reason but `InsufficientMemory`',
     test: 'vc-manager/operator/errors.test.ts › takes no word of an API server that its machine is short of memory',
     control: "expect(explain(own).reason).toBe('InsufficientMemory')",
+  },
+  {
+    attacker: 'tenant',
+    attack: 'have the manager read so many objects of the largest size at once that it runs out of memory',
+    stoppedBy: 'pages of the datastore have 8 MiB at most, one at a time for all tenants',
+    test: 'vc-manager/etcd/admin.test.ts › reads values of the largest size in small pages, one at a time for all tenants',
+    control: 'expect(measured).toEqual({ keys: 6, bytes })',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'stop the usage of all others from being kept, by calls that add up to infinity',
+    stoppedBy: 'a sum that is no number of calls counts as none, and the metrics of each tenant fail alone',
+    test: 'vc-manager/operator/usage-meter.test.ts › are none where the sum of %s and %s is none of calls',
+    control: `toMatchObject({ calls: 8 })`,
+  },
+  {
+    attacker: 'owner',
+    attack:
+      'have the manager look at the tenant of another without end, by Pods with the labels of its control plane',
+    stoppedBy: "only Pods in the namespace of the tenant's control plane are followed",
+    test: 'vc-manager/drivers/kubernetes/kubernetes-driver.test.ts › keep quiet about pods in other namespaces, whatever their labels say',
+    control: 'expect(events).toEqual([`${server} exited`])',
+  },
+  {
+    attacker: 'tenant',
+    attack: "stop the manager by a line of megabytes in its API server's log",
+    stoppedBy: 'lines are cut at 16 KiB, the last lines of a log at 4 MiB',
+    test: 'vc-manager/drivers/log-lines.test.ts › with a line without end takes the time and memory of its pieces',
+    control: '› has the lines of the whole',
   },
   {
     attacker: 'tenant',
@@ -988,10 +1045,24 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'stop the manager by one answer of millions of empty objects, which take twenty times their text',
+    stoppedBy: 'brackets and commas of an answer are counted before it is parsed',
+    test: 'kube/read-limits.test.ts › that takes far more memory than its text is refused, in an answer, an event and over the pages of a list',
+    control: '› of honest objects of the largest size is read',
+  },
+  {
+    attacker: 'tenant',
     attack: 'take memory by answers and events that come one byte at a time, each with 64 KiB behind it',
     stoppedBy: 'small pieces are copied together as they come',
     test: 'kube/chunks.test.ts › bytes each take little more than their bytes',
     control: '› are not copied when there is one, and once when they are large',
+  },
+  {
+    attacker: 'network',
+    attack: 'guess tokens of the dashboard from each address of a network of IPv6',
+    stoppedBy: 'attempts are counted by /64',
+    test: 'dashboard/client-address.test.ts › %s counts as %s',
+    control: "['192.0.2.1', '192.0.2.1']",
   },
   {
     attacker: 'tenant',

@@ -164,7 +164,10 @@ export async function adminKubeconfig(
 }
 
 /** Of a tenant's API server, which answers with whatever its admins please, also to the manager's dashboard. */
-const readLimits = { pageBytes: 4 << 20, listBytes: 8 << 20, objectBytes: 2 << 20 };
+const readLimits = {
+  ...{ pageBytes: 4 << 20, listBytes: 8 << 20, objectBytes: 2 << 20 },
+  ...{ answerValues: 250_000, listValues: 500_000 },
+};
 
 /**
  * To the tenant's API server for what a command or the dashboard asks by itself: where it goes through the gateway, it

@@ -40,6 +40,18 @@ describe('the packaged templates', () => {
     expect(Object.hasOwn(gates ?? {}, 'UnknownVersionInteroperabilityProxy')).toBe(isThere);
   });
 
+  it('bound each component in memory and CPU', () => {
+    const bounds = templates.flatMap(({ metadata, spec }) =>
+      spec.components.map(({ name, resources, env }) => ({
+        component: `${metadata.name}/${name}`,
+        bounded: Object.keys(resources?.limits ?? {}).sort(),
+        collects: env?.['GOMEMLIMIT'] !== undefined,
+      })),
+    );
+    expect(bounds).toHaveLength(9);
+    for (const each of bounds) expect(each).toMatchObject({ bounded: ['cpu', 'memory'], collects: true });
+  });
+
   it('change a base in what they name, and in nothing else', () => {
     const spec = (name: string) => templates.find(({ metadata }) => metadata.name === name)?.spec;
     const [base, own] = [spec('v1-36'), spec('v1-36-own-etcd')];

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { connect } from 'node:tls';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { issue, type KeyPair } from '../pki/index.ts';
 import { EtcdAdmin } from './admin.ts';
 import { EtcdGateway, EtcdSession } from './gateway.ts';
@@ -193,6 +193,53 @@ describe('measuring a tenant', () => {
     expect(keys).toBe(150);
     expect(bytes).toBeGreaterThan(100_000);
     expect(bytes).toBeLessThan(800_000);
+  });
+
+  it('reads values of the largest size in small pages, one at a time for all tenants', async () => {
+    const largest = Buffer.alloc(1_400_000, 7).toString('base64');
+    const ids = ['heavy', 'heavy2'];
+    for (const id of ids)
+      for (let index = 0; index < 6; index++)
+        await session.call('/v3/kv/put', { key: key(id, index).toString('base64'), value: largest });
+    const { key: first, rangeEnd } = prefixRange('/tenants/heavy/');
+    const all = {
+      key: Buffer.from(first).toString('base64'),
+      range_end: Buffer.from(rangeEnd).toString('base64'),
+    };
+    await expect(session.call('/v3/kv/range', all)).rejects.toMatchObject({
+      code: 'answer-too-large',
+      retryable: false,
+    });
+
+    let reading = 0;
+    let mostAtOnce = 0;
+    const { call } = EtcdSession.prototype;
+    const spy = vi.spyOn(EtcdSession.prototype, 'call').mockImplementation(async function (
+      this: EtcdSession,
+      ...args
+    ) {
+      reading += 1;
+      mostAtOnce = Math.max(mostAtOnce, reading);
+      try {
+        return await call.apply(this, args);
+      } finally {
+        reading -= 1;
+      }
+    });
+    const bytes = 6 * (key('heavy', 0).length + 1_400_000);
+    const [measured, viewed] = await Promise.all([
+      admin.measureTenant('heavy', Number.POSITIVE_INFINITY),
+      admin.viewTenant('heavy2').then(async ({ entries }) => {
+        const found: string[] = [];
+        for await (const { key: name, value: stored } of entries) found.push(`${name} ${stored.length}`);
+        return found;
+      }),
+    ]);
+    spy.mockRestore();
+    expect(measured).toEqual({ keys: 6, bytes });
+    expect(viewed).toEqual(Array.from({ length: 6 }, (_, index) => `000${index} 1400000`));
+    expect(mostAtOnce).toBe(1);
+    for (const id of ids) await admin.emptyTenant(id);
   });
 
   it('is not done with history, which it can have forgotten', async () => {

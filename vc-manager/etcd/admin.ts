@@ -16,6 +16,7 @@ import {
   countKeys,
   deleteKeys,
   type Entry,
+  type EtcdCaller,
   type KeyspaceSize,
   type KeyspaceView,
   listSegments,
@@ -52,6 +53,7 @@ interface AdminCall {
 
 /** All changes to users and roles wait in this one line: each makes etcd repeat the requests that are under way. */
 const authChanges = 'auth';
+const valuePages = 'values';
 
 /**
  * Keeps the tenants' users, roles and keys in their common etcd. Every call may be repeated and may run beside any other,
@@ -62,6 +64,11 @@ export class EtcdAdmin {
   readonly #session: EtcdSession;
   readonly #rootPassword: string;
   readonly #mutex = new KeyedMutex();
+  /** Reads values of tenants: one page is in memory at a time while it is parsed, of whichever tenant. */
+  readonly #reader: EtcdCaller = {
+    call: (path, body, signal) =>
+      this.#mutex.run(valuePages, signal, () => this.#session.call(path, body, signal)),
+  };
 
   constructor(options: EtcdAdminOptions) {
     const bytes = Buffer.byteLength(options.rootPassword);
@@ -134,7 +141,7 @@ export class EtcdAdmin {
 
   /** All that a tenant has, at one revision. */
   async viewTenant(id: string, { signal }: AdminCall = {}): Promise<KeyspaceView> {
-    return await viewKeys(this.#session, tenantPrefix(id), signal);
+    return await viewKeys(this.#reader, tenantPrefix(id), signal);
   }
 
   /**
@@ -181,7 +188,7 @@ export class EtcdAdmin {
 
   /** Keys and bytes of one tenant. It reads them all, up to `enoughBytes`. */
   async measureTenant(id: string, enoughBytes: number, { signal }: AdminCall = {}): Promise<KeyspaceSize> {
-    return await measureKeys(this.#session, tenantPrefix(id), enoughBytes, signal);
+    return await measureKeys(this.#reader, tenantPrefix(id), enoughBytes, signal);
   }
 
   async size({ signal }: AdminCall = {}): Promise<DatastoreSize> {

@@ -16,6 +16,7 @@ type EtcdErrorCode =
   | 'already-exists'
   | 'not-found'
   | 'request-refused'
+  | 'answer-too-large'
   | 'compacted'
   | 'tenant-not-removed'
   | 'replace-superseded'
@@ -106,6 +107,14 @@ export function answeredError(endpoint: string, path: string, status: number, me
     endpoint,
     path,
   });
+}
+
+export function answerTooLarge(endpoint: string, path: string, limitBytes: number): EtcdError {
+  return new EtcdError(
+    'answer-too-large',
+    `The datastore at ${endpoint} answered ${path} with more than ${limitBytes} bytes, which is more than is read at once: a value in it is larger than etcd takes by default.`,
+    { endpoint, path },
+  );
 }
 
 /** Maps a request that got no answer. */

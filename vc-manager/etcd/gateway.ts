@@ -1,5 +1,5 @@
 import { Agent, request } from 'undici';
-import { answeredError, connectionError, EtcdError } from './errors.ts';
+import { answeredError, answerTooLarge, connectionError, EtcdError } from './errors.ts';
 
 export interface GatewayOptions {
   /** Client URL of etcd, https. */
@@ -17,6 +17,9 @@ interface GatewayCall {
   readonly token?: string;
   readonly signal?: AbortSignal | undefined;
 }
+
+/** Of one answer; what is longer is not read to its end. A value has 1.5 MiB at most, and JSON makes 2 MiB of it. */
+const longestAnswerBytes = 8 * 1024 * 1024;
 
 /** etcd's gRPC services as JSON over HTTPS. Every answer but a success is thrown as EtcdError; it never tries twice. */
 export class EtcdGateway {
@@ -79,11 +82,24 @@ export class EtcdGateway {
         ...(body !== undefined && { body }),
         ...(call.signal !== undefined && { signal: call.signal }),
       });
-      return { status: response.statusCode, text: await response.body.text() };
+      return { status: response.statusCode, text: await this.#textOf(path, response.body) };
     } catch (error) {
       call.signal?.throwIfAborted();
+      if (error instanceof EtcdError) throw error;
       throw connectionError(this.endpoint, path, error);
     }
+  }
+
+  /** Throws EtcdError `answer-too-large`. */
+  async #textOf(path: string, body: AsyncIterable<Buffer>): Promise<string> {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    for await (const chunk of body) {
+      bytes += chunk.length;
+      if (bytes > longestAnswerBytes) throw answerTooLarge(this.endpoint, path, longestAnswerBytes);
+      chunks.push(chunk);
+    }
+    return Buffer.concat(chunks, bytes).toString();
   }
 }
 

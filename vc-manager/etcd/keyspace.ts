@@ -1,4 +1,4 @@
-import { removalSuperseded, replaceSuperseded } from './errors.ts';
+import { EtcdError, removalSuperseded, replaceSuperseded } from './errors.ts';
 
 /** Who asks etcd: one call of its gateway. Throws EtcdError. */
 export interface EtcdCaller {
@@ -60,8 +60,16 @@ export interface KeyspaceSize {
   bytes: number;
 }
 
-/** etcd takes values of 1.5 MiB at most: as many make a page that fits into memory, whatever they hold. */
-const valuesPerPage = 64;
+/**
+ * Values in the first request, and the most in one: the size of values is not known before they are read, and etcd has
+ * all that is asked for in its memory.
+ */
+const firstPage = 8;
+const largestPage = 64;
+/** What a page is to have, in bytes of JSON, where the next values are as large as the last. */
+const wantedPageBytes = 4 * 1024 * 1024;
+/** How many times smaller the next try is when a page is larger than what is read of one. */
+const pageShrinkage = 4;
 
 /**
  * Reads every key with its value: etcd keeps no sums. Stops early when more than `enoughBytes` are found; then `bytes`
@@ -73,19 +81,55 @@ export async function measureKeys(
   enoughBytes: number,
   signal?: AbortSignal,
 ): Promise<KeyspaceSize> {
-  const all = prefixRange(prefix);
-  let from = all.key;
   let bytes = 0;
   let seen = 0;
-  for (;;) {
-    const found = await range(session, { ...all, key: from }, { limit: valuesPerPage }, signal);
-    const { kvs = [] } = found;
-    const left = Number(found.count ?? 0);
+  let keys = 0;
+  for await (const { kvs, left } of valuePages(session, prefix, {}, signal)) {
     for (const { key = '', value = '' } of kvs) bytes += bytesOfBase64(key) + bytesOfBase64(value);
-    const last = kvs.at(-1)?.key;
-    if (last === undefined || left <= kvs.length || bytes > enoughBytes) return { keys: seen + left, bytes };
+    keys = seen + left;
+    if (bytes > enoughBytes) break;
     seen += kvs.length;
+  }
+  return { keys, bytes };
+}
+
+interface ValuePage {
+  readonly kvs: NonNullable<RangeAnswer['kvs']>;
+  /** Keys from the first of this page on, as etcd counts them now. */
+  readonly left: number;
+}
+
+/**
+ * All keys below a prefix with their values. Pages have as many as fit into what is read of an answer: one that is larger is
+ * asked for again with fewer. Throws EtcdError `answer-too-large` for one value that is.
+ */
+async function* valuePages(
+  session: EtcdCaller,
+  prefix: string,
+  options: { revision?: string },
+  signal?: AbortSignal,
+): AsyncGenerator<ValuePage> {
+  const all = prefixRange(prefix);
+  let limit = firstPage;
+  for (let from = all.key; ; ) {
+    let found: RangeAnswer;
+    try {
+      found = await range(session, { ...all, key: from }, { ...options, limit }, signal);
+    } catch (error) {
+      if (!(error instanceof EtcdError && error.code === 'answer-too-large') || limit === 1) throw error;
+      limit = Math.max(1, Math.floor(limit / pageShrinkage));
+      continue;
+    }
+    const { kvs = [] } = found;
+    const last = kvs.at(-1)?.key;
+    if (last === undefined) return;
+    const left = Number(found.count ?? 0);
+    yield { kvs, left };
+    if (left <= kvs.length) return;
     from = keyAfter(Buffer.from(last, 'base64'));
+    const bytes = kvs.reduce((sum, { key = '', value = '' }) => sum + key.length + value.length, 0);
+    const fitting = Math.floor((wantedPageBytes / bytes) * kvs.length);
+    limit = Math.max(1, Math.min(fitting, 2 * limit, largestPage));
   }
 }
 
@@ -207,22 +251,16 @@ export async function viewKeys(
   prefix: string,
   signal?: AbortSignal,
 ): Promise<KeyspaceView> {
-  const all = prefixRange(prefix);
-  const { header, count } = await range(session, all, { count_only: true }, signal);
+  const { header, count } = await range(session, prefixRange(prefix), { count_only: true }, signal);
   const revision = header?.revision ?? '0';
   const prefixLength = Buffer.byteLength(prefix);
   async function* entries(): AsyncGenerator<Entry> {
-    for (let from = all.key; ; ) {
-      const options = { limit: valuesPerPage, revision };
-      const { kvs = [] } = await range(session, { ...all, key: from }, options, signal);
-      let last: Buffer | undefined;
+    for await (const { kvs } of valuePages(session, prefix, { revision }, signal)) {
       for (const { key = '', value = '', lease = '0' } of kvs) {
-        last = Buffer.from(key, 'base64');
         if (lease !== '0') continue;
-        yield { key: last.subarray(prefixLength).toString(), value: Buffer.from(value, 'base64') };
+        const name = Buffer.from(key, 'base64').subarray(prefixLength).toString();
+        yield { key: name, value: Buffer.from(value, 'base64') };
       }
-      if (last === undefined || kvs.length < valuesPerPage) return;
-      from = keyAfter(last);
     }
   }
   return { revision: Number(revision), count: Number(count ?? 0), entries: entries() };

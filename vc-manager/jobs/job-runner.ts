@@ -11,8 +11,8 @@ export class JobError extends CodedError<JobErrorCode> {
 export type ReconcileResult =
   /** Nothing more to do, or to reconcile again after `againAfterMs`. Ends the back-off. */
   | { kind: 'done'; againAfterMs?: number }
-  /** Reconcile again after a pause that grows with every failure; at least `retryAfterMs`. */
-  | { kind: 'failed'; retryAfterMs?: number };
+  /** Reconcile again after a pause that grows with every failure, up to `maxBackoffMs`; at least `retryAfterMs`. */
+  | { kind: 'failed'; retryAfterMs?: number; maxBackoffMs?: number };
 
 /** One reconcile of a VirtualCluster. All that it needs beyond this it reads from the VirtualCluster. */
 export interface Job {

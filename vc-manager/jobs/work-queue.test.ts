@@ -166,6 +166,77 @@ describe('WorkQueue', () => {
     await stop();
   });
 
+  describe('with keys that take long', () => {
+    /** Four places, and as many keys whose last call took 11 seconds and failed: they wait to be handled again. */
+    async function slow() {
+      const world = setUp(4);
+      const { clock, queue, finish, started } = world;
+      const keys = ['s1', 's2', 's3', 's4'];
+      for (const key of keys) queue.add(key);
+      await clock.advance(11_000);
+      for (const key of keys) await finish(key, { kind: 'failed' });
+      started.length = 0;
+      await clock.advance(100);
+      return world;
+    }
+
+    it('has half of its room for others, and serves those in their order', async () => {
+      const { queue, started, clock, finish, stop } = await slow();
+      expect(started).toEqual(['s1', 's2']);
+      for (const key of ['a', 'b', 'c']) queue.add(key);
+      await clock.advance(0);
+      expect(started.slice(2)).toEqual(['a', 'b']);
+      await finish('a', { kind: 'done' });
+      await finish('s1', { kind: 'done', againAfterMs: 60_000 });
+      await finish('s2', { kind: 'done' });
+      expect(started.slice(4)).toEqual(['c', 's3', 's4']);
+      await stop();
+    });
+
+    it('rests while only such keys wait that have no room', async () => {
+      const { clock, stop } = await slow();
+      const before = clock.sleeping;
+      await clock.advance(0);
+      expect(clock.sleeping).toBe(before);
+      await stop();
+    });
+
+    it('has room for one for which somebody waits, and for one that was quick since', async () => {
+      const { queue, started, clock, finish, stop } = await slow();
+      queue.interrupt('s4', { isAwaited: true });
+      await clock.advance(0);
+      expect(started).toEqual(['s1', 's2', 's4']);
+      await finish('s1', { kind: 'done', againAfterMs: 1_000 });
+      expect(started.slice(3)).toEqual(['s3']);
+      await clock.advance(1_000);
+      expect(started.slice(4)).toEqual(['s1']);
+      await stop();
+    });
+  });
+
+  it('waits longer after what takes a worker each time, and neither an exit nor anything but a change ends that', async () => {
+    const { queue, started, clock, finish, stop } = setUp();
+    queue.add('a');
+    await clock.advance(0);
+    for (let failures = 0; failures < 6; failures++) {
+      await finish('a', { kind: 'failed', maxBackoffMs: 5_000 });
+      await clock.advance(Math.min(5_000, 100 * 2 ** failures));
+      expect(started.length).toBe(failures + 2);
+    }
+    await finish('a', { kind: 'failed', maxBackoffMs: 5_000 });
+    queue.addUnlessPaused('a');
+    await clock.advance(4_999);
+    expect(started.length).toBe(7);
+    queue.interrupt('a');
+    await clock.advance(0);
+    expect(started.length).toBe(8);
+    await finish('a', { kind: 'done', againAfterMs: 60_000 });
+    queue.addUnlessPaused('a');
+    await clock.advance(0);
+    expect(started.length).toBe(9);
+    await stop();
+  });
+
   it('ends only after what is under way has ended', async () => {
     const clock = new FakeClock();
     const order: string[] = [];

@@ -15,12 +15,16 @@ interface WorkQueueOptions {
   maxBackoffMs?: number;
 }
 
+/** Who takes longer shares half of the room with all others that did. */
+const slowMs = 10_000;
+
 const interrupted = new DOMException('the key has to be handled from the beginning', 'AbortError');
 
 /**
  * A work queue of keys: each is handled by at most one call at a time, several keys at once, in the order in which they
  * were added, and again when a key was added while it was handled. A key is in at most one of waiting, running and
- * later; `again` is a subset of running.
+ * later; `again` is a subset of running. Keys whose last call took more than ten seconds have half of the room together, so
+ * that a few of them hold up no other.
  */
 export class WorkQueue {
   readonly #options: WorkQueueOptions;
@@ -31,6 +35,8 @@ export class WorkQueue {
   readonly #later = new Map<string, number>();
   /** Failures in a row. */
   readonly #failures = new Map<string, number>();
+  /** Keys whose last call took long, and that are known yet. */
+  readonly #slow = new Set<string>();
   readonly #wakeup = new Wakeup();
 
   constructor(options: WorkQueueOptions) {
@@ -59,14 +65,23 @@ export class WorkQueue {
     return this.#waiting.size + this.#running.size < this.#options.parallel;
   }
 
+  /** Like `add`, but leaves the pause after a failure as it is. */
+  addUnlessPaused(key: string): void {
+    if (!(this.#failures.has(key) && this.#later.has(key))) this.add(key);
+  }
+
   /** Ends the pause after a failure. Does nothing for a key that has not failed. */
   retryNow(key: string): void {
     if (this.#failures.has(key) && this.#later.has(key)) this.add(key);
   }
 
-  /** Like `add`, but aborts the call that is running for the key, and forgets its failures. */
-  interrupt(key: string): void {
+  /**
+   * Like `add`, but aborts the call that is running for the key, and forgets its failures. `isAwaited`: somebody waits for
+   * it, and the next call has room however long the last one took.
+   */
+  interrupt(key: string, { isAwaited = false } = {}): void {
     this.#failures.delete(key);
+    if (isAwaited) this.#slow.delete(key);
     this.add(key);
     this.#running.get(key)?.abort(interrupted);
   }
@@ -76,8 +91,7 @@ export class WorkQueue {
     const work = new Set<Promise<void>>();
     while (!signal.aborted) {
       this.#release();
-      for (const key of this.#waiting) {
-        if (this.#running.size >= this.#options.parallel) break;
+      for (let key = this.#next(); key !== undefined; key = this.#next()) {
         this.#waiting.delete(key);
         const task = this.#process(key, signal).finally(() => work.delete(task));
         work.add(task);
@@ -88,10 +102,22 @@ export class WorkQueue {
     await Promise.all(work);
   }
 
+  /** The key that has waited longest of those for which there is room. */
+  #next(): string | undefined {
+    const { parallel } = this.#options;
+    if (this.#running.size >= parallel) return undefined;
+    let slow = 0;
+    for (const key of this.#running.keys()) if (this.#slow.has(key)) slow += 1;
+    const hasRoomForSlow = slow < Math.max(1, Math.floor(parallel / 2));
+    for (const key of this.#waiting) if (hasRoomForSlow || !this.#slow.has(key)) return key;
+    return undefined;
+  }
+
   async #process(key: string, signal: AbortSignal): Promise<void> {
     const controller = new AbortController();
     this.#running.set(key, controller);
     const failures = this.#failures.get(key) ?? 0;
+    const startedMs = this.#options.clock.monotonic();
     let outcome: ReconcileResult | undefined;
     try {
       outcome = await this.#options.handle(key, controller.signal, failures);
@@ -103,6 +129,7 @@ export class WorkQueue {
     } finally {
       this.#running.delete(key);
     }
+    this.#note(key, outcome, this.#options.clock.monotonic() - startedMs);
     const again = this.#again.delete(key);
     if (signal.aborted) return;
     if (controller.signal.aborted || outcome === undefined) {
@@ -110,7 +137,7 @@ export class WorkQueue {
     } else if (outcome.kind === 'failed') {
       // Also when the key was added meanwhile: the event may be a consequence of the failure.
       this.#failures.set(key, failures + 1);
-      this.#defer(key, Math.max(this.#backoffMs(failures), outcome.retryAfterMs ?? 0));
+      this.#defer(key, Math.max(this.#backoffMs(failures, outcome.maxBackoffMs), outcome.retryAfterMs ?? 0));
     } else {
       this.#failures.delete(key);
       if (again) this.#waiting.add(key);
@@ -119,9 +146,16 @@ export class WorkQueue {
     this.#wakeup.signal();
   }
 
-  #backoffMs(failures: number): number {
+  /** What is not handled again is forgotten: another key may have its name. */
+  #note(key: string, outcome: ReconcileResult | undefined, tookMs: number): void {
+    const isOver = outcome?.kind === 'done' && outcome.againAfterMs === undefined;
+    if (tookMs > slowMs && !isOver) this.#slow.add(key);
+    else this.#slow.delete(key);
+  }
+
+  #backoffMs(failures: number, mostMs?: number): number {
     const { minBackoffMs = 500, maxBackoffMs = 30_000, random } = this.#options;
-    return Math.min(maxBackoffMs, minBackoffMs * 2 ** Math.min(failures, 20) * (1 + random() / 2));
+    return Math.min(mostMs ?? maxBackoffMs, minBackoffMs * 2 ** Math.min(failures, 20) * (1 + random() / 2));
   }
 
   #defer(key: string, ms: number): void {
@@ -139,7 +173,7 @@ export class WorkQueue {
 
   /** Until something was added or ended, or the next key is due. */
   async #rest(signal: AbortSignal): Promise<void> {
-    if (this.#waiting.size > 0 && this.#running.size < this.#options.parallel) return;
+    if (this.#next() !== undefined) return;
     const { clock } = this.#options;
     const due = Math.min(...this.#later.values());
     // Timers of Node.js overflow beyond 2^31 ms.

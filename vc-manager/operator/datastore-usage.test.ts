@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { EtcdError } from '../etcd/errors.ts';
+import { dueMs } from './steps/datastore-usage.ts';
 import { condition, hurried, World } from './testing/world.ts';
 
 describe('what a tenant takes in the datastore of all', () => {
@@ -137,5 +138,26 @@ describe('what a tenant takes in the datastore of all', () => {
     expect(condition(await until('OverQuota'), 'DatastoreWithinQuota')?.message).toMatch(
       /authorization-config/,
     );
+  });
+});
+
+describe('the next measurement of a tenant', () => {
+  const MiB = 1024 ** 2;
+  const measured = '2026-03-01T00:00:00Z';
+  const lastMs = Date.parse(measured);
+  const known = (bytes: number) => ({ keys: 1_000, bytes, measured });
+
+  it('when others have the datastore grow is so much later as it takes long', () => {
+    const growthMs = lastMs + 1;
+    expect(dueMs(known(4_000 * MiB), 1_000, growthMs)).toBe(lastMs + 1_000_000);
+    expect(dueMs(known(4 * MiB), 1_000, growthMs)).toBe(lastMs + 1_000);
+  });
+
+  it('comes at once when it has many more keys itself', () => {
+    expect(dueMs(known(4_000 * MiB), 1_200, 0)).toBe(0);
+  });
+
+  it('comes after a while where nothing grows', () => {
+    expect(dueMs(known(1), 1_000, 0)).toBe(lastMs + 600_000);
   });
 });

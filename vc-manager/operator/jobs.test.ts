@@ -4,7 +4,47 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
 import { BinaryError } from '../binaries/index.ts';
 import { DriverError } from '../drivers/errors.ts';
+import { JobLog } from './jobs.ts';
 import { condition, hurried, jobRequests, World } from './testing/world.ts';
+
+describe('the jobs that a manager has begun', () => {
+  it('are one for each VirtualCluster, until it succeeds, fails or is not wanted any more', () => {
+    const activeJobs = new Map<string, string>();
+    const services = { activeJobs, identity: 'manager-1', clock: { now: () => 0 } } as never;
+    let status: VirtualCluster['status'] = {};
+    const tenant = {
+      uid: 'uid-a',
+      vc: {
+        get status() {
+          return status;
+        },
+      },
+      status: {
+        set: (change: (old: VirtualCluster['status']) => VirtualCluster['status']) => {
+          status = change(status);
+        },
+      },
+    } as never;
+    const begin = (kind: 'snapshot' | 'renewal' | 'look'): JobLog => new JobLog(tenant, services, { kind });
+    begin('snapshot');
+    const [first] = activeJobs.values();
+    begin('snapshot');
+    expect([...activeJobs]).toEqual([['uid-a', first]]);
+    // It is replaced, or cancelled.
+    begin('renewal');
+    expect([...activeJobs]).not.toEqual([['uid-a', first]]);
+    expect(activeJobs.size).toBe(1);
+    for (const end of [
+      () => void begin('look'),
+      () => begin('renewal').succeeded(),
+      () => begin('renewal').failed('no'),
+    ]) {
+      begin('renewal');
+      end();
+      expect(activeJobs.size).toBe(0);
+    }
+  });
+});
 
 describe('jobs', () => {
   let world: World;

@@ -411,18 +411,19 @@ export class JobLog {
     this.#isJob = wanted.kind !== 'look';
     const { kind, target } = wanted;
     const now = this.#now();
+    const { identity, activeJobs } = services;
     if (kind === 'look') {
+      activeJobs.delete(tenant.uid);
       // A job that is not needed any more.
       if (tenant.vc.status?.jobs?.current !== undefined) this.#set((jobs) => replaceJob(jobs, now));
       return;
     }
     if (isAllocating) return;
-    const { identity, activeJobIds } = services;
     const { current } = tenant.vc.status?.jobs ?? {};
     const isSame = current !== undefined && isSameJob(current, { kind, target });
     const id = isSame ? current.id : randomUUID().slice(0, 13);
-    const continues = isSame && current.failing !== true && activeJobIds.has(id);
-    activeJobIds.add(id);
+    const continues = isSame && current.failing !== true && activeJobs.get(tenant.uid) === id;
+    activeJobs.set(tenant.uid, id);
     this.#set((jobs) => beginJob(jobs, { kind, target, id, holder: identity, now, continues }));
   }
 
@@ -437,7 +438,7 @@ export class JobLog {
   /** `step`: where, if not at the last one that was begun. */
   failed(message: string, step?: string): void {
     if (!this.#isJob) return;
-    this.#services.activeJobIds.delete(this.#tenant.vc.status?.jobs?.current?.id ?? '');
+    this.#services.activeJobs.delete(this.#tenant.uid);
     this.#set((jobs) => {
       const failed = failAttempt(jobs, message);
       return step === undefined ? failed : changeCurrent(failed, (current) => ({ ...current, step }));
@@ -447,7 +448,7 @@ export class JobLog {
   succeeded(): void {
     if (!this.#isJob) return;
     const now = this.#now();
-    this.#services.activeJobIds.delete(this.#tenant.vc.status?.jobs?.current?.id ?? '');
+    this.#services.activeJobs.delete(this.#tenant.uid);
     this.#set((jobs) => succeedJob(jobs, now, this.#tenant.jobMessage));
   }
 

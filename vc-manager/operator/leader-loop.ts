@@ -75,15 +75,17 @@ export class LeaderLoop {
           if (!isAsleep(vc)) continue;
           // Whoever waits asks again and again: only the first time may there be a job that is not for the waking.
           const isFirst = isWokenBy(object, vc) && !isWokenBy(previous, vc);
-          if (isFirst && wantedJob(vc, this.#o.services).kind === 'wake') queue.interrupt(keyOf(vc));
-          else queue.add(keyOf(vc));
+          if (isFirst && wantedJob(vc, this.#o.services).kind === 'wake')
+            queue.interrupt(keyOf(vc), { isAwaited: true });
+          else queue.addUnlessPaused(keyOf(vc));
         }
       }),
       ...[...drivers.values()].map((driver) =>
         driver.watch((id, component, what) => {
           if (what === 'exited') logger.warn({ id, component }, `${component} has exited`);
           for (const vc of virtualClusters.byIndex('id', id)) {
-            if (what === 'exited') queue.add(keyOf(vc));
+            // One that keeps exiting is not tried more often for that.
+            if (what === 'exited') queue.addUnlessPaused(keyOf(vc));
             else if (what === 'ready') queue.retryNow(keyOf(vc));
           }
         }),
@@ -93,7 +95,7 @@ export class LeaderLoop {
     for (const vc of virtualClusters.list())
       enqueueForEvent({ type: 'added', object: vc, watched: false }, queue, this.#o.services, signal);
     const watch = new DatastoreWatch(this.#o.services, () => {
-      for (const vc of virtualClusters.list()) queue.add(keyOf(vc));
+      for (const vc of virtualClusters.list()) queue.addUnlessPaused(keyOf(vc));
     });
     try {
       await Promise.all([
@@ -141,6 +143,7 @@ function enqueueForEvent(
   if (type === 'deleted') {
     services.allocations.forget(object.metadata.uid ?? '');
     services.leavingSinceMs.delete(object.metadata.uid ?? '');
+    services.activeJobs.delete(object.metadata.uid ?? '');
     // Another one may wait for its place under the namespace's limit.
     for (const vc of services.virtualClusters.list()) {
       const isWaiting = vc.status?.id === undefined && vc.metadata.namespace === object.metadata.namespace;

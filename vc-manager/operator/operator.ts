@@ -34,7 +34,7 @@ export class Operator {
   readonly #settings: OperatorSettings;
   readonly #clock: Clock;
   readonly #random: () => number;
-  readonly #activeJobIds = new Set<string>();
+  readonly #activeJobs = new Map<string, string>();
   readonly #snapshots: SnapshotServices | undefined;
   readonly #usage = new UsageMeter();
   readonly #datastoreGrowth = { sinceMs: 0 };
@@ -199,7 +199,7 @@ export class Operator {
       activity,
       allocations: caches.allocations,
       leavingSinceMs: this.#leavingSinceMs,
-      activeJobIds: this.#activeJobIds,
+      activeJobs: this.#activeJobs,
       snapshots: this.#snapshots,
       datastoreGrowth: this.#datastoreGrowth,
       ...facts,

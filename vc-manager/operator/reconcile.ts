@@ -173,8 +173,18 @@ async function withTenant<T>(
   }
 }
 
-/** What a tenant's API server sends is the tenant's invention: JSON may take twenty times its size in memory. */
-const tenantReadLimits = { pageBytes: 16 * 1024 * 1024, listBytes: 32 * 1024 * 1024 };
+/**
+ * What a tenant's API server sends is the tenant's invention: JSON may take twenty times its size in memory, and as many
+ * answers are read at once as there are workers. An object in etcd has 1.5 MiB at most, and a page may be that one.
+ */
+const tenantReadLimits = {
+  objectBytes: 2 * 1024 * 1024,
+  pageBytes: 4 * 1024 * 1024,
+  listBytes: 32 * 1024 * 1024,
+  eventBytes: 2 * 1024 * 1024,
+  answerValues: 250_000,
+  listValues: 500_000,
+};
 
 function connectTo(
   tenant: Tenant,

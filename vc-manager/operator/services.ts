@@ -86,8 +86,8 @@ export interface Services {
   superVersion: string;
   /** This manager's name. */
   identity: string;
-  /** Ids of jobs that this manager has begun: another reconcile for one is no further attempt. */
-  activeJobIds: Set<string>;
+  /** By UID, the id of the job that this manager has begun last: another reconcile for it is no further attempt. */
+  activeJobs: Map<string, string>;
   /** Wall-clock time at which the shared datastore was last seen to grow fast; 0: never. */
   datastoreGrowth: { sinceMs: number };
   newId: () => string;

@@ -585,6 +585,30 @@ describe('snapshots', () => {
   // More than is read ahead.
   const large = (): Entry => entry('configmaps/shop/large', randomBytes(1_000_000).toString('hex'));
 
+  it('are read one at a time before they are put back, as others are taken', async () => {
+    const read = snapshots.store.read.bind(snapshots.store);
+    const gate = Promise.withResolvers<void>();
+    world.run({ snapshots });
+    for (const name of ['a', 'b']) await make(name);
+    const from = await take('1');
+    let reading = 0;
+    snapshots.store.read = async (...args) => {
+      reading += 1;
+      await gate.promise;
+      return read(...args);
+    };
+    restore(from, 'one');
+    await world.until('a', () => reading > 0);
+    annotate('b', annotationKeys.snapshot, '2');
+    const waits = (vc: VirtualCluster): boolean =>
+      vc.status?.jobs?.current?.message?.includes('waits until another snapshot') === true ||
+      vc.status?.snapshots?.taken === '2';
+    const { status } = await world.until('b', waits).finally(gate.resolve);
+    expect(status?.snapshots?.taken).toBeUndefined();
+    await untilRestored('one');
+    await world.until('b', (vc) => vc.status?.snapshots?.taken === '2');
+  });
+
   it('are closed when nothing of them is put back', async () => {
     const opened = readsOf();
     world.run({ snapshots });

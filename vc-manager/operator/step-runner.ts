@@ -1,5 +1,6 @@
 import type { ManagerConditionType } from '../../api/conditions.ts';
 import { isNotFound } from '../../kube/index.ts';
+import { DriverError } from '../drivers/errors.ts';
 import type { ReconcileResult } from '../jobs/job-runner.ts';
 import { explain, OperatorError, RequeueAfter } from './errors.ts';
 import type { JobLog } from './jobs.ts';
@@ -105,13 +106,25 @@ async function fail(
     hooks.job.failed(message);
     await hooks.failed(!retryable, error);
     await status.flush();
-    return { kind: 'failed', ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
+    return {
+      kind: 'failed',
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+      ...(takesWorkers(error) ? { maxBackoffMs: longestPauseMs } : {}),
+    };
   } catch (writeError) {
     if (tenant.signal.aborted) throw writeError;
     if (isGone(writeError)) return { kind: 'done' };
     logger.warn({ err: writeError }, 'the status could not be written');
     return { kind: 'failed' };
   }
+}
+
+/** Between two tries of what does not start. */
+const longestPauseMs = 5 * 60_000;
+
+/** Each try waits in a worker, which others need, until its programs should be ready. That they are ends the pause. */
+function takesWorkers(error: unknown): boolean {
+  return error instanceof DriverError && (error.code === 'NotReady' || error.code === 'KeepsExiting');
 }
 
 /** The VirtualCluster is gone, or another one has its name. */

@@ -160,6 +160,23 @@ describe('usage', () => {
     await second.stop();
   });
 
+  it('of others is kept, and by the minute, though the metrics refuse what one has', async () => {
+    const { clock, virtualClusters, services, start, rows } = await world();
+    virtualClusters.replace([virtualCluster('a'), virtualCluster('b')]);
+    services.onUsage = (tenant) => {
+      if (tenant === 'default/a') throw new TypeError('Value is not a valid number: Infinity');
+      return 0;
+    };
+    const { stop } = start();
+    await pass(clock, 12);
+    for (const name of ['a', 'b']) {
+      const hours = rows(`usage-id-${name}-2026-03`)?.['2026-03-31']?.['hours'] ?? 0;
+      expect(hours).toBeGreaterThan(0);
+      expect(hours).toBeLessThanOrEqual(12 / 60);
+    }
+    await stop();
+  });
+
   it('of a tenant that is gone stays, and none of one that waits for an owner is kept', async () => {
     const { clock, virtualClusters, start, rows } = await world();
     const warm = virtualCluster('warm');
@@ -215,6 +232,21 @@ describe('usage', () => {
     expect(meter.isCallCountDue('uid-a', nowMs)).toBe(false);
     expect(meter.isCallCountDue('uid-a', nowMs + 10 * minuteMs)).toBe(true);
   });
+
+  it('remembers no calls of a tenant that is gone, also where it waited for an owner all its life', async () => {
+    const { clock, virtualClusters, services } = await world();
+    const warm = virtualCluster('warm');
+    warm.metadata.labels = { 'skerry.dev/warm': 'x' };
+    virtualClusters.replace([warm]);
+    const meter = new UsageMeter();
+    const nowMs = clock.now();
+    meter.countCalls('uid-warm', { startedAt: '1', calls: 1 }, nowMs);
+    meter.sample(services, minuteMs);
+    expect(meter.isCallCountDue('uid-warm', nowMs)).toBe(false);
+    virtualClusters.replace([]);
+    meter.sample(services, minuteMs);
+    expect(meter.isCallCountDue('uid-warm', nowMs)).toBe(true);
+  });
 });
 
 describe('the metrics of an API server', () => {
@@ -236,6 +268,17 @@ describe('the metrics of an API server', () => {
     const text =
       '\nprocess_start_time_seconds 1700000000\napiserver_request_total{x\napiserver_request_total{y} 3\n';
     expect(parseCallCount(text)).toEqual({ startedAt: '1700000000', calls: 3 });
+  });
+
+  it.each([
+    ['1e308', '1e308'],
+    ['1e15', '9e15'],
+    ['0.5', '1'],
+  ])('are none where the sum of %s and %s is none of calls', (one, other) => {
+    const text = (value: string): string =>
+      `\nprocess_start_time_seconds 1700000000\napiserver_request_total{x} ${value}\napiserver_request_total{y} ${other}\n`;
+    expect(parseCallCount(text(one))).toBeUndefined();
+    expect(parseCallCount(text('7').replace(`{y} ${other}`, '{y} 1'))).toMatchObject({ calls: 8 });
   });
 
   it.each(['', 'x', '\nprocess_start_time_seconds nonsense\n', '{"kind":"Status"}'])(

@@ -125,8 +125,9 @@ export class UsageMeter {
             cleanedDay = today;
           }
           const now = clock.now();
-          this.sample(services, Math.min(longestGapMs, Math.max(0, now - sampledMs)));
+          const sinceMs = Math.min(longestGapMs, Math.max(0, now - sampledMs));
           sampledMs = now;
+          this.sample(services, sinceMs);
           await this.#flushDue(services, signal);
         } catch (error) {
           if (signal.aborted) break;
@@ -140,9 +141,10 @@ export class UsageMeter {
   }
 
   /** Adds what each tenant has to its row of today, for so long. */
-  sample({ virtualClusters, clock, onUsage }: MeterServices, ms: number): void {
+  sample({ virtualClusters, clock, onUsage, logger }: MeterServices, ms: number): void {
     const nowMs = clock.now();
     const day = dayOf(nowMs);
+    this.#forgetGone(virtualClusters);
     for (const vc of virtualClusters.list()) {
       const uid = vc.metadata.uid ?? '';
       const id = vc.status?.id;
@@ -158,8 +160,20 @@ export class UsageMeter {
       meter.days.set(day, addUsage(meter.days.get(day) ?? noUsage(), used));
       meter.dirty.add(day);
       this.#meters.set(uid, meter);
-      onUsage(keyOf(vc), used);
+      try {
+        onUsage(keyOf(vc), used);
+      } catch (error) {
+        // The counter of one tenant is no reason to leave the others out.
+        logger.warn({ err: error, virtualCluster: keyOf(vc) }, 'its usage is not in the metrics');
+      }
     }
+  }
+
+  /** Those that have rows are forgotten when the last of these is written. */
+  #forgetGone(virtualClusters: Store<VirtualCluster>): void {
+    const there = new Set(Array.from(virtualClusters.list(), ({ metadata }) => metadata.uid));
+    for (const each of [this.#counted, this.#calls])
+      for (const uid of each.keys()) if (!there.has(uid) && !this.#meters.has(uid)) each.delete(uid);
   }
 
   /** What earlier managers have added up this month. */

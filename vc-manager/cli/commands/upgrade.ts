@@ -270,7 +270,7 @@ async function removedApis(
   if (vc.status?.phase === 'Asleep') return undefined;
   const connection = new Connection({
     ...(await backgroundConnection(client, vc, signal)),
-    readLimits: { pageBytes: 32 * 1024 * 1024, listBytes: 32 * 1024 * 1024 },
+    readLimits: { objectBytes: 12 * 1024 * 1024, answerValues: 250_000 },
   });
   try {
     const text = await new KubeClient(connection).raw('GET', '/metrics', { signal });

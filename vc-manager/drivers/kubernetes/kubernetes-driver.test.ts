@@ -501,6 +501,27 @@ describe('observe, watch and logs', () => {
     stop();
   });
 
+  it('keep quiet about pods in other namespaces, whatever their labels say', async () => {
+    await driver.ensure(examplePlan(), { signal });
+    const events: string[] = [];
+    const first = Promise.withResolvers<void>();
+    driver.watch((_, component, what) => {
+      events.push(`${component} ${what}`);
+      first.resolve();
+    });
+    await untilWatched();
+    const real = cluster.server.list(resources.pods).find(({ metadata }) => metadata.name === `${server}-0`);
+    const forged = { namespace: 'default', name: 'forged' };
+    cluster.server.put(resources.pods, {
+      metadata: { ...forged, labels: { ...real?.metadata.labels } },
+      status: real?.['status'],
+    });
+    cluster.server.remove(resources.pods, forged);
+    workloads.set(server, { waiting: { reason: 'CrashLoopBackOff' }, restarts: 1, exitCode: 1 });
+    await first.promise;
+    expect(events).toEqual([`${server} exited`]);
+  });
+
   it('keep quiet about pods that we stop ourselves', async () => {
     await driver.ensure(examplePlan(), { signal });
     const events: string[] = [];

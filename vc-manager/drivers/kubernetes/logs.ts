@@ -1,6 +1,7 @@
 import { StringDecoder } from 'node:string_decoder';
 import { type Clock, type KubeClient, resources } from '../../../kube/index.ts';
 import type { LogOptions, OnProblem } from '../driver.ts';
+import { LineSplitter, lastOf } from '../log-lines.ts';
 import { NamespaceView } from './super-objects.ts';
 import { componentLabel, containerOf, namespaceOf, type Pod, runOf, type Termination } from './types.ts';
 
@@ -51,16 +52,15 @@ async function* podLog(client: KubeClient, options: PodLogOptions): AsyncGenerat
     // 400: it has not started, or there was none before it. 404: it is gone.
     if (answer.status !== 200) return;
     const decoder = new StringDecoder('utf8');
-    let unfinished = '';
+    const splitter = new LineSplitter();
     for await (const chunk of body as AsyncIterable<Buffer>) {
-      const lines = (unfinished + decoder.write(chunk)).split('\n');
-      unfinished = lines.pop() ?? '';
-      for (const line of lines) {
+      for (const line of splitter.push(decoder.write(chunk))) {
         if (signal.aborted) return;
         yield line;
       }
     }
-    if (unfinished !== '') yield unfinished;
+    const last = splitter.end();
+    if (last !== undefined) yield last;
   } catch (error) {
     if (!signal.aborted) throw error;
   } finally {
@@ -73,13 +73,12 @@ export async function lastLinesOf(
   client: KubeClient,
   options: Omit<PodLogOptions, 'follow'>,
 ): Promise<string[]> {
-  const lines: string[] = [];
   try {
-    for await (const line of podLog(client, options)) lines.push(line);
+    return await lastOf(podLog(client, options));
   } catch {
     options.signal.throwIfAborted();
+    return [];
   }
-  return lines;
 }
 
 /** A container of a pod. */
@@ -286,6 +285,7 @@ async function soFar(
 ): Promise<string[]> {
   const tail = tailLines === undefined ? {} : { tailLines };
   const collect = async (from: AsyncIterable<string>): Promise<string[]> => {
+    if (tailLines !== undefined) return lastOf(from);
     const lines: string[] = [];
     for await (const line of from) lines.push(line);
     return lines;

@@ -19,6 +19,8 @@ import {
   virtualClusterAnnotation,
 } from './types.ts';
 
+/** Of data without a claim, which is on the disk of its node: twice what the etcd of the packaged template may keep. */
+const emptyDataSize = '4Gi';
 const filesDirectory = '/etc/skerry';
 const dataDirectory = '/var/lib/skerry';
 
@@ -422,7 +424,7 @@ function podSpec(
     ],
     volumes: [
       ...(files.length === 0 ? [] : [filesVolume(component)]),
-      ...(hasData && !hasClaim ? [{ name: 'data', emptyDir: {} }] : []),
+      ...(hasData && !hasClaim ? [{ name: 'data', emptyDir: { sizeLimit: emptyDataSize } }] : []),
     ],
   };
 }

@@ -7,7 +7,15 @@ import {
   type StoreEvent,
 } from '../../../kube/index.ts';
 import type { ComponentEvent, ComponentListener, OnProblem } from '../driver.ts';
-import { type ContainerStatus, componentLabel, containerOf, idLabel, isReady, type Pod } from './types.ts';
+import {
+  type ContainerStatus,
+  componentLabel,
+  containerOf,
+  idLabel,
+  isNamespaceOf,
+  isReady,
+  type Pod,
+} from './types.ts';
 
 interface PodEventsOptions {
   client: KubeClient;
@@ -86,9 +94,11 @@ export class PodEvents {
   }
 
   #on(event: StoreEvent<Pod>, store: Store<Pod>): void {
-    const { labels = {}, uid = '' } = event.object.metadata;
+    const { labels = {}, namespace, uid = '' } = event.object.metadata;
+    const [id, component] = [labels[idLabel] ?? '', labels[componentLabel] ?? ''];
+    // Whoever may create pods in a namespace gives them any label.
+    if (!isNamespaceOf(id, namespace)) return;
     const tell = (what: ComponentEvent): void => {
-      const [id, component] = [labels[idLabel] ?? '', labels[componentLabel] ?? ''];
       for (const listener of this.#listeners) listener(id, component, what);
     };
     for (const what of eventsOf(event, this.#asked.has(uid))) {

@@ -25,6 +25,17 @@ beforeEach(async () => {
 afterEach(() => rm(directory, { recursive: true }));
 
 describe('tail', () => {
+  it('has no more of long lines, and of all of them, than somebody can read', async () => {
+    await writeFile(path, `${'x'.repeat(6 * 1024 * 1024)}\nlast ${'y'.repeat(20_000)}\n`);
+    const { lines } = await tail(path, 2);
+    expect(lines.map(({ length }) => length)).toEqual([16_385, 16_385]);
+    expect(lines[1]).toMatch(/^last y/);
+    const followed: string[] = [];
+    const { signal } = new AbortController();
+    for await (const line of readLog(path, { signal, clock: systemClock })) followed.push(line);
+    expect(followed.map(({ length }) => length)).toEqual([16_385, 16_385]);
+  });
+
   it('reads no more lines than asked for, over any number of chunks', async () => {
     const lines = Array.from({ length: 30_000 }, (_, index) => `line ${index}`);
     await writeFile(path, `${lines.join('\n')}\n`);

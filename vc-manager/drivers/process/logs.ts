@@ -2,6 +2,7 @@ import { openSync } from 'node:fs';
 import { open, stat, truncate } from 'node:fs/promises';
 import { StringDecoder } from 'node:string_decoder';
 import type { Clock } from '../../../kube/index.ts';
+import { cutLine, LineSplitter, longestTailBytes } from '../log-lines.ts';
 
 const largestLogBytes = 10 * 1024 * 1024;
 const chunkBytes = 64 * 1024;
@@ -48,8 +49,8 @@ export function openLog(path: string): number {
 }
 
 /**
- * The last lines of a log, also of what was put aside of it, and where its end was; reads only as much as needed. No file:
- * no lines.
+ * The last lines of a log, also of what was put aside of it, and where its end was; reads only as much as needed, and
+ * 4 MiB at most of each. No file: no lines.
  */
 export async function tail(path: string, lines: number): Promise<{ lines: string[]; end: number }> {
   const last = await tailOf(path, lines);
@@ -68,7 +69,7 @@ async function tailOf(path: string, lines: number): Promise<{ lines: string[]; e
     let newlines = 0;
     const chunks: Buffer[] = [];
     // One more line break than lines: the one that ends the line before the first wanted one.
-    while (start > 0 && newlines <= lines) {
+    while (start > 0 && newlines <= lines && end - start < longestTailBytes) {
       const length = Math.min(chunkBytes, start);
       start -= length;
       const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, start);
@@ -78,7 +79,7 @@ async function tailOf(path: string, lines: number): Promise<{ lines: string[]; e
     }
     const all = Buffer.concat(chunks).toString('utf8').split('\n');
     if (all.at(-1) === '') all.pop();
-    return { lines: lines === 0 ? [] : all.slice(-lines), end };
+    return { lines: lines === 0 ? [] : all.slice(-lines).map(cutLine), end };
   } finally {
     await file.close();
   }
@@ -109,13 +110,11 @@ export async function* readLog(path: string, options: ReadLogOptions): AsyncGene
   }
   let inode = await inodeOf(path);
   let decoder = new StringDecoder('utf8');
-  let unfinished = '';
+  let splitter = new LineSplitter();
   while (!signal.aborted) {
     const chunk = await readFrom(path, position);
     position += chunk.length;
-    const lines = (unfinished + decoder.write(chunk)).split('\n');
-    unfinished = lines.pop() ?? '';
-    for (const line of lines) {
+    for (const line of splitter.push(decoder.write(chunk))) {
       if (signal.aborted) return;
       yield line;
     }
@@ -124,14 +123,16 @@ export async function* readLog(path: string, options: ReadLogOptions): AsyncGene
     await clock.sleep(lookEveryMs, signal).catch(() => undefined);
     const now = await stat(path).catch(() => undefined);
     if (now !== undefined && (now.ino !== inode || now.size < position)) {
-      if (unfinished !== '') yield unfinished;
+      const cutOff = splitter.end();
+      if (cutOff !== undefined) yield cutOff;
       inode = now.ino;
       position = 0;
-      unfinished = '';
+      splitter = new LineSplitter();
       decoder = new StringDecoder('utf8');
     }
   }
-  if (unfinished !== '' && !signal.aborted) yield unfinished;
+  const last = splitter.end();
+  if (last !== undefined && !signal.aborted) yield last;
 }
 
 async function inodeOf(path: string): Promise<number | undefined> {

@@ -4,6 +4,8 @@ import type { Step } from '../step-runner.ts';
 import type { CallCount } from '../usage-meter.ts';
 
 const timeoutMs = 10_000;
+/** A tenant with many custom resources has metrics of some MiB. They are text, which takes no more memory than it has bytes. */
+const maxBytes = 12 * 1024 * 1024;
 
 /** Counts, every ten minutes, what the tenant's API server has answered. What it does not say is no reason to wait. */
 export const apiCalls: Step = {
@@ -14,7 +16,7 @@ export const apiCalls: Step = {
     if (isAsleep(tenant.vc) || !usage.isCallCountDue(tenant.uid, nowMs)) return;
     try {
       const text = await tenant.answerTime.within(tenant.signal, (signal) =>
-        tenant.client.raw('GET', '/metrics', { signal, timeoutMs }),
+        tenant.client.raw('GET', '/metrics', { signal, timeoutMs, maxBytes }),
       );
       usage.countCalls(tenant.uid, parseCallCount(String(text)), nowMs);
     } catch (error) {
@@ -33,7 +35,7 @@ const started = '\nprocess_start_time_seconds ';
 /** A tenant chooses how many resources it has. */
 const mostLines = 200_000;
 
-/** From the metrics of an API server; undefined for what is none. */
+/** From the metrics of an API server; undefined for what is none, and for calls that no server can have counted. */
 export function parseCallCount(text: string): CallCount | undefined {
   const startAt = text.indexOf(started);
   if (startAt < 0) return undefined;
@@ -45,6 +47,7 @@ export function parseCallCount(text: string): CallCount | undefined {
     const end = endOfLine(text, at + 1);
     const line = text.slice(at, end);
     calls += numberAfter(line, line.lastIndexOf(' ') + 1) ?? 0;
+    if (!Number.isSafeInteger(calls)) return undefined;
     at = text.startsWith(counter, end) ? end : text.indexOf(counter, end);
   }
   return { startedAt: String(startedAt), calls };

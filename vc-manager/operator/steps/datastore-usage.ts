@@ -89,7 +89,11 @@ async function measure(
   const now = clock.now();
   try {
     const keys = await datastore.countTenantKeys(tenant.id, { signal });
-    if (known !== undefined && now < dueMs(known, keys, datastoreGrowth.sinceMs)) return undefined;
+    const due = known === undefined ? 0 : dueMs(known, keys, datastoreGrowth.sinceMs);
+    if (now < due) {
+      tenant.lookAgainMs = Math.min(tenant.lookAgainMs, due - now);
+      return undefined;
+    }
     const limit = datastoreLimits(tenant.vc).bytes;
     const size = await datastore.measureTenant(tenant.id, 2 * limit, { signal });
     return { ...size, bytes: Math.ceil(size.bytes), measured: new Date(clock.now()).toISOString() };
@@ -102,14 +106,16 @@ async function measure(
 }
 
 /** A measurement reads all that the tenant has: the more that is, the more rarely it is done. */
-function dueMs(known: Usage, keys: number, growthMs: number): number {
+export function dueMs(known: Usage, keys: number, growthMs: number): number {
   const last = Date.parse(known.measured);
+  const readMs = (known.bytes / (4 * 1024 ** 2)) * 1000;
   const hasChanged = Math.abs(keys - known.keys) > Math.max(100, known.keys / 10);
   if (known.writesStopped === true) {
-    const longMs = hasChanged ? 0 : (known.bytes / (4 * 1024 ** 2)) * 1000;
-    return last + Math.max(stoppedPauseMs, longMs);
+    return last + Math.max(stoppedPauseMs, hasChanged ? 0 : readMs);
   }
-  if (hasChanged || growthMs > last) return 0;
+  if (hasChanged) return 0;
+  // Whoever writes has all of everybody measured: those that are large no more often than others can bear.
+  if (growthMs > last) return last + readMs;
   return last + Math.max(pauseMs, (known.bytes / 1024 ** 2) * 1000);
 }
 

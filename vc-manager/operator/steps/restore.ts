@@ -84,7 +84,13 @@ async function begin(tenant: Tenant, services: Services): Promise<boolean> {
       tenant.unfinished = { progress: 'waits until another snapshot is taken', againAfterMs: 2_000 };
       return false;
     }
-    await check(tenant, services, asked);
+    // Read as a whole, as one that is taken is written.
+    snapshots.isBusy = true;
+    try {
+      await check(tenant, services, asked);
+    } finally {
+      snapshots.isBusy = false;
+    }
     if (isAsleep(tenant.vc) && tenant.ownDatastore !== undefined) await wakeDatastore.run(tenant, services);
     recordProgress(tenant, 'keeping what is there as a snapshot');
     await takeSnapshot(tenant, services, 'BeforeRestore');
