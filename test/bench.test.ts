@@ -64,14 +64,20 @@ describe('the benchmark', () => {
   }, 450_000);
 
   it('has tenants sleep beside each other, of which nobody wakes one', async () => {
-    const { stdout, figures } = await run('sleepers', 'sleepers', '--sleepers', '3', '--idle', '15');
+    const { stdout, figures } = await run(
+      'sleepers',
+      ...['sleepers', '--tenants', '1', '--sleepers', '3', '--idle', '15'],
+    );
     expect(figures.get('woken')).toEqual([0]);
     expect(figures.get('vc-gateway, private per sleeper')).toEqual([expect.any(Number)]);
     expect(stdout).toMatch(/^\| all three +\|/m);
   }, 450_000);
 
   it('keeps a tenant in a file and puts it back to that, as many objects as it has', async () => {
-    const { rounds } = await run('snapshot', 'snapshot', '--objects', '20,40', '--repeats', '1');
+    const { rounds } = await run(
+      'snapshot',
+      ...['snapshot', '--tenants', '1', '--objects', '20,40', '--repeats', '1'],
+    );
     const round = (objects: number) => ({
       objects,
       snapshotSeconds: expect.any(Number),
