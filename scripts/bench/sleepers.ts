@@ -3,7 +3,6 @@ import { labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   Connection,
-  isAlreadyExists,
   KubeClient,
   type KubeObject,
   type Resource,
@@ -11,6 +10,7 @@ import {
   systemClock,
 } from '../../kube/index.ts';
 import { allocateSlice, freePort } from '../../vc-manager/os/network.ts';
+import { createOrFind, patiently } from './busy-server.ts';
 import type { Lab } from './lab.ts';
 import { type TenantIdentity, tenantCopy } from './tenant-copy.ts';
 
@@ -140,7 +140,7 @@ export async function copySleeper(lab: Lab, model: SleepingTenant, count: number
         const patch = { status: { ...status, sleep: { ...status?.sleep, since } } };
         const ref = { namespace: metadata.namespace, name: metadata.name ?? '' };
         const options = { type: 'merge', subresource: 'status', signal: lab.signal } as const;
-        await lab.client.patch(resources.virtualClusters, ref, patch, options);
+        await patiently(() => lab.client.patch(resources.virtualClusters, ref, patch, options), lab.signal);
       }
     }),
   );
@@ -179,21 +179,18 @@ async function copyOne(
   const shared = superCluster === undefined ? [] : [superCluster];
   const copyFor = (uid: string) => tenantCopy({ model, superNamespaces, shared }, { ...identity, uid });
   const { status: _, ...bare } = copyFor(model.uid)(vc);
-  const made = await lab.client.create<VirtualCluster>(resources.virtualClusters, bare, {
-    signal: lab.signal,
-  });
+  const { client, signal } = lab;
+  const made = await createOrFind<VirtualCluster>(client, resources.virtualClusters, bare, signal);
   const copy = copyFor(made.metadata.uid ?? '');
   for (const stage of objects)
     await Promise.all(stage.map(([resource, object]) => create(lab, resource, copy(object))));
   return { ...made, status: copy(vc).status ?? {} };
 }
 
+/** Some of these the super cluster makes in every namespace. */
 async function create({ client, signal }: Lab, resource: Resource, object: KubeObject): Promise<void> {
-  const { status: _, ...spec } = object;
-  await client.create(resource, spec as KubeObject, { signal }).catch((error: unknown) => {
-    // The super cluster has been faster with what it makes in every namespace.
-    if (!isAlreadyExists(error)) throw error;
-  });
+  const { status: _, ...bare } = object;
+  await createOrFind(client, resource, bare as KubeObject, signal);
 }
 
 async function untilRunning(lab: Lab, labelSelector: string, count: number): Promise<void> {
@@ -207,7 +204,7 @@ async function untilRunning(lab: Lab, labelSelector: string, count: number): Pro
 async function until(lab: Lab, what: string, condition: () => Promise<boolean>): Promise<void> {
   lab.log(`sleepers: waiting until ${what}`);
   const deadline = performance.now() + lab.timeoutMs;
-  while (!(await condition())) {
+  while (!(await patiently(condition, lab.signal))) {
     if (performance.now() > deadline) throw new Error(`waited in vain until ${what}`);
     await systemClock.sleep(pollMs, lab.signal);
   }

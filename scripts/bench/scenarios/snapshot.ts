@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { Connection, findCondition, KubeClient, resources, systemClock } from '../../../kube/index.ts';
+import { createOrFind } from '../busy-server.ts';
 import type { Target } from '../generator/protocol.ts';
 import type { Lab } from '../lab.ts';
 import { groupTable, renderCell } from '../markdown.ts';
@@ -96,7 +97,7 @@ async function fill(
         while (next < to) {
           const metadata = { name: `object-${next++}`, namespace: target.namespace };
           const data = { content: randomBytes(randomBytesPerObject).toString('base64') };
-          await client.create(resources.configMaps, { metadata, data }, { signal });
+          await createOrFind(client, resources.configMaps, { metadata, data }, signal);
         }
       }),
     );
@@ -111,7 +112,9 @@ async function measure(lab: Lab, target: Target, objects: number): Promise<Round
   const taken = await withPeak(manager, () => takeSnapshot(lab));
   // Which the restore has to take away.
   const later = { name: 'later', namespace: target.namespace };
-  await withTenant(target, (client) => client.create(resources.configMaps, { metadata: later }, { signal }));
+  await withTenant(target, (client) =>
+    createOrFind(client, resources.configMaps, { metadata: later }, signal),
+  );
   const request = new Date().toISOString();
   const annotations = {
     [annotationKeys.restoreFrom]: taken.result.name,
