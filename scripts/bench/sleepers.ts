@@ -27,7 +27,7 @@ const slicePrefixLength = 22;
 type Kept = readonly [Resource, KubeObject];
 
 /** A tenant that was put to sleep, and all that it has in the super cluster. */
-export interface SleepingTenant {
+interface SleepingTenant {
   vc: VirtualCluster;
   identity: TenantIdentity;
   superNamespaces: string[];
