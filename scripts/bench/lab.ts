@@ -65,6 +65,16 @@ export class Lab {
     this.tenants = new Tenants(this.client, this.#prefix);
   }
 
+  /** For whatever has no limit of its own. */
+  get timeoutMs(): number {
+    return this.#options.timeoutMs;
+  }
+
+  /** Of its tenants, in the super cluster. */
+  get namespace(): string {
+    return this.#prefix;
+  }
+
   async prepare(): Promise<void> {
     await prepareNamespace(this.client, this.#prefix, this.signal);
   }
@@ -97,7 +107,7 @@ export class Lab {
     await Promise.all(
       Array.from({ length: tenantsAtOnce }, async () => {
         for (const name of waiting) {
-          this.#tenantTargets.set(name, await this.#createTenant(name));
+          this.#tenantTargets.set(name, await this.createTenant(name));
           joined++;
           this.log(`${joined} of ${missing.length} tenants are ready`);
         }
@@ -107,8 +117,9 @@ export class Lab {
     return names.flatMap((name) => this.#tenantTargets.get(name) ?? []);
   }
 
-  async #createTenant(name: string): Promise<Target> {
-    await this.request(name);
+  /** A namespace in a new tenant, which is served. */
+  async createTenant(name: string, spec: VirtualClusterSpec = {}): Promise<Target> {
+    await this.request(name, spec);
     const connection = await this.tenants.waitUntilUsable(name, this.signal);
     await this.tenants.waitUntilSynced(name, this.signal);
     const client = new Connection({ ...connection, userAgent: 'skerry-bench' });

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { loadavg } from 'node:os';
+import { systemClock } from '../../kube/index.ts';
 import { noBinaries } from '../../vc-manager/cli/drivers.ts';
 import { controlPlanesDirectory } from '../../vc-manager/cli/state-directory.ts';
 import { stackId } from '../../vc-manager/cli/up/stop.ts';
@@ -12,6 +13,7 @@ export const processGroups = [
   'tenants',
   'syncer',
   'manager',
+  'gateway',
   'generator',
 ] as const;
 
@@ -32,6 +34,7 @@ const groupOfComponent: Readonly<Record<string, ProcessGroup>> = {
   datastore: 'tenants',
   'vc-syncer': 'syncer',
   'vc-manager': 'manager',
+  'vc-gateway': 'gateway',
 };
 
 /** Every process of the stack whose state lies in a directory, as its run records say. */
@@ -142,6 +145,33 @@ export interface Memory {
   shared: number;
 }
 
+/** A process at rest. */
+export interface Footprint extends BenchProcess, Memory {
+  cpuSecondsPerMinute: number;
+}
+
+/** CPU of each process over so long, and its memory at the end; without those that have ended. */
+export async function watchProcesses(
+  processes: readonly BenchProcess[],
+  ms: number,
+  signal: AbortSignal,
+): Promise<Footprint[]> {
+  const before = new Map<number, number>();
+  for (const { pid } of processes) before.set(pid, (await cpuSeconds(pid)) ?? Number.NaN);
+  const from = performance.now();
+  await systemClock.sleep(ms, signal);
+  const minutes = (performance.now() - from) / 60_000;
+  const footprints: Footprint[] = [];
+  for (const process of processes) {
+    const memory = await memoryOf(process.pid);
+    const after = (await cpuSeconds(process.pid)) ?? Number.NaN;
+    if (memory === undefined) continue;
+    const spent = after - (before.get(process.pid) ?? Number.NaN);
+    footprints.push({ ...process, ...memory, cpuSecondsPerMinute: spent / minutes });
+  }
+  return footprints;
+}
+
 /** CPU time of the machine since boot, over all cores. */
 interface MachineTime {
   busySeconds: number;
@@ -162,6 +192,13 @@ export async function cpuSeconds(pid: number): Promise<number | undefined> {
 export async function memoryOf(pid: number): Promise<Memory | undefined> {
   const rollup = await readOrUndefined(`/proc/${pid}/smaps_rollup`);
   return rollup === undefined ? undefined : parseMemory(rollup);
+}
+
+/** Resident bytes; cheaper to ask for than `memoryOf`. */
+export async function residentBytes(pid: number): Promise<number | undefined> {
+  const status = await readOrUndefined(`/proc/${pid}/status`);
+  const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(status ?? '')?.[1];
+  return kilobytes === undefined ? undefined : Number(kilobytes) * bytesPerKilobyte;
 }
 
 async function machineTime(): Promise<MachineTime | undefined> {

@@ -46,6 +46,8 @@ describe('the command line of the benchmarks', () => {
       soakRate: 20,
       seed: 1,
       idle: 30,
+      sleepers: 1_000,
+      objects: [1_000, 50_000],
       nodes: 20,
       timeoutMs: 300_000,
     });

@@ -20,8 +20,12 @@ interface GivenSizes {
   soakRate: number;
   /** Of everything that is random. */
   seed: number;
-  /** Seconds for which `footprint` watches. */
+  /** Seconds for which `footprint` and `sleepers` watch. */
   idle: number;
+  /** Tenants that are asleep in `sleepers`. */
+  sleepers: number;
+  /** Numbers of objects that a tenant has in `snapshot`; ascending. */
+  objects: readonly number[];
   nodes: number;
 }
 
@@ -142,7 +146,9 @@ function benchCommand(known: readonly KnownScenario[]): Command {
     .option('--delete-pods <n>', 'pods that delete deletes', whole(1), 20)
     .option('--creates <n>', 'tenants that create makes, one at a time', whole(1), 10)
     .option('--at-once <n>', 'tenants that it makes at once; 0: none (default: 10, or --tenants)', whole(0))
-    .option('--idle <seconds>', 'how long footprint watches', whole(1), 30)
+    .option('--idle <seconds>', 'how long footprint and sleepers watch', whole(1), 30)
+    .option('--sleepers <n>', 'tenants that are asleep in sleepers', whole(1), 1_000)
+    .option('--objects <n,...>', 'ConfigMaps of 1 KB of a tenant in snapshot', sizes, [1_000, 50_000])
     .option(
       '--standing <n,...>',
       'pods that are there in footprint, restart and patrol; several numbers: each in turn (default: 2 x --tenants x --pods)',

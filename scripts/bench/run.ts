@@ -19,6 +19,8 @@ import { hanging } from './scenarios/hanging.ts';
 import { latency } from './scenarios/latency.ts';
 import { patrol } from './scenarios/patrol.ts';
 import { restart } from './scenarios/restart.ts';
+import { sleepers } from './scenarios/sleepers.ts';
+import { snapshot } from './scenarios/snapshot.ts';
 import { soak } from './scenarios/soak.ts';
 import { wake } from './scenarios/wake.ts';
 import { GivenStack, limitsOfMachine, OwnStack, preflight, type Stack } from './stack.ts';
@@ -44,7 +46,8 @@ export async function runBench(run: BenchContext): Promise<void> {
       options.scenarios.includes(name) && !(needsTenants && options.sides === 'direct'),
   );
   const report: Report = { machine: describeMachine(run.root, new Date()), options, scenarios: {} };
-  const stack = await openStack(options, run);
+  const withGateway = chosen.some((scenario) => scenario.withGateway);
+  const stack = await openStack(options, withGateway, run);
   let failed = true;
   try {
     await runScenarios(stack, chosen, report, run);
@@ -83,7 +86,11 @@ async function runScenarios(
   }
 }
 
-async function openStack(options: BenchOptions, { env, signal, onProgress }: BenchContext): Promise<Stack> {
+async function openStack(
+  options: BenchOptions,
+  withGateway: boolean,
+  { env, signal, onProgress }: BenchContext,
+): Promise<Stack> {
   if (options.stateDir !== undefined || options.kubeconfig !== undefined) return GivenStack.open(options);
   const tenants = options.sides === 'both' ? options.tenants : 0;
   for (const warning of preflight(tenants, await limitsOfMachine())) onProgress(warning);
@@ -92,6 +99,7 @@ async function openStack(options: BenchOptions, { env, signal, onProgress }: Ben
     nodes: options.nodes,
     env,
     withSkerry: options.sides === 'both',
+    withGateway,
     ...(options.cpuProf === undefined ? {} : { cpuProfileDir: options.cpuProf }),
     signal,
     onProgress,
@@ -102,6 +110,7 @@ async function openStack(options: BenchOptions, { env, signal, onProgress }: Ben
 export const scenarios: readonly Scenario[] = [
   ...[create, wake, change, footprint, restart, patrol],
   ...[latency, deletion, burst, burstTokens, fairness, churn, floods, hanging, distance, soak],
+  ...[snapshot, sleepers],
 ];
 
 interface Report {

@@ -7,6 +7,8 @@ import type { Plot } from './plot.ts';
 export interface Scenario extends KnownScenario {
   /** True: nothing can be measured on the super cluster alone, so `--direct` leaves it out. */
   readonly needsTenants: boolean;
+  /** True: a stack of the run's own gets a gateway, and all scenarios of that run go through it. */
+  readonly withGateway?: boolean;
   /** Leaves the lab as it was, also after a failure, except for tenants, which later scenarios use again. */
   run(lab: Lab, options: BenchOptions): Promise<ScenarioResult>;
 }

@@ -7,6 +7,7 @@ import { defaultAdvertiseAddress } from '../../vc-manager/cli/arguments.ts';
 import { controlPlanesDirectory, localKubeconfigFile } from '../../vc-manager/cli/state-directory.ts';
 import { withConnection } from '../../vc-manager/cli/super-cluster.ts';
 import {
+  gatewayComponent,
   grantComponentRights,
   managerComponent,
   skerryComponents,
@@ -36,6 +37,11 @@ export interface Stack {
    * again, which is before it has caught up. Absent: this run has not started the syncer and must not restart it.
    */
   setSyncer?(flags: SyncerFlags, signal: AbortSignal): Promise<void>;
+  /**
+   * Stops manager, syncer and gateway, does the work, and starts them anew: nothing of it is noticed as it happens. Absent:
+   * this run has not started them.
+   */
+  whileStopped?(work: () => Promise<void>, signal: AbortSignal): Promise<void>;
   /** Stops the syncer by SIGTERM and starts it again; resolves when the new process is there. */
   restartSyncer?(signal: AbortSignal): Promise<void>;
   /** Whether the syncer says that it is ready; false while nothing answers. */
@@ -55,14 +61,17 @@ interface OwnStackOptions {
   env: NodeJS.ProcessEnv;
   /** False: a super cluster alone. */
   withSkerry: boolean;
+  /** False: clients of the benchmark are the tenants' API servers' own. */
+  withGateway: boolean;
   cpuProfileDir?: string;
   signal: AbortSignal;
   onProgress: (message: string) => void;
 }
 
 const host = '127.0.0.1';
-const syncerPortRange: [number, number] = [23_000, 23_999];
+const portRange: [number, number] = [23_000, 23_999];
 const linesOfLogs = 15;
+const programs = [managerComponent, syncerComponent, gatewayComponent];
 
 /**
  * What `vc-manager up` starts, in a temporary directory: the same components with the same arguments.
@@ -79,7 +88,7 @@ export class OwnStack implements Stack {
 
   private constructor(
     directory: string,
-    ports: { metrics: number; kubelet: number },
+    ports: { metrics: number; kubelet: number; gateway: number; gatewayMetrics: number },
     options: OwnStackOptions,
   ) {
     this.#directory = directory;
@@ -113,18 +122,27 @@ export class OwnStack implements Stack {
           // Where a flood has a webhook that hangs.
           tenantEgress: ['127.0.0.1:32768-65535'],
         };
-        // Measured without: clients of the benchmark are the tenants' API servers' own.
-        const gateway = { gateway: false, ports: { ...ports, gateway: 0, gatewayMetrics: 0 } };
+        const gateway = { gateway: options.withGateway, ports };
         return this.#withFlags({ ...shared, ...gateway, bindAddress: host, advertiseAddress }, parts);
       },
     });
   }
 
   static async start(options: OwnStackOptions): Promise<OwnStack> {
-    const metrics = await freePort({ host, range: syncerPortRange });
-    const kubelet = await freePort({ host, range: syncerPortRange, taken: [metrics] });
+    const taken: number[] = [];
+    const port = async (): Promise<number> => {
+      const free = await freePort({ host, range: portRange, taken });
+      taken.push(free);
+      return free;
+    };
+    const ports = {
+      metrics: await port(),
+      kubelet: await port(),
+      gateway: await port(),
+      gatewayMetrics: await port(),
+    };
     const directory = await mkdtemp(join(tmpdir(), 'skerry-bench-'));
-    const stack = new OwnStack(directory, { metrics, kubelet }, options);
+    const stack = new OwnStack(directory, ports, options);
     try {
       await stack.#start(options.signal);
     } catch (error) {
@@ -156,6 +174,12 @@ export class OwnStack implements Stack {
     return answer.text();
   }
 
+  async whileStopped(work: () => Promise<void>, signal: AbortSignal): Promise<void> {
+    await this.#stack.stop({ signal, components: programs });
+    await work();
+    await this.#stack.start({ signal });
+  }
+
   async restartSyncer(signal: AbortSignal): Promise<void> {
     await this.#stack.stop({ signal, components: [syncerComponent] });
     await this.#stack.start({ signal });
@@ -173,7 +197,7 @@ export class OwnStack implements Stack {
 
   async lastLogLines(): Promise<string> {
     const words: string[] = [];
-    for (const component of [managerComponent, syncerComponent]) {
+    for (const component of programs) {
       const lines: string[] = [];
       try {
         const options = { tailLines: linesOfLogs, signal: AbortSignal.timeout(5_000) };
@@ -188,8 +212,8 @@ export class OwnStack implements Stack {
 
   async close(): Promise<void> {
     const signal = AbortSignal.timeout(120_000);
-    // Manager and syncer first, so that they do not restart what is stopped after them.
-    await this.#stack.stop({ signal, components: [managerComponent, syncerComponent] });
+    // These first, so that they do not restart what is stopped after them.
+    await this.#stack.stop({ signal, components: programs });
     const tenants = new ProcessDriver({
       root: controlPlanesDirectory(this.#directory),
       binaries: this.#binaries,

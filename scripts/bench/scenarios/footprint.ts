@@ -1,16 +1,11 @@
-import { systemClock } from '../../../kube/index.ts';
 import type { Lab } from '../lab.ts';
 import type { Cell, Table } from '../markdown.ts';
-import { type BenchProcess, cpuSeconds, type Memory, memoryOf, metricSum } from '../measure.ts';
+import { type Footprint, metricSum, watchProcesses } from '../measure.ts';
 import { barChart } from '../plot.ts';
 import { type Figure, figure, type Scenario } from '../scenario.ts';
 import { mean, median, sum } from '../statistics.ts';
 
 const bytesPerMegabyte = 1_000_000;
-
-interface Footprint extends BenchProcess, Memory {
-  cpuSecondsPerMinute: number;
-}
 
 /** Cost of all processes with a number of idle pods. */
 interface Level {
@@ -66,23 +61,13 @@ async function watch(lab: Lab, pods: number, seconds: number): Promise<Level> {
   await lab.waitUntilQuiet();
   lab.log(`footprint: watching ${pods === 0 ? 'empty tenants' : `${pods} pods`} for ${seconds} s`);
   const processes = (await lab.processes()).filter(({ group }) => group !== 'generator');
-  const before = new Map<number, number>();
-  for (const { pid } of processes) before.set(pid, (await cpuSeconds(pid)) ?? Number.NaN);
   const revisionBefore = await revision(lab);
   const from = performance.now();
-  await systemClock.sleep(seconds * 1000, lab.signal);
-  const minutes = (performance.now() - from) / 60_000;
+  const level: Level = { pods, processes: await watchProcesses(processes, seconds * 1000, lab.signal) };
   const revisionAfter = await revision(lab);
-  const level: Level = { pods, processes: [] };
+  const minutes = (performance.now() - from) / 60_000;
   if (revisionBefore !== undefined && revisionAfter !== undefined)
     level.datastoreWritesPerMinute = (revisionAfter - revisionBefore) / minutes;
-  for (const process of processes) {
-    const memory = await memoryOf(process.pid);
-    const after = (await cpuSeconds(process.pid)) ?? Number.NaN;
-    if (memory === undefined) continue;
-    const spent = after - (before.get(process.pid) ?? Number.NaN);
-    level.processes.push({ ...process, ...memory, cpuSecondsPerMinute: spent / minutes });
-  }
   const text = await lab.stack.syncerMetrics?.();
   if (text !== undefined) level.syncerHeapBytes = metricSum(text, 'nodejs_heap_size_used_bytes');
   return level;
