@@ -44,10 +44,10 @@ describe('the documentation', () => {
     await reader.run('docs/quickstart.md', scriptOf(quickstart.filter((block) => !end.includes(block))));
     // About the tenant that the reader has made, before it is deleted.
     for (const page of operators) await runPage(page);
-    const { gatewayMetrics } = JSON.parse(await readFile(join(world.stateDir, 'skerry.json'), 'utf8')) as {
-      gatewayMetrics: number;
+    const { ports } = JSON.parse(await readFile(join(world.stateDir, 'skerry.json'), 'utf8')) as {
+      ports: { gatewayMetrics: number };
     };
-    const words = { NAME: 'team-blue', '10454': String(gatewayMetrics) };
+    const words = { NAME: 'team-blue', '10454': String(ports.gatewayMetrics) };
     const gateway = scriptRunBy(pageOf('docs/gateway.md'), 'test/docs.test.ts', 'kubectl get vc NAME', words);
     const { stdout } = await reader.run('docs/gateway.md', gateway);
     expect(stdout).toMatch(/"serverName":.*refused_total/s);

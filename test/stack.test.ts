@@ -6,11 +6,10 @@ import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { at } from './harness/checker/view.ts';
 import { identify, isAlive, kill, type ProcessIdentity, processesOf } from './harness/processes.ts';
 import { pageOf, Reader } from './harness/reader.ts';
-import { makeRunDirectory, removeRun, runCli, stateDirOf } from './harness/stack.ts';
+import { makeRunDirectory, removeRun, stateDirOf } from './harness/stack.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const root = join(import.meta.dirname, '..');
-const upTimeoutMs = 300_000;
 
 /** A stack of its own: what is done to it here, the other suites could not bear. */
 describe('the local stack', () => {
@@ -41,12 +40,11 @@ describe('the local stack', () => {
     await removeRun(directory);
   });
 
-  const up = async (...options: string[]) => {
-    const args = ['up', '--detach', '--state-dir', stateDir, '--unsafe-no-fsync', ...options];
-    const result = await runCli(stateDir, args, { timeoutMs: upTimeoutMs });
-    expect(result.exitCode, result.stderr).toBe(0);
-    return result;
-  };
+  /** Always in the same home directory: what the stack runs with depends on it. */
+  const inHome = (what: string, script: string) =>
+    new Reader(join(directory, 'home'), {}, { SKERRY_STATE: stateDir }).run(what, script, root);
+
+  const up = () => inHome('up', 'vc-manager up --detach --unsafe-no-fsync');
 
   /** By what this page says to start with; the packages that the tests run with are those of "npm ci". */
   const start = (page: 'README.md' | 'docs/quickstart.md', options = '') => {
@@ -54,7 +52,7 @@ describe('the local stack', () => {
       'npm ci && ': '',
       'npm start': `npm start -- --detach --unsafe-no-fsync ${options}`,
     });
-    return new Reader(join(directory, 'home'), {}, { SKERRY_STATE: stateDir }).run(page, script, root);
+    return inHome(page, script);
   };
 
   const supervisor = (): ProcessIdentity => {
