@@ -442,11 +442,11 @@ describe('the Helm chart', () => {
       const first = await install('install', '--wait', '--timeout', '90s');
       expect(complaints(first)).toEqual([]);
       expect(first.stdout).toContain('kind: VirtualCluster');
-      expect(first.stdout).toContain('port-forward');
+      expect(first.stdout).toContain('port-forward service/kube-apiserver');
       const gateway = ['--set', 'gateway.enabled=true', '--set', 'gateway.domain=tenants.example.com'];
       const { stdout } = await install('upgrade', '--dry-run=server', ...gateway);
       expect(stdout).toContain('which people reach at ID.tenants.example.com, port 443');
-      expect(stdout).not.toContain('port-forward');
+      expect(stdout).not.toContain('port-forward service/kube-apiserver');
       const second = await install('upgrade', '--wait', '--timeout', '90s', '--set', 'manager.replicas=3');
       expect(complaints(second)).toEqual([]);
       // A server may have shown helm the Deployment as it was before.
