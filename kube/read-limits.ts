@@ -11,6 +11,8 @@ export interface ReadLimits {
   listBytes: number;
   /** One event of a watch. */
   eventBytes: number;
+  /** One object that a watch or a list shows, in values: texts, numbers, lists, objects. */
+  objectValues: number;
 }
 
 const mebibyte = 1024 * 1024;
@@ -20,6 +22,7 @@ export const defaultReadLimits: ReadLimits = {
   pageBytes: 64 * mebibyte,
   listBytes: Number.POSITIVE_INFINITY,
   eventBytes: 12 * mebibyte,
+  objectValues: Number.POSITIVE_INFINITY,
 };
 
 /** An answer that refuses carries a Status; what is longer counts as none. */

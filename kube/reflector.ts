@@ -3,6 +3,7 @@ import { Backoff } from './backoff.ts';
 import type { KubeClient, ListOptions } from './client.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { ApiError, ConnectionError, isGone, isResourceVersionTooLarge } from './errors.ts';
+import { metered } from './read-meter.ts';
 import type { Store } from './store.ts';
 import type { KubeObject, Resource } from './types.ts';
 import { endsInitialEvents, silentWatch, verifyResourceVersion, type WatchEvent, watch } from './watch.ts';
@@ -277,6 +278,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
   async #watch(from: Next & { do: 'watch' }, signal: AbortSignal): Promise<Next> {
     if (this.#relistWanted) return listOf(from.resourceVersion);
     const { client, resource, namespace, store, onResourceVersion, meterList } = this.#options;
+    const { meter } = client.connection;
     const startedAt = this.#clock.monotonic();
     const timeoutSeconds = 300 + Math.floor(this.#random() * 300);
     const { controller: interrupt, release } = linkedController(signal);
@@ -310,7 +312,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
         if (initial !== undefined) {
           this.#heard();
           if (!endsInitialEvents(event)) {
-            initial.take(event);
+            metered(meter, () => initial?.take(event));
             continue;
           }
           resourceVersion = object.metadata.resourceVersion ?? '';
@@ -322,7 +324,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
           continue;
         }
         if (type !== 'BOOKMARK') {
-          store.apply(type, object);
+          metered(meter, () => store.apply(type, object));
           changed = true;
         }
         resourceVersion = object.metadata.resourceVersion ?? resourceVersion;

@@ -8,6 +8,7 @@ import {
   Reflector,
   resources,
   Store,
+  systemClock,
 } from '../../kube/index.ts';
 import type { CustomResourceInformers } from '../controllers/custom-resources.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
@@ -22,6 +23,7 @@ import type { Suspect } from '../watchdog/watchdog.ts';
 import { CacheLimitExceeded, SharedCacheBudget } from './cache-budget.ts';
 import { readCredentials } from './credentials.ts';
 import { aloneFrom, JoinOrder } from './join-order.ts';
+import { SharedReadTime } from './read-time.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
 import { SleepersUsage } from './sleepers-usage.ts';
 import { StatusWriter, type SyncerCondition, type UsedResources } from './status-writer.ts';
@@ -147,6 +149,8 @@ export class TenantDirectory {
   readonly #gate: TenantFilter;
   readonly #order: JoinOrder;
   readonly #memory: SharedCacheBudget;
+  /** Of what is measured, which goes by no other clock. */
+  readonly #readTime = new SharedReadTime(systemClock);
   #running: AbortSignal | undefined;
 
   constructor(options: DirectoryOptions) {
@@ -517,6 +521,7 @@ export class TenantDirectory {
       credentials,
       status: this.#status,
       memory: this.#memory,
+      readTime: this.#readTime,
       onJoined,
       onCall: (call) => hooks?.call?.(tenant, call),
       onReflectorProblem: (kind, phase) => hooks?.reflectorProblem?.(tenant, kind, phase),

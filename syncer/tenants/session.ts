@@ -21,6 +21,7 @@ import { CallHealth } from './call-health.ts';
 import type { Credentials } from './credentials.ts';
 import { DeletionFreeze, MassDeletionHolds } from './deletion-holds.ts';
 import { Health } from './health.ts';
+import type { SharedReadTime } from './read-time.ts';
 import type { StatusWriter, UsedResources } from './status-writer.ts';
 import { SuperPast } from './super-past.ts';
 import type { TenantFilter } from './tenant-filter.ts';
@@ -49,6 +50,8 @@ interface SessionOptions {
   gate?: TenantFilter;
   /** How much memory all tenants may take. */
   memory: SharedCacheBudget;
+  /** How much of the thread's time reading from all tenants may take. */
+  readTime: SharedReadTime;
   /** Called before each write to the tenant; what it throws keeps the write from being sent. */
   beforeWrite?: () => void;
   onCall?: (call: CallRecord) => void;
@@ -67,6 +70,8 @@ interface SessionOptions {
 const pageBytes = 16 * 1024 * 1024;
 /** Of a list, where the objects of the tenant may not take more. */
 const listBytes = 256 * 1024 * 1024;
+/** Of one object: an API server stores 1.5 MiB, which even without names are fewer. */
+const objectValues = 200_000;
 const patrolEveryMs = 60_000;
 /** One kind each time, in turns. */
 const listAfreshEveryMs = 5 * 60_000;
@@ -102,8 +107,10 @@ export class TenantSession {
       maxConnections: 4,
       readLimits: {
         pageBytes,
+        objectValues,
         listBytes: Math.max(listBytes, cacheLimitBytes(options.vc, options.settings())),
       },
+      meter: options.readTime.tenant(),
       onCall: (call) => {
         this.#calls.called(call);
         options.onCall?.(call);

@@ -537,6 +537,14 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: "fill the syncer's thread with watch events, tiny ones without end or some of megabytes",
+    stoppedBy:
+      'reading from all tenants rests as long as it has worked, beyond 100 ms at once and a tenth of the thread for each; an object has 200,000 values at most',
+    test: 'syncer/tenants/read-time.test.ts › reading from a tenant › takes half of the thread, however long it goes on',
+    control: '› goes on at once after a burst such as honest ones are',
+  },
+  {
+    attacker: 'tenant',
     attack: 'give namespaces names such as `../../kube-system`, that no API server takes',
     stoppedBy: 'names of super namespaces are made, with a hash; paths are encoded',
     test: 'syncer/tenants/lying-server.test.ts › whose namespaces have names such as',
