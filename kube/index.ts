@@ -36,7 +36,7 @@ export {
 } from './kubeconfig.ts';
 export { type Lease, LeaseElection, microTime } from './lease.ts';
 export { applyMergePatch, mergePatch } from './merge-patch.ts';
-export { estimateBytes } from './object-size.ts';
+export { estimateBytes, estimateObjectBytes } from './object-size.ts';
 export { printable } from './printable.ts';
 export { formatQuantity, largestQuantity, nano, parseExactQuantity, parseQuantity } from './quantity.ts';
 export type { ReadMeter } from './read-meter.ts';

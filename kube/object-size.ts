@@ -27,6 +27,14 @@ export function estimateBytes(value: unknown): number {
   return bytes;
 }
 
+/** An object of a resource takes about this much at least: what finds it in caches, indexes and queues is as large as itself. */
+const smallestObjectBytes = 1024;
+
+/** The same for an object that is kept. */
+export function estimateObjectBytes(object: object): number {
+  return Math.max(smallestObjectBytes, estimateBytes(object));
+}
+
 /** V8 takes two bytes for each character of a text that has one beyond Latin-1. */
 function textOf(text: string): number {
   const { length } = text;

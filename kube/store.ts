@@ -1,4 +1,4 @@
-import { estimateBytes } from './object-size.ts';
+import { estimateObjectBytes } from './object-size.ts';
 import type { KubeObject, ObjectRef } from './types.ts';
 
 /** Finds keys by values computed from their objects. Holds keys only, so a change that keeps the values costs nothing. */
@@ -61,6 +61,10 @@ export interface StoreOptions<T extends KubeObject> {
   onGrowth?: () => void;
   /** Called when a listener, `transform` or an index function throws. Default: a process warning. */
   onListenerError?: (error: unknown) => void;
+}
+
+interface ReplaceOptions {
+  versionsMayRepeat?: boolean;
 }
 
 /**
@@ -148,17 +152,36 @@ export class Store<T extends KubeObject = KubeObject> {
    * Takes a whole list: what is not in it is deleted. With `versionsMayRepeat`, the server's history
    * is not the one that the store has seen, and an equal resourceVersion does not prove equality.
    */
-  replace(objects: readonly T[], options: { versionsMayRepeat?: boolean } = {}): void {
+  replace(objects: readonly T[], options: ReplaceOptions = {}): void {
+    for (const _ of this.replacing(objects, options));
+  }
+
+  /**
+   * The same in steps, between which others may work; `apply` and `replace` must wait until it has ended. All that is
+   * missing goes in one step: whoever counts what has gone counts all of it.
+   */
+  *replacing(objects: readonly T[], options: ReplaceOptions = {}): Generator<void, void, undefined> {
     const keys = new Set<string>();
-    for (const { metadata } of objects) keys.add(keyOf(metadata.namespace, metadata.name));
+    for (const { metadata } of objects) {
+      keys.add(keyOf(metadata.namespace, metadata.name));
+      yield;
+    }
+    const removed: T[] = [];
     for (const [key, object] of this.#objects) {
-      if (!keys.has(key)) this.#remove(key, object, object, false);
+      if (keys.has(key)) continue;
+      this.#drop(key, object);
+      removed.push(object);
+    }
+    for (const object of removed) {
+      this.#emit({ type: 'deleted', object, previous: object, watched: false });
+      yield;
     }
     for (const raw of objects) {
       const key = keyOf(raw.metadata.namespace, raw.metadata.name);
       const previous = this.#objects.get(key);
-      if (previous !== undefined && !options.versionsMayRepeat && sameVersion(previous, raw)) continue;
-      this.#put(key, previous, this.#transformed(raw, previous), false);
+      if (previous === undefined || options.versionsMayRepeat || !sameVersion(previous, raw))
+        this.#put(key, previous, this.#transformed(raw, previous), false);
+      yield;
     }
   }
 
@@ -175,18 +198,22 @@ export class Store<T extends KubeObject = KubeObject> {
     else this.#emit({ type: 'modified', object, previous, watched });
   }
 
-  #remove(key: string, previous: T, object: T, watched: boolean): void {
+  #drop(key: string, previous: T): void {
     this.#version++;
     this.#objects.delete(key);
     this.#measure(key, undefined);
     for (const index of this.#indexes.values()) index.update(key, previous, undefined);
+  }
+
+  #remove(key: string, previous: T, object: T, watched: boolean): void {
+    this.#drop(key, previous);
     this.#emit({ type: 'deleted', object, previous, watched });
   }
 
   #measure(key: string, object: T | undefined): void {
     if (this.#onGrowth === undefined) return;
     const before = this.#sizes.get(key) ?? 0;
-    const now = object === undefined ? 0 : key.length + estimateBytes(object);
+    const now = object === undefined ? 0 : key.length + estimateObjectBytes(object);
     if (object === undefined) this.#sizes.delete(key);
     else this.#sizes.set(key, now);
     this.#bytes += now - before;

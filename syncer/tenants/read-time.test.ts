@@ -129,3 +129,40 @@ it('waits for its turn before each event that a watch shows, and counts what the
   await running;
   await connection.close();
 });
+
+it('puts a list into the store in slices of time', async () => {
+  await using cluster = await startFakeCluster();
+  const names = Array.from({ length: 200 }, (_, n) => `c${n}`);
+  for (const name of names) cluster.server.put(resources.configMaps, { metadata: { name, namespace: 'ns' } });
+  const connection = new Connection({
+    server: cluster.server.url,
+    meter: { worked: () => undefined, turn: () => undefined },
+  });
+  const store = new Store();
+  /** Turns of the event loop in which something was put into the store. */
+  let turns = 0;
+  let isCounted = false;
+  store.subscribe(() => {
+    if (!isCounted) {
+      turns += 1;
+      setImmediate(() => {
+        isCounted = false;
+      });
+    }
+    isCounted = true;
+    for (const endMs = performance.now() + 0.5; performance.now() < endMs; );
+  });
+  const reflector = new Reflector({
+    client: new KubeClient(connection),
+    resource: resources.configMaps,
+    store,
+  });
+  const ending = new AbortController();
+  const running = reflector.run(ending.signal);
+  await reflector.synced();
+  expect(store.size).toBe(200);
+  expect(turns).toBeGreaterThan(3);
+  ending.abort();
+  await running;
+  await connection.close();
+});

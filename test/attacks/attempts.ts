@@ -545,6 +545,22 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'list hundreds of thousands of tiny objects, so that each look at all of them holds up everybody',
+    stoppedBy:
+      "an object counts 1 KiB at least toward the tenant's cache; lists are taken and keys are queued in slices of time",
+    test: 'kube/store.test.ts › takes a list in steps, but for what is missing, which goes in one',
+    control: "'added e/uid-e by list'",
+  },
+  {
+    attacker: 'tenant',
+    attack: 'change hundreds of thousands of CustomResourceDefinitions of its own',
+    stoppedBy:
+      'what follows definitions is looked at once for all events of a turn, and only of those that are published',
+    test: 'syncer/controllers/custom-resources.test.ts › have what follows looked at once for all of a turn',
+    control: 'expect(requests).toHaveBeenCalledTimes(1)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'give namespaces names such as `../../kube-system`, that no API server takes',
     stoppedBy: 'names of super namespaces are made, with a hash; paths are encoded',
     test: 'syncer/tenants/lying-server.test.ts › whose namespaces have names such as',
