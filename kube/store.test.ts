@@ -40,6 +40,17 @@ describe('Store', () => {
     ]);
   });
 
+  it('counts the places of an object in indexes', () => {
+    const addresses = (object: KubeObject): string[] => (object['addresses'] as string[]) ?? [];
+    const store = new Store({ onGrowth: () => undefined, indexes: { addresses, again: addresses } });
+    store.apply('ADDED', pod('a', 'a', { addresses: [] }));
+    const without = store.bytes;
+    store.apply('MODIFIED', pod('a', 'a', { addresses: Array.from({ length: 1_000 }, (_, n) => String(n)) }));
+    expect(store.bytes - without).toBeGreaterThan(2 * 1_000 * 250);
+    store.apply('MODIFIED', pod('a', 'a', { addresses: [] }));
+    expect(store.bytes).toBe(without);
+  });
+
   it('counts 1 KiB for an object that says next to nothing', () => {
     const store = new Store({ onGrowth: () => undefined });
     store.apply('ADDED', pod('a'));

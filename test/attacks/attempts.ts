@@ -561,6 +561,14 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: "take the syncer's memory by indexes, as with EndpointSlices of 100,000 addresses",
+    stoppedBy:
+      "each value in an index counts toward the tenant's cache; a slice has 1,000 endpoints of 100 addresses at most",
+    test: 'kube/store.test.ts › counts the places of an object in indexes',
+    control: 'expect(store.bytes).toBe(without)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'give namespaces names such as `../../kube-system`, that no API server takes',
     stoppedBy: 'names of super namespaces are made, with a hash; paths are encoded',
     test: 'syncer/tenants/lying-server.test.ts › whose namespaces have names such as',
