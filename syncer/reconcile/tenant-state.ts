@@ -22,6 +22,7 @@ import { EventRecorder } from './event-recorder.ts';
 import { Expectations } from './expectations.ts';
 import { type DefinitionGuard, IdentityGuard, MassDeletionGuard, type Unmatched } from './guards.ts';
 import { downKeyOf, keyId, tenantKeyOf } from './keys.ts';
+import { LiveCheckBudget } from './live-checks.ts';
 import { OwnPolicyWrites } from './own-policy-writes.ts';
 import { WrittenPayloads } from './written-payloads.ts';
 
@@ -116,6 +117,7 @@ export class TenantState {
   readonly ownPolicyWrites: OwnPolicyWrites;
   readonly contested: ContestedWrites;
   readonly recorder: EventRecorder;
+  readonly liveChecks: LiveCheckBudget;
   readonly expectations: Readonly<Record<'tenant' | 'super', Expectations>>;
   /** Set while all deletes are stopped (sync rule `side-identity`): why. */
   frozen: string | undefined;
@@ -147,6 +149,7 @@ export class TenantState {
     this.contested = new ContestedWrites(nowMs);
     this.ownPolicyWrites = new OwnPolicyWrites(nowMs);
     this.recorder = new EventRecorder(options.client, nowMs);
+    this.liveChecks = new LiveCheckBudget(nowMs);
     this.identity = new IdentityGuard(options.client, options.identity);
     this.superDeletions = new MassDeletionGuard(
       options.info,

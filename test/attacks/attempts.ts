@@ -569,6 +569,22 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack:
+      'mark its own Nodes and other objects as copies, so that the super cluster is asked for their originals at each event',
+    stoppedBy: 'one list of two seconds for all; 1,000 looks of a tenant at once and 50 each second',
+    test: 'syncer/reconcile/deletion-safety.test.ts › lists nodes once for all that say they are hidden ones',
+    control:
+      'syncer/reconcile/deletion-safety.test.ts › stays shut for the original of a hidden node, whose name only the server knows now',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'have all its forged copies counted twice a second',
+    stoppedBy: 'a count is good for twenty times what it took',
+    test: 'syncer/reconcile/guards.test.ts › counts what takes long to count as seldom as that is long',
+    control: 'expect(countsIn(10_000)).toBe(20)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'give namespaces names such as `../../kube-system`, that no API server takes',
     stoppedBy: 'names of super namespaces are made, with a hash; paths are encoded',
     test: 'syncer/tenants/lying-server.test.ts › whose namespaces have names such as',
