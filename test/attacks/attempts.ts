@@ -585,6 +585,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'make and delete copies while deletions are held, so that their names are remembered for ever',
+    stoppedBy: 'what is held is forgotten when neither side has it',
+    test: 'syncer/reconcile/engine.test.ts › are remembered while they are held, and no longer when both sides are gone',
+    control: 'await sides.until(() => state.held.size === 2)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'give namespaces names such as `../../kube-system`, that no API server takes',
     stoppedBy: 'names of super namespaces are made, with a hash; paths are encoded',
     test: 'syncer/tenants/lying-server.test.ts › whose namespaces have names such as',
