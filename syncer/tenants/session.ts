@@ -73,6 +73,8 @@ const listBytes = 256 * 1024 * 1024;
 /** Of one object: an API server stores 1.5 MiB, which even without names are fewer. */
 const objectValues = 200_000;
 const patrolEveryMs = 60_000;
+/** More of a tenant that is not compared, as its server does not say that it is ready, are told by looking at all it has. */
+const mostWaiting = 10_000;
 /** One kind each time, in turns. */
 const listAfreshEveryMs = 5 * 60_000;
 
@@ -289,16 +291,26 @@ export class TenantSession {
     });
   }
 
-  /** Until aborted, while all is well: do both sides agree, and do the caches agree with the server. */
+  /** Until aborted. While all is well: do both sides agree, and do the caches agree with the server. */
   #patrol(reflectors: readonly Reflector[], signal: AbortSignal): Promise<void>[] {
     const { clock, random = Math.random } = this.#options;
     const listAfresh = relistInTurn(() => [...reflectors, ...this.#custom.reflectors], random);
     return [
       runPeriodically({ everyMs: patrolEveryMs, clock, random }, signal, () => this.#compare()),
+      runPeriodically({ everyMs: patrolEveryMs, clock, random }, signal, () => this.#forget()),
       runPeriodically({ everyMs: listAfreshEveryMs, clock, random }, signal, () => {
         if (this.#joined && this.#health.isWell) listAfresh();
       }),
     ];
+  }
+
+  /** Whatever the tenant's server says of itself: what is remembered is bounded by this. */
+  #forget(): void {
+    const { state } = this;
+    state.prune();
+    if (!this.#joined || state.dependents.waiting <= mostWaiting) return;
+    state.dependents.clear();
+    this.#options.engine.requeue(state);
   }
 
   async #compare(): Promise<void> {

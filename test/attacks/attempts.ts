@@ -592,6 +592,14 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'fill what is remembered while its API server says that it is not ready',
+    stoppedBy:
+      'what has outlived its use is forgotten on a clock of its own, and at most 10,000 wait for others',
+    test: 'syncer/tenants/fresh-lists.test.ts › what is remembered of a tenant is bounded also while its server says that it is not ready',
+    control: 'expect(state.dependents.waiting).toBe(10_000)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'give namespaces names such as `../../kube-system`, that no API server takes',
     stoppedBy: 'names of super namespaces are made, with a hash; paths are encoded',
     test: 'syncer/tenants/lying-server.test.ts › whose namespaces have names such as',
