@@ -600,6 +600,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'take more memory than is counted, by objects with numbers for keys',
+    stoppedBy: 'the tables of such keys count as measured',
+    test: 'kube/object-size.test.ts › of objects with numbers for keys is what the tables of these take',
+    control: 'expect(estimateBytes({ a34: 0 })).toBeLessThan(200)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'give namespaces names such as `../../kube-system`, that no API server takes',
     stoppedBy: 'names of super namespaces are made, with a hash; paths are encoded',
     test: 'syncer/tenants/lying-server.test.ts › whose namespaces have names such as',
