@@ -607,6 +607,14 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'answer with hundreds of different HTTP statuses, each a series in the metrics',
+    stoppedBy: 'unusual statuses share the codes 4xx, 5xx and other',
+    test: 'syncer/observability/syncer-metrics.test.ts › has few codes, whatever statuses a server answers with',
+    control:
+      "expect(calls).toEqual(expect.arrayContaining(['200', '404', '409', '503', '4xx', '5xx', 'other']))",
+  },
+  {
+    attacker: 'tenant',
     attack: 'give namespaces names such as `../../kube-system`, that no API server takes',
     stoppedBy: 'names of super namespaces are made, with a hash; paths are encoded',
     test: 'syncer/tenants/lying-server.test.ts › whose namespaces have names such as',
