@@ -615,6 +615,14 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'hold up a replica again and again, by work of seconds that does not end it',
+    stoppedBy:
+      'a tenant that a replica was stuck in work for is let go of, and joins last and alone after a pause that doubles',
+    test: 'syncer/tenants/directory.test.ts › is let go of when this thread was stuck in work for it, joins after a time, and no other is',
+    control: "expect(world.directory.session(uid(world, 'green'))).toBe(other)",
+  },
+  {
+    attacker: 'tenant',
     attack: 'give namespaces names such as `../../kube-system`, that no API server takes',
     stoppedBy: 'names of super namespaces are made, with a hash; paths are encoded',
     test: 'syncer/tenants/lying-server.test.ts › whose namespaces have names such as',
