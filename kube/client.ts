@@ -4,6 +4,7 @@ import { withoutManagedFields } from './managed-fields.ts';
 import { asAnswer, asObject, asObjectNamed, isVersion } from './object-shape.ts';
 import { hasLongText } from './object-size.ts';
 import { countValues, isTooLarge, parseJson, TooLarge } from './read-limits.ts';
+import { metered } from './read-meter.ts';
 import {
   apiError,
   collectionPath,
@@ -17,6 +18,7 @@ import {
 } from './request.ts';
 import { apiVersionOf } from './resources.ts';
 import { isRecord, type KubeList, type KubeObject, type ObjectRef, type Resource } from './types.ts';
+import { hasMoreValues, TooManyValues } from './value-count.ts';
 
 export interface ListOptions {
   /** All namespaces when absent. */
@@ -152,11 +154,15 @@ async function page<T extends KubeObject>(
     ...(options.metadataOnly === true ? { accept: metadataAccept('PartialObjectMetadataList') } : {}),
   };
   const text = await requestText(connection, call);
-  const json = options.cutManagedFields ? withoutManagedFields(text) : text;
-  const answer = parseAnswer(connection, json);
-  const { listValues } = connection.readLimits;
-  const values = Number.isFinite(listValues) ? countValues(json, listValues) : 0;
-  return { list: asList<T>(connection, resource, answer), bytes: text.length, values };
+  const turn = connection.meter?.turn(options.signal);
+  if (turn !== undefined) await turn;
+  return metered(connection.meter, () => {
+    const json = options.cutManagedFields ? withoutManagedFields(text) : text;
+    const answer = parseAnswer(connection, json);
+    const { listValues } = connection.readLimits;
+    const values = Number.isFinite(listValues) ? countValues(json, listValues) : 0;
+    return { list: asList<T>(connection, resource, answer), bytes: text.length, values };
+  });
 }
 
 /** Throws a ConnectionError for what no API server sends as a list. */
@@ -177,7 +183,10 @@ function asList<T extends KubeObject>(
     if (token !== undefined && typeof token !== 'string')
       throw new TypeError('the server sent a list whose metadata.continue is no text');
     const apiVersion = apiVersionOf(resource);
+    const { objectValues } = connection.readLimits;
     for (const item of items) {
+      if (Number.isFinite(objectValues) && hasMoreValues(item, objectValues))
+        throw new TooManyValues(objectValues);
       const object = asObject(item, resource);
       if (object.kind === undefined || object.kind === 'PartialObjectMetadata') object.kind = resource.kind;
       if (object.apiVersion === undefined || object.apiVersion === metadataVersion)

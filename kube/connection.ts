@@ -3,6 +3,7 @@ import { Agent, Client, type Dispatcher, Pool } from 'undici';
 import { deferredSignal } from './abort.ts';
 import { ConnectionError } from './errors.ts';
 import { defaultReadLimits, errorBytes, type ReadLimits } from './read-limits.ts';
+import type { ReadMeter } from './read-meter.ts';
 import { backstopMs, CallDeadline, RoundTripTimeout, readText, roundTrip } from './round-trip.ts';
 
 /** `beforeWrite` refused a call; `cause` is what it threw. */
@@ -91,6 +92,8 @@ export interface ConnectionOptions {
   maxConnections?: number;
   /** How much of an answer is read; default `defaultReadLimits`. */
   readLimits?: Partial<ReadLimits>;
+  /** Counts what lists and watches take of this thread's time, and makes them wait. */
+  meter?: ReadMeter;
   /** Called once for every call, when its answer starts or it fails; must not throw. */
   onCall?: (call: CallRecord) => void;
   /**
@@ -151,6 +154,7 @@ const keepAliveMs = 80_000;
 export class Connection {
   readonly server: string;
   readonly readLimits: ReadLimits;
+  readonly meter: ReadMeter | undefined;
   readonly #calls: Dispatcher;
   readonly #watches: Dispatcher;
   readonly #origin: string;
@@ -166,6 +170,7 @@ export class Connection {
       throw new TypeError('a client certificate needs its key, and a key its certificate');
     }
     this.server = options.server.replace(/\/+$/, '');
+    this.meter = options.meter;
     this.readLimits = { ...defaultReadLimits, ...options.readLimits };
     this.#origin = url.origin;
     this.#basePath = url.pathname.replace(/\/+$/, '');

@@ -30,6 +30,14 @@ describe('estimateBytes', () => {
     expect(estimateBytes(many)).toBeGreaterThan(37_000);
   });
 
+  it('of objects with numbers for keys is what the tables of these take', () => {
+    // Measured.
+    expect(estimateBytes({ 34: 0 })).toBeGreaterThan(352);
+    const apart = Object.fromEntries(Array.from({ length: 50 }, (_, index) => [index * 10 + 7, 0]));
+    expect(estimateBytes(apart)).toBeGreaterThan(4_056);
+    expect(estimateBytes({ a34: 0 })).toBeLessThan(200);
+  });
+
   it('of a pod is some times its text, not more', () => {
     const container = {
       name: 'main',

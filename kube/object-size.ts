@@ -4,6 +4,9 @@ const objectBytes = 96;
 const elementBytes = 16;
 const fieldBytes = 50;
 const textBytes = 24;
+/** Keys that are numbers are kept apart, in a table with places for those in between: for the table, and for each. */
+const numberTableBytes = 230;
+const numberKeyBytes = 30;
 /** Shorter texts count as if they had characters of two bytes. */
 const shortText = 64;
 const wide = /[\u0100-\uffff]/;
@@ -21,10 +24,28 @@ export function estimateBytes(value: unknown): number {
     return bytes;
   }
   let bytes = objectBytes;
+  let hasTable = false;
   for (const key in value) {
+    if (beginsWithDigit(key)) {
+      bytes += hasTable ? numberKeyBytes : numberTableBytes + numberKeyBytes;
+      hasTable = true;
+    }
     bytes += fieldBytes + key.length + estimateBytes((value as Record<string, unknown>)[key]);
   }
   return bytes;
+}
+
+/** An object of a resource takes about this much at least: what finds it in caches, indexes and queues is as large as itself. */
+const smallestObjectBytes = 1024;
+
+/** The same for an object that is kept. */
+export function estimateObjectBytes(object: object): number {
+  return Math.max(smallestObjectBytes, estimateBytes(object));
+}
+
+function beginsWithDigit(key: string): boolean {
+  const first = key.charCodeAt(0);
+  return first >= 0x30 && first <= 0x39;
 }
 
 /** V8 takes two bytes for each character of a text that has one beyond Latin-1. */

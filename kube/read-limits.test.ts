@@ -250,6 +250,18 @@ describe('a list', () => {
     expect(asked.slice(0, 3)).toEqual([20, 5, 5]);
   });
 
+  it('with an object of more values than one may have fails', async () => {
+    const withValues = (values: number): KubeObject => ({
+      ...configMap('a', 1),
+      x: [{ y: Array(values).fill(0) }],
+    });
+    const readLimits = { ...limits, objectValues: 1_000 };
+    const few = await lying(listing([withValues(900), withValues(900)], []), { readLimits });
+    expect((await few.list(resources.configMaps)).items).toHaveLength(2);
+    const many = await lying(listing([withValues(1_000)], []), { readLimits });
+    expect(await failure(many.list(resources.configMaps))).toMatchObject({ code: 'ERR_INVALID_OBJECT' });
+  });
+
   it('with one object that is larger than a page fails', async () => {
     const client = await lying(listing([configMap('a', 200 * kilobyte)], []));
     expect(isTooLarge(await failure(client.list(resources.configMaps)))).toBe(true);
@@ -327,6 +339,22 @@ describe('a watch', () => {
     expect(first).toBe('small');
     expect(isTooLarge(error)).toBe(true);
     expect(rest).toEqual([]);
+  });
+
+  it('ends with an event of more values than an object may have, however few bytes each takes', async () => {
+    const withValues = (name: string, values: number): string =>
+      JSON.stringify({
+        type: 'ADDED',
+        object: { ...configMap(name, 1), x: Array(values).fill(0), y: ',{['.repeat(500) },
+      });
+    const client = await lying(
+      (_request, response) => response.write(`${withValues('few', 800)}\n${withValues('many', 2_000)}\n`),
+      { readLimits: { ...limits, objectValues: 1_000 } },
+    );
+    expect(await read(open(client))).toEqual([
+      'few',
+      expect.objectContaining({ message: expect.stringContaining('is larger than 1000 values') }),
+    ]);
   });
 
   it('whose first state has no end, in bytes or in time, ends', async () => {

@@ -18,6 +18,8 @@ export interface ReadLimits {
   answerValues: number;
   /** The same, of all pages of a list. */
   listValues: number;
+  /** One object that a watch or a list shows, in values: texts, numbers, lists, objects. */
+  objectValues: number;
 }
 
 const mebibyte = 1024 * 1024;
@@ -29,6 +31,7 @@ export const defaultReadLimits: ReadLimits = {
   eventBytes: 12 * mebibyte,
   answerValues: Number.POSITIVE_INFINITY,
   listValues: Number.POSITIVE_INFINITY,
+  objectValues: Number.POSITIVE_INFINITY,
 };
 
 /** An answer that refuses carries a Status; what is longer counts as none. */

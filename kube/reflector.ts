@@ -3,6 +3,7 @@ import { Backoff } from './backoff.ts';
 import type { KubeClient, ListOptions } from './client.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { ApiError, ConnectionError, isGone, isResourceVersionTooLarge } from './errors.ts';
+import { metered } from './read-meter.ts';
 import type { Store } from './store.ts';
 import type { KubeObject, Resource } from './types.ts';
 import { endsInitialEvents, silentWatch, verifyResourceVersion, type WatchEvent, watch } from './watch.ts';
@@ -70,6 +71,10 @@ type Next =
 const shortWatchMs = 1_000;
 /** A watch that lasted this long was in order: what ends it is a new problem, not more of the last one. */
 const healthyWatchMs = 10_000;
+/** A list is put into the store for so long at a stretch. */
+const replaceSliceMs = 5;
+/** Steps between two looks at the clock. */
+const stepsPerLook = 32;
 /** Expired versions within this interval are answered with a back-off. */
 const expiryIntervalMs = 30_000;
 
@@ -269,15 +274,27 @@ export class Reflector<T extends KubeObject = KubeObject> {
       return { ...freshList(), versionsMayRepeat };
     }
     if (changesBefore !== this.#selectorChanges) return freshList();
-    store.replace(objects, { versionsMayRepeat });
+    await this.#put(store.replacing(objects, { versionsMayRepeat }), signal);
     this.#failures = 0;
     this.#markSynced();
     return undefined;
   }
 
+  /** Does all steps; where the server's share of the thread is counted, in slices of time. */
+  async #put(steps: Iterator<void>, signal: AbortSignal): Promise<void> {
+    const { meter } = this.#options.client.connection;
+    const sliceMs = meter === undefined ? Number.POSITIVE_INFINITY : replaceSliceMs;
+    while (!metered(meter, () => endsWithin(steps, sliceMs))) {
+      await nextTurn();
+      await meter?.turn(signal);
+      signal.throwIfAborted();
+    }
+  }
+
   async #watch(from: Next & { do: 'watch' }, signal: AbortSignal): Promise<Next> {
     if (this.#relistWanted) return listOf(from.resourceVersion);
     const { client, resource, namespace, store, onResourceVersion, meterList } = this.#options;
+    const { meter } = client.connection;
     const startedAt = this.#clock.monotonic();
     const timeoutSeconds = 300 + Math.floor(this.#random() * 300);
     const { controller: interrupt, release } = linkedController(signal);
@@ -311,7 +328,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
         if (initial !== undefined) {
           this.#heard();
           if (!endsInitialEvents(event)) {
-            initial.take(event);
+            metered(meter, () => initial?.take(event));
             continue;
           }
           resourceVersion = object.metadata.resourceVersion ?? '';
@@ -323,7 +340,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
           continue;
         }
         if (type !== 'BOOKMARK') {
-          store.apply(type, object);
+          metered(meter, () => store.apply(type, object));
           changed = true;
         }
         resourceVersion = object.metadata.resourceVersion ?? resourceVersion;
@@ -452,6 +469,18 @@ export class Reflector<T extends KubeObject = KubeObject> {
     for (const waiter of this.#waiters) waiter();
     this.#waiters = [];
   }
+}
+
+/** Goes on with the steps for so long; returns whether they have ended. */
+function endsWithin(steps: Iterator<void>, ms: number): boolean {
+  const endMs = performance.now() + ms;
+  for (let step = 1; steps.next().done !== true; step++)
+    if (step % stepsPerLook === 0 && performance.now() >= endMs) return false;
+  return true;
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }
 
 /** The state at a version that the server has shown a moment ago. */

@@ -18,6 +18,50 @@ function recorded(store: Store): string[] {
 }
 
 describe('Store', () => {
+  it('takes a list in steps, but for what is missing, which goes in one', () => {
+    const store = new Store();
+    for (const name of ['a', 'b', 'c', 'd']) store.apply('ADDED', pod(name));
+    const events = recorded(store);
+    const steps = store.replacing([pod('a'), pod('e')]);
+    const sizes = new Set<number>();
+    let most = 0;
+    for (let heard = 0; steps.next().done !== true; heard = events.length) {
+      sizes.add(store.size);
+      most = Math.max(most, events.length - heard);
+    }
+    expect([...sizes]).toEqual([4, 1, 2]);
+    expect(most).toBe(1);
+    expect(events).toEqual([
+      'deleted b/uid-b by list',
+      'deleted c/uid-c by list',
+      'deleted d/uid-d by list',
+      'modified a/uid-a by list',
+      'added e/uid-e by list',
+    ]);
+  });
+
+  it('counts the places of an object in indexes', () => {
+    const addresses = (object: KubeObject): string[] => (object['addresses'] as string[]) ?? [];
+    const store = new Store({ onGrowth: () => undefined, indexes: { addresses, again: addresses } });
+    store.apply('ADDED', pod('a', 'a', { addresses: [] }));
+    const without = store.bytes;
+    store.apply('MODIFIED', pod('a', 'a', { addresses: Array.from({ length: 1_000 }, (_, n) => String(n)) }));
+    expect(store.bytes - without).toBeGreaterThan(2 * 1_000 * 250);
+    store.apply('MODIFIED', pod('a', 'a', { addresses: [] }));
+    expect(store.bytes).toBe(without);
+  });
+
+  it('counts 1 KiB for an object that says next to nothing', () => {
+    const store = new Store({ onGrowth: () => undefined });
+    store.apply('ADDED', pod('a'));
+    expect(store.bytes).toBeGreaterThanOrEqual(1024);
+    expect(store.bytes).toBeLessThan(1100);
+    store.apply('ADDED', pod('b', 'b', { text: 'x'.repeat(10_000) }));
+    expect(store.bytes).toBeGreaterThan(11_000);
+    store.replace([]);
+    expect(store.bytes).toBe(0);
+  });
+
   it('tells added, modified and deleted apart', () => {
     const store = new Store();
     const events = recorded(store);

@@ -4,6 +4,7 @@ import { ApiError, asStatus, ConnectionError } from './errors.ts';
 import { withoutManagedFields } from './managed-fields.ts';
 import { asObject, isVersion } from './object-shape.ts';
 import { errorBytes, isTooLarge, parseJson, TooLarge } from './read-limits.ts';
+import { metered } from './read-meter.ts';
 import { apiError, collectionPath, metadataAccept, query, requestJson } from './request.ts';
 import { apiVersionOf } from './resources.ts';
 import { readText } from './round-trip.ts';
@@ -164,13 +165,14 @@ export async function* watch<T extends KubeObject = KubeObject>(
       const text = await readText(body, refusalLimits).catch(() => '');
       throw apiError(call, { status, text, retryAfter });
     }
+    const { meter } = connection;
     const splitter = new LineSplitter(connection.readLimits.eventBytes);
     for await (const chunk of body) {
-      for (const line of splitter.push(chunk)) {
-        const event = parseEvent(
-          connection,
-          resource,
-          options.cutManagedFields ? withoutManagedFields(line) : line,
+      for (const line of metered(meter, () => splitter.push(chunk))) {
+        const turn = meter?.turn(options.signal);
+        if (turn !== undefined) await turn;
+        const event = metered(meter, () =>
+          parseEvent(connection, resource, options.cutManagedFields ? withoutManagedFields(line) : line),
         );
         if (event.type === 'ERROR') throw eventError(call, event.object);
         if (options.metadataOnly === true) nameKind(event.object, resource);
@@ -231,7 +233,8 @@ function parseEvent(
 ): WatchEvent | { type: 'ERROR'; object: unknown } {
   let code = 'ERR_INVALID_JSON';
   try {
-    const event = parseJson(line, connection.readLimits.answerValues);
+    const { answerValues, objectValues } = connection.readLimits;
+    const event = parseJson(line, Math.min(answerValues, objectValues));
     code = 'ERR_INVALID_OBJECT';
     if (!isRecord(event)) throw new TypeError('it is no object');
     const { type, object } = event;

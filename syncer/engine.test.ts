@@ -175,6 +175,19 @@ describe('engine', () => {
       expect(sides.super.server.get(resources.namespaces, { name: sides.shop })).toBeDefined();
     });
 
+    it('are remembered while they are held, and no longer when both sides are gone', async () => {
+      await using sides = await TwoSides.start();
+      const { state } = sides;
+      state.frozen = 'TenantIdentity';
+      const annotations = { [annotationKeys.uid]: 'anything' };
+      for (const name of ['a', 'b'])
+        sides.tenant.server.put(resources.storageClasses, { metadata: { name, annotations } });
+      await sides.until(() => state.held.size === 2);
+      sides.tenant.server.remove(resources.storageClasses, { name: 'a' });
+      await sides.until(() => state.held.size === 1);
+      expect([...state.held.values()]).toMatchObject([{ name: 'b' }]);
+    });
+
     it('wait for the operator when a fifth of the objects, and at least 20, are missing unseen', async () => {
       const names = Array.from({ length: 30 }, (_, index) => `x-${index}`);
       await using first = await TwoSides.start((s) => {

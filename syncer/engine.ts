@@ -410,9 +410,10 @@ export class SyncEngine {
     }
   }
 
-  /** What still fails, for whoever asks why the sides differ. */
-  #remember({ failures }: TenantState, key: KeyRef, outcome: Outcome): void {
+  /** What still fails, for whoever asks why the sides differ; and that it is not held any more. */
+  #remember({ failures, held }: TenantState, key: KeyRef, outcome: Outcome): void {
     const id = keyId(key);
+    if (outcome.is !== 'held' && held.size > 0) held.delete(id);
     if (outcome.is === 'refused') failures.set(id, { isRefused: true, message: outcome.message });
     else if (outcome.is === 'retry') {
       const { code, error } = outcome;

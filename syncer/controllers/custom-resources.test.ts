@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { testTenant } from '../kinds/testing.ts';
@@ -322,5 +322,24 @@ describe('what tenants have left in the super cluster', () => {
     leave(world, 'second');
     informers.request('second', []);
     await found(informers, 'second');
+  });
+});
+
+describe('events of definitions', () => {
+  it('have what follows looked at once for all of a turn, and not at all where nobody has published it', async () => {
+    await using world = await synced();
+    const requests = vi.spyOn(world.sides.customResources, 'request');
+    const store = world.sides.state.caches.store(definitions);
+    const change = (name: string, version: number): void =>
+      store.apply('MODIFIED', {
+        metadata: { name, uid: name, resourceVersion: `x${version}` },
+      });
+    const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+    for (let version = 0; version < 1_000; version += 1) change(`own-${version}.example.com`, version);
+    await turn();
+    expect(requests).not.toHaveBeenCalled();
+    for (let version = 0; version < 1_000; version += 1) change(ref.name, version);
+    await turn();
+    expect(requests).toHaveBeenCalledTimes(1);
   });
 });

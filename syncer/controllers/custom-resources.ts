@@ -8,6 +8,7 @@ import {
   type Resource,
   resources,
   type Store,
+  type StoreEvent,
 } from '../../kube/index.ts';
 import type { DownKind } from '../kinds/contract.ts';
 import {
@@ -340,12 +341,21 @@ export class TenantCustomResources {
   async run(signal: AbortSignal): Promise<void> {
     const { state, informers, superCaches } = this.#options;
     this.#signal = signal;
-    const reconcile = (): void => this.reconcile();
+    let isDue = false;
+    // Once for all events of a turn, and for none of a definition that nobody has published.
+    const changed = ({ object }: StoreEvent): void => {
+      if (isDue || !this.#concerns(object.metadata.name ?? '')) return;
+      isDue = true;
+      setImmediate(() => {
+        isDue = false;
+        this.reconcile();
+      });
+    };
     const definitions = resources.customResourceDefinitions;
     const unsubscribe = [
-      informers.subscribe(reconcile),
-      state.caches.store(definitions).subscribe(reconcile),
-      superCaches.store(definitions).subscribe(reconcile),
+      informers.subscribe(() => this.reconcile()),
+      state.caches.store(definitions).subscribe(changed),
+      superCaches.store(definitions).subscribe(changed),
     ];
     this.reconcile();
     if (!signal.aborted) {
@@ -355,6 +365,17 @@ export class TenantCustomResources {
     for (const name of this.#watched.keys()) this.#stop(name);
     informers.release(state.info.uid);
     await Promise.all(this.#running);
+  }
+
+  /** Whether anything depends on the definition of this name. */
+  #concerns(name: string): boolean {
+    const { state, superCaches } = this.#options;
+    return (
+      this.#watched.has(name) ||
+      this.#plans.has(name) ||
+      state.info.customResources.includes(name) ||
+      isPublished(definitionIn(superCaches, name))
+    );
   }
 
   /** Starts and stops kinds as settings and definitions demand. Call it from time to time, and when settings change. */

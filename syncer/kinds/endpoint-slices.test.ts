@@ -199,6 +199,32 @@ describe('index', () => {
       ]);
     });
 
+    it('takes no slice with more endpoints or addresses than Kubernetes lets one have, and indexes none of them', () => {
+      const compact = endpointSliceKind.compact?.tenant as (object: KubeObject) => KubeObject;
+      const indexed = (object: KubeObject): number =>
+        endpointSliceKind.indexes?.tenant?.['byAddress']?.(object).length ?? 0;
+      const endpoints = (count: number, addresses: number): KubeObject =>
+        slice(undefined, {
+          endpoints: Array.from({ length: count }, () => ({
+            addresses: Array(addresses).fill('10.244.1.5'),
+          })),
+        });
+      const most = endpoints(1_000, 100);
+      expect(compact(most)).toBe(most);
+      expect(indexed(most)).toBe(100_000);
+      for (const more of [endpoints(1_001, 1), endpoints(1, 101)]) {
+        const cached = compact(more);
+        expect(indexed(cached)).toBe(0);
+        expect(endpointSliceKind.admit?.(cached, context([service()], [superPod()]))).toMatchObject({
+          wanted: false,
+          keep: true,
+          notice: { reason: 'InvalidField' },
+        });
+      }
+      for (const odd of [slice(undefined, { endpoints: 7 }), slice(undefined, { endpoints: [null, {}] })])
+        expect(compact(odd)).toBe(odd);
+    });
+
     it('refuses host names', () => {
       const names = slice('db.example', { addressType: 'FQDN', endpoints: [{ addresses: ['db.example'] }] });
       expect(endpointSliceKind.admit?.(names, usual())).toMatchObject(refusal);

@@ -191,6 +191,7 @@ export const endpointSliceKind: DownKind = {
   // Slices that either side's own controllers write are ignored; there are very many.
   selector: { tenant: `${managedByLabel}!=${selectorController}`, super: `${managedByLabel}=${managedBy}` },
   indexes: { tenant: { byService, byAddress }, super: { byApiServer, byAddress } },
+  compact: { tenant: withinLimits },
   admit,
   enforce,
   toSuper(tenantObject, context) {
@@ -206,6 +207,24 @@ export const endpointSliceKind: DownKind = {
   },
   down,
 };
+
+/** As Kubernetes bounds them. */
+const mostEndpoints = 1_000;
+const mostAddresses = 100;
+/** Of a slice that came with more. No JSON has such a key. */
+const tooMany = Symbol('tooMany');
+
+/** The slice without its endpoints where no API server would have taken so many: each address has a place in an index. */
+function withinLimits(slice: KubeObject): KubeObject {
+  const endpoints: unknown = slice['endpoints'];
+  if (!Array.isArray(endpoints)) return slice;
+  const fits =
+    endpoints.length <= mostEndpoints &&
+    endpoints.every(
+      (endpoint: Partial<Endpoint> | null) => !((endpoint?.addresses?.length ?? 0) > mostAddresses),
+    );
+  return fits ? slice : ({ ...slice, endpoints: [], [tooMany]: true } as KubeObject);
+}
 
 /** `namespace/name` of the Service, for slices that can go down at all. */
 function byService(slice: KubeObject): readonly string[] {
@@ -238,6 +257,7 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   const service = context.tenantObjects.get(resources.services, { namespace, name });
   const selector = (service?.['spec'] as { selector?: Record<string, string> } | undefined)?.selector;
   if (service === undefined || Object.keys(selector ?? {}).length > 0) return { wanted: false };
+  if (tooMany in tenantObject) return tooManyRefusal;
   if ((tenantObject as EndpointSlice).addressType === 'FQDN')
     return refusal(['addresses of type FQDN'], false);
 
@@ -245,6 +265,17 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   if (refused.length === 0) return { wanted: true };
   return refusal(refused, endpoints.length > 0);
 }
+
+/** What is in the super cluster stays. */
+const tooManyRefusal: Admission = {
+  wanted: false,
+  keep: true,
+  notice: {
+    type: 'Warning',
+    reason: 'InvalidField',
+    message: `endpoints are more than ${mostEndpoints}, or addresses of one more than ${mostAddresses}`,
+  },
+};
 
 /** Endpoints that are the tenant's own pods stay reachable while others are refused. */
 function refusal(refused: readonly string[], wanted: boolean): Admission {

@@ -94,6 +94,21 @@ describe('syncer metrics', () => {
       expect(await samples('api_call_seconds_count')).toHaveLength(2);
     });
 
+    it('has few codes, whatever statuses a server answers with', async () => {
+      for (let status = 200; status < 1_000; status += 1) {
+        metrics.apiCall('tenant', { verb: 'get', resource: 'pods', status, durationMs: 5 });
+        metrics.reconcileError('ns/a', 'pods', String(status));
+      }
+      for (const code of ['ECONNREFUSED', 'transient403']) metrics.reconcileError('ns/a', 'pods', code);
+      const codes = async (name: string): Promise<string[]> =>
+        (await samples(name)).map((line) => /code="(\w+)"/.exec(line)?.[1] ?? line);
+      const calls = await codes('api_calls_total');
+      expect(calls).toEqual(expect.arrayContaining(['200', '404', '409', '503', '4xx', '5xx', 'other']));
+      expect(calls.length).toBeLessThan(25);
+      const errors = await codes('reconcile_errors_total');
+      expect(errors.toSorted()).toEqual([...calls, 'ECONNREFUSED', 'transient403'].toSorted());
+    });
+
     it('does not take the life of a watch for the duration of a call', async () => {
       metrics.apiCall('super', { verb: 'watch', resource: 'pods', status: 200, durationMs: 300_000 });
       expect(await samples('api_calls_total')).toHaveLength(1);

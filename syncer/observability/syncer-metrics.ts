@@ -484,7 +484,7 @@ export class SyncerMetrics {
 
   /** `code`: an HTTP status, or a code from a catalogue of errors; never a message. */
   reconcileError(tenant: string, kind: string, code: string): void {
-    this.#errors.inc(this.#errorSeries.labels(this.#labels.of(tenant), kind, code));
+    this.#errors.inc(this.#errorSeries.labels(this.#labels.of(tenant), kind, codeLabel(code)));
   }
 
   patrolled(tenant: string): void {
@@ -508,7 +508,12 @@ export class SyncerMetrics {
 
   apiCall(side: Side, call: ApiCall): void {
     const { verb, resource } = call;
-    this.#calls.inc({ side, verb, resource, code: call.status === 0 ? 'none' : String(call.status) });
+    this.#calls.inc({
+      side,
+      verb,
+      resource,
+      code: call.status === 0 ? 'none' : codeLabel(String(call.status)),
+    });
     if (verb !== 'watch') this.#callDuration.observe({ side, verb }, call.durationMs / 1_000);
   }
 
@@ -543,4 +548,15 @@ export class SyncerMetrics {
     for (const series of all) series.remove(tenant);
     this.pods.remove(tenant);
   }
+}
+
+/** HTTP statuses that API servers answer with. */
+const knownStatuses = new Set(
+  [200, 201, 202, 400, 401, 403, 404, 405, 406, 409, 410, 413, 415, 422, 429, 500, 502, 503, 504].map(String),
+);
+
+/** A tenant's API server may answer with any status, and each would be a series of its own. Codes that are no status stay. */
+function codeLabel(code: string): string {
+  if (!/^-?\d/.test(code) || knownStatuses.has(code)) return code;
+  return /^[45]\d\d$/.test(code) ? `${code[0]}xx` : 'other';
 }

@@ -45,8 +45,65 @@ describe('the gate before every deletion (sync rule `confirmed-delete`)', () => 
     bench.hide('super', resources.nodes, node);
     expect(await bench.reconcile('nodes', shown)).toEqual({ is: 'retry', code: 'stillThere' });
     bench.super.server.remove(resources.nodes, { name: 'n1' });
+    await bench.clock.advance(2_000);
     await bench.reconcile('nodes', shown);
     expect(bench.tenant.server.list(resources.nodes)).toEqual([]);
+  });
+
+  it('lists nodes once for all that say they are hidden ones, and keeps the list for two seconds', async () => {
+    await using bench = await Bench.start({ tenant: { hideNodes: true } });
+    const forge = (name: string): void => {
+      const annotations = { [annotationKeys.uid]: 'anything' };
+      bench.have('tenant', resources.nodes, { metadata: { name, annotations } });
+    };
+    const lists = (): number => bench.asked('super').filter((each) => each === 'list nodes').length;
+    const names = Array.from({ length: 15 }, (_, n) => `forged-${n}`);
+    for (const name of names) forge(name);
+    await Promise.all(names.map((name) => bench.reconcile('nodes', name)));
+    expect(bench.tenant.server.list(resources.nodes)).toEqual([]);
+    expect(lists()).toBe(1);
+    await bench.clock.advance(2_000);
+    forge('later');
+    await bench.reconcile('nodes', 'later');
+    expect(lists()).toBe(2);
+  });
+
+  it('asks again for a list that failed', async () => {
+    await using bench = await Bench.start({ tenant: { hideNodes: true } });
+    const annotations = { [annotationKeys.uid]: 'anything' };
+    bench.have('tenant', resources.nodes, { metadata: { name: 'forged', annotations } });
+    bench.super.server.inject({
+      verb: 'list',
+      plural: 'nodes',
+      times: 1,
+      fault: { kind: 'status', code: 500 },
+    });
+    expect(await bench.reconcile('nodes', 'forged')).toMatchObject({ is: 'retry', code: '500' });
+    expect(await bench.reconcile('nodes', 'forged')).toEqual({ is: 'done' });
+  });
+
+  it('asks the super cluster for what a tenant says is a copy no more than so often, and for others as before', async () => {
+    await using bench = await Bench.start();
+    const forged: KubeObject = {
+      metadata: { name: 'forged', uid: 'f', annotations: { [annotationKeys.uid]: 'anything' } },
+    };
+    bench.show('tenant', resources.nodes, forged);
+    // The server of the tenant has no such node, so that it stays in the cache.
+    let outcome = await bench.reconcile('nodes', 'forged');
+    let tries = 1;
+    for (; outcome.is !== 'retry' && tries < 1_100; tries += 1)
+      outcome = await bench.reconcile('nodes', 'forged');
+    expect(outcome).toEqual({ is: 'retry', code: 'liveChecks', afterMs: 5_000 });
+    expect(tries).toBe(1_001);
+    const asked = bench.asked('super').length;
+    await bench.reconcile('nodes', 'forged');
+    expect(bench.asked('super')).toHaveLength(asked);
+    orphan(bench);
+    await bench.reconcile('configmaps', 'x', 'shop');
+    expect(bench.super.server.list(resources.configMaps)).toEqual([]);
+    await bench.clock.advance(1_000);
+    await bench.reconcile('nodes', 'forged');
+    expect(bench.asked('super').length).toBeGreaterThan(asked + 1);
   });
 
   it('asks for a hidden node by the name that it had when it was seen going', async () => {

@@ -10,6 +10,7 @@ import { originalUid } from '../mapping/labels.ts';
 import type { Situation } from './decide.ts';
 import type { Work } from './execute.ts';
 import type { DefinitionGuard, IdentityGuard } from './guards.ts';
+import type { SharedLists } from './live-checks.ts';
 import type { TenantState } from './tenant-state.ts';
 
 export interface DeletionSafetyOptions {
@@ -35,16 +36,19 @@ interface Deletion {
  * - `open`: the deletion may be carried out.
  * - `held`: not before the operator has spoken.
  * - `exists`: the server has the object that the cache has lost.
+ * - `not-now`: the tenant has had as many live answers as it may; again after a time.
  * - `definition-gone`: the definition of the object is gone too, so that its absence says nothing.
  */
 export type Verdict =
   | { readonly is: 'open' }
   | { readonly is: 'held' }
   | { readonly is: 'exists'; readonly live: KubeObject }
+  | { readonly is: 'not-now'; readonly afterMs: number }
   | { readonly is: 'definition-gone' };
 
 const open: Verdict = { is: 'open' };
 const held: Verdict = { is: 'held' };
+const notNow: Verdict = { is: 'not-now', afterMs: 5_000 };
 
 /**
  * The checks before a deletion (sync rules `side-identity`, `confirmed-delete`, `mass-deletion-hold`): identity
@@ -62,6 +66,7 @@ export class DeletionSafety {
     const { superIdentity } = this.#options;
     if (tenant.frozen !== undefined) return held;
     if (this.#isForeign(tenant)) return this.#mismatch(tenant, 'super');
+    if (deletion.side === 'super' && deletion.live !== undefined && !tenant.liveChecks.take()) return notNow;
     const side = deletion.side === 'tenant' ? tenant.identity : superIdentity;
     if (!(await side.verify())) return this.#mismatch(tenant, deletion.side);
     // The first look at the super cluster may have been this one.
@@ -106,12 +111,12 @@ export class DeletionSafety {
 export async function liveObject(
   work: Work,
   side: 'tenant' | 'super',
-  superClient: KubeClient,
+  { superClient, superLists }: { superClient: KubeClient; superLists: SharedLists },
 ): Promise<KubeObject | undefined> {
   const { kind, tenant, situation, signal } = work;
   const ref =
     side === 'tenant' ? situation.key : (tenant.superRef(kind, situation.key) ?? lastRef(situation));
-  if (ref === undefined) return searchOriginal(work, superClient);
+  if (ref === undefined) return searchOriginal(work, superLists);
   const client = side === 'tenant' ? tenant.client : superClient;
   const live = await getLive(client, kind.resource, ref, signal);
   if (live === undefined) return undefined;
@@ -126,13 +131,14 @@ export async function liveObject(
 /** The original of a copy whose name leads to it through the cache alone: looks through all that there are. */
 async function searchOriginal(
   { kind, tenant, situation, signal }: Work,
-  superClient: KubeClient,
+  superLists: SharedLists,
 ): Promise<KubeObject | undefined> {
   const { tenantObject, key } = situation;
   if (kind.direction !== 'up' || kind.copyName === undefined || tenantObject === undefined) return undefined;
   const context = tenant.context();
-  const { items } = await superClient.list(kind.resource, { signal });
-  return items.find(
+  const objects = await superLists.of(kind.resource, context.nowMs);
+  signal.throwIfAborted();
+  return objects.find(
     (live) => isCopyOf(tenantObject, live) && kind.copyName?.(live.metadata.name ?? '', context) === key.name,
   );
 }

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { resources } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
 import {
@@ -170,6 +170,34 @@ describe('the mass-deletion guard', () => {
     others.set(30, 1_000);
     others.guard.confirm(id);
     expect(others.guard.allowsUnwatched()).toBe(false);
+  });
+
+  it('counts what takes long to count as seldom as that is long', () => {
+    let nowMs = 0;
+    let counts = 0;
+    let costMs = 0;
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => counts * costMs);
+    try {
+      const guard = new MassDeletionGuard(
+        { id: 'k3v9' },
+        () => {
+          counts += 1;
+          return { uids: [], total: 30 };
+        },
+        () => nowMs,
+      );
+      const countsIn = (ms: number): number => {
+        const before = counts;
+        for (const endMs = nowMs + ms; nowMs < endMs; nowMs += 100) guard.allowsUnwatched();
+        return counts - before;
+      };
+      expect(countsIn(10_000)).toBe(20);
+      costMs = 250;
+      countsIn(500);
+      expect(countsIn(10_000)).toBe(2);
+    } finally {
+      clock.mockRestore();
+    }
   });
 
   it('does not answer from memory once something was found missing', () => {

@@ -133,7 +133,10 @@ export interface DeletionHold {
 
 const minimumHeld = 20;
 const heldFraction = 0.2;
+/** A count is good for that long, or for a multiple of what it took: a tenant can have very many objects to be counted. */
 const assessmentTtlMs = 500;
+const assessmentTtlPerCost = 20;
+const longestTtlMs = 30_000;
 
 /**
  * Sync rule `mass-deletion-hold`: a pass that would delete more than a fifth of a tenant's objects (and at least 20)
@@ -143,7 +146,7 @@ export class MassDeletionGuard {
   readonly #tenantId: string;
   readonly #count: () => Unmatched;
   readonly #nowMs: () => number;
-  #assessed: { atMs: number; missing: Unmatched } | undefined;
+  #assessed: { atMs: number; ttlMs: number; missing: Unmatched } | undefined;
   #hold: DeletionHold | undefined;
   #confirmed: string | undefined;
 
@@ -190,10 +193,12 @@ export class MassDeletionGuard {
 
   #assess(): Unmatched {
     const nowMs = this.#nowMs();
-    if (this.#assessed !== undefined && nowMs - this.#assessed.atMs < assessmentTtlMs)
+    if (this.#assessed !== undefined && nowMs - this.#assessed.atMs < this.#assessed.ttlMs)
       return this.#assessed.missing;
+    const startedMs = performance.now();
     const missing = this.#count();
-    this.#assessed = { atMs: nowMs, missing };
+    const ttlMs = Math.max(assessmentTtlMs, (performance.now() - startedMs) * assessmentTtlPerCost);
+    this.#assessed = { atMs: nowMs, ttlMs: Math.min(ttlMs, longestTtlMs), missing };
     return missing;
   }
 }

@@ -26,6 +26,7 @@ import {
   type Work,
 } from './execute.ts';
 import { keyId } from './keys.ts';
+import { SharedLists } from './live-checks.ts';
 import { behind, done, type Outcome, outcomeOf } from './outcome.ts';
 import { payloadsDiffer, type ReadBudget, withPayload } from './payloads.ts';
 import type { TenantState } from './tenant-state.ts';
@@ -84,11 +85,13 @@ export class Reconciler implements Controller {
   readonly #kinds: ReadonlyMap<string, SyncedKind>;
   readonly #executor: Executor;
   readonly #safety: DeletionSafety;
+  readonly #superLists: SharedLists;
   readonly #inSync = new InSyncCache();
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
     this.#kinds = new Map(options.kinds.map((kind) => [kind.name, kind]));
+    this.#superLists = new SharedLists(options.superClient);
     this.#safety = new DeletionSafety(options);
     this.#executor = new Executor({
       superClient: options.superClient,
@@ -205,6 +208,7 @@ export class Reconciler implements Controller {
         : { is: 'retry', code: 'stillThere' };
     }
     if (verdict.is === 'open') return this.#executor.run(actions, work);
+    if (verdict.is === 'not-now') return { is: 'retry', code: 'liveChecks', afterMs: verdict.afterMs };
     if (verdict.is === 'definition-gone') return { is: 'retry', code: 'definitionGone' };
     const { key } = situation;
     tenant.held.set(keyId(key), key);
@@ -217,7 +221,15 @@ export class Reconciler implements Controller {
     return this.#safety.check(tenant, {
       side,
       unwatched,
-      ...(live ? { live: () => liveObject(work, side, this.#options.superClient) } : {}),
+      ...(live
+        ? {
+            live: () =>
+              liveObject(work, side, {
+                superClient: this.#options.superClient,
+                superLists: this.#superLists,
+              }),
+          }
+        : {}),
       ...(side === 'tenant' && situation.tenantObject === undefined ? { definition } : {}),
     });
   }

@@ -80,6 +80,7 @@ export class Resync {
   async run(tenant: TenantState): Promise<DriftCount[]> {
     const { clock, keysOf, isServed } = this.#options;
     const found = new Map<string, Map<Drift, number>>();
+    tenant.dependents.clear();
     tenant.prune();
     let sliceStart = clock.monotonic();
     let busyMs = 0;

@@ -239,6 +239,49 @@ it('every key that either side has is found once', async () => {
   ]);
 });
 
+it('queues all that a tenant has in slices of time, from the beginning where it is asked to once more', async () => {
+  await using bench = await Bench.start();
+  const names = Array.from({ length: 50 }, (_, n) => `c${n}`);
+  for (const name of names)
+    bench.show('tenant', resources.configMaps, {
+      metadata: { name, namespace: 'shop', uid: name, resourceVersion: '1' },
+    });
+  let now = 0;
+  const rests: (() => void)[] = [];
+  const clock = {
+    // Each look at the clock takes a millisecond.
+    monotonic: () => {
+      now += 1;
+      return now;
+    },
+    sleep: () => new Promise<void>((resolve) => rests.push(resolve)),
+  };
+  const finish = async (): Promise<void> => {
+    while (rests.length > 0) {
+      rests.pop()?.();
+      await setImmediate();
+    }
+  };
+  const all = names.map((name) => `background configmaps/shop/${name}`);
+  const queued = (lines: readonly string[]): string[] =>
+    lines.filter((line) => line.includes(' configmaps/'));
+  const { router, heard } = routed(bench, clock);
+  await finish();
+  const rest = queued(heard());
+  expect(rest.length).toBeGreaterThan(40);
+  expect(all).toEqual(expect.arrayContaining(rest));
+  router.enqueueAll(bench.state);
+  expect(queued(heard()).length).toBeLessThan(10);
+  router.enqueueAll(bench.state);
+  await finish();
+  expect(queued(heard())).toEqual(all);
+  router.enqueueAll(bench.state);
+  router.leave(bench.state.info.uid);
+  heard();
+  await finish();
+  expect(heard()).toEqual([]);
+});
+
 describe('an object that very many follow', () => {
   const ingressClass = (version: number): KubeObject => ({
     metadata: { name: 'shared', uid: 'c1', resourceVersion: String(version) },
@@ -280,6 +323,10 @@ describe('an object that very many follow', () => {
       }
     };
     const all = names.map((name) => `live ingresses/shop/${name}`);
+    // Of the pass over all that the tenant had when it joined.
+    await finish();
+    rests.length = 0;
+    heard();
     return { router, rests, heard, errors, followers, finish, all };
   }
 

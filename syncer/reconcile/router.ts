@@ -26,6 +26,8 @@ interface RouterOptions {
 
 /** As many keys are queued at once for one event. */
 const mostAtOnce = 100;
+/** All keys of a tenant are queued for so long at a stretch, and then others have as long. */
+const passSliceMs = 5;
 
 /** Turns events of either side into keys, and keeps the marks of watched deletions. */
 export class Router {
@@ -36,6 +38,8 @@ export class Router {
   readonly #heldToPolicy: ReadonlySet<string>;
   /** Stores of custom kinds in the super cluster whose events are routed. */
   readonly #followed = new WeakSet<Store>();
+  /** Keys that are still to be queued, of a pass over all of a tenant. */
+  readonly #passes = new Map<TenantState, Iterator<KeyRef>>();
   /** By side of the change: what concerns the super cluster does not stand behind what a tenant changes. */
   readonly #walks: Readonly<Record<'tenant' | 'super', FollowerWalks>>;
 
@@ -97,8 +101,36 @@ export class Router {
     return this.#tenants.values();
   }
 
+  /** What takes longer than a moment goes on in slices of time. */
   enqueueAll(tenant: TenantState): void {
-    for (const key of this.keysOf(tenant)) this.#options.enqueue(tenant, key, 'background');
+    const keys = this.keysOf(tenant);
+    if (this.#enqueueSome(tenant, keys)) {
+      this.#passes.delete(tenant);
+      return;
+    }
+    this.#passes.set(tenant, keys);
+    void this.#enqueueRest(tenant, keys);
+  }
+
+  /** Until the tenant leaves or is to be looked at once more from the beginning. */
+  async #enqueueRest(tenant: TenantState, keys: Iterator<KeyRef>): Promise<void> {
+    const { clock } = this.#options;
+    do {
+      await clock.sleep(passSliceMs);
+      if (this.#passes.get(tenant) !== keys || this.#tenants.get(tenant.info.uid) !== tenant) return;
+    } while (!this.#enqueueSome(tenant, keys));
+    this.#passes.delete(tenant);
+  }
+
+  /** Returns whether these were all. */
+  #enqueueSome(tenant: TenantState, keys: Iterator<KeyRef>): boolean {
+    const { clock, enqueue } = this.#options;
+    const endMs = clock.monotonic() + passSliceMs;
+    for (let next = keys.next(); next.done !== true; next = keys.next()) {
+      enqueue(tenant, next.value, 'background');
+      if (clock.monotonic() >= endMs) return false;
+    }
+    return true;
   }
 
   /** Every key of a tenant that either side has an object for, once. */

@@ -22,6 +22,7 @@ import { EventRecorder } from './event-recorder.ts';
 import { Expectations } from './expectations.ts';
 import { type DefinitionGuard, IdentityGuard, MassDeletionGuard, type Unmatched } from './guards.ts';
 import { downKeyOf, keyId, tenantKeyOf } from './keys.ts';
+import { LiveCheckBudget } from './live-checks.ts';
 import { OwnPolicyWrites } from './own-policy-writes.ts';
 import { WrittenPayloads } from './written-payloads.ts';
 
@@ -32,10 +33,16 @@ const mostCopyBytes = 8 * 1024;
 export class Dependents {
   /** By the id of the key they wait for; no map in here is empty. */
   readonly #waiters = new Map<string, Map<string, KeyRef>>();
+  #waiting = 0;
 
   /** How many keys are waited for. */
   get size(): number {
     return this.#waiters.size;
+  }
+
+  /** How many keys wait, once for each that they wait for. */
+  get waiting(): number {
+    return this.#waiting;
   }
 
   add(dependency: KeyRef, waiter: KeyRef): void {
@@ -45,7 +52,9 @@ export class Dependents {
       waiters = new Map();
       this.#waiters.set(id, waiters);
     }
+    const before = waiters.size;
     waiters.set(keyId(waiter), waiter);
+    this.#waiting += waiters.size - before;
   }
 
   has(dependency: KeyRef): boolean {
@@ -57,12 +66,15 @@ export class Dependents {
     const id = keyId(dependency);
     const waiters = this.#waiters.get(id);
     this.#waiters.delete(id);
-    return waiters === undefined ? [] : [...waiters.values()];
+    if (waiters === undefined) return [];
+    this.#waiting -= waiters.size;
+    return [...waiters.values()];
   }
 
   /** For a caller that looks at every key next: what still has to wait registers again. */
   clear(): void {
     this.#waiters.clear();
+    this.#waiting = 0;
   }
 }
 
@@ -116,6 +128,7 @@ export class TenantState {
   readonly ownPolicyWrites: OwnPolicyWrites;
   readonly contested: ContestedWrites;
   readonly recorder: EventRecorder;
+  readonly liveChecks: LiveCheckBudget;
   readonly expectations: Readonly<Record<'tenant' | 'super', Expectations>>;
   /** Set while all deletes are stopped (sync rule `side-identity`): why. */
   frozen: string | undefined;
@@ -147,6 +160,7 @@ export class TenantState {
     this.contested = new ContestedWrites(nowMs);
     this.ownPolicyWrites = new OwnPolicyWrites(nowMs);
     this.recorder = new EventRecorder(options.client, nowMs);
+    this.liveChecks = new LiveCheckBudget(nowMs);
     this.identity = new IdentityGuard(options.client, options.identity);
     this.superDeletions = new MassDeletionGuard(
       options.info,
@@ -284,9 +298,8 @@ export class TenantState {
     this.superDeletions.invalidate();
   }
 
-  /** Forgets what only saves work and may have outlived its use; the caller looks at every key next. */
+  /** Forgets what only saves work and has outlived its use. */
   prune(): void {
-    this.dependents.clear();
     this.expectations.tenant.prune();
     this.expectations.super.prune();
     this.ownPolicyWrites.prune((ref) => this.superCaches.get(resources.pods, ref));

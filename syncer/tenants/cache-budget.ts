@@ -1,4 +1,4 @@
-import { estimateBytes, type KubeObject } from '../../kube/index.ts';
+import { estimateObjectBytes, type KubeObject } from '../../kube/index.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -130,7 +130,8 @@ export class CacheBudget {
     let bytes = 0;
     return {
       page: (objects) => {
-        const more = estimateBytes(objects);
+        let more = 0;
+        for (const object of objects) more += estimateObjectBytes(object);
         bytes += more;
         this.#listedBytes += more;
         if (this.#listedBytes > this.#options.limitBytes()) this.exceed(ownLimit);

@@ -175,6 +175,39 @@ describe('a tenant that a replica takes up', () => {
     expect(attempts(world, 'blue')).toBe(3);
   });
 
+  it('is let go of when this thread was stuck in work for it, joins after a time, and no other is', async () => {
+    const clock = fastClock(50);
+    const makeBoth = async (before: DirectoryWorld): Promise<void> => {
+      await before.make('blue');
+      await before.make('green');
+    };
+    await using world = await DirectoryWorld.start(makeBoth, { clock });
+    await world.super.server.until(() =>
+      ['blue', 'green'].every((name) => world.condition(name, 'Synced')?.reason === 'Joined'),
+    );
+    const other = world.directory.session(uid(world, 'green'));
+    const suspect = world.directory.suspect(uid(world, 'blue'));
+    if (suspect === undefined) throw new Error('not served');
+    const reason = (): string | undefined => world.condition('blue', 'Synced')?.reason;
+    const pauses: number[] = [];
+    for (let time = 0; time < 2; time += 1) {
+      const before = world.directory.session(suspect.uid);
+      const notedAt = clock.monotonic();
+      world.directory.noted(suspect);
+      await world.super.server.until(() => reason() === 'JoinsLast');
+      expect(world.condition('blue', 'Synced')?.message).toContain('was stuck in work');
+      expect(world.directory.session(suspect.uid)).toBeUndefined();
+      expect(world.served).toContain(`leaving ${suspect.uid}`);
+      await world.super.server.until(() => reason() === 'Joined');
+      pauses.push(clock.monotonic() - notedAt);
+      expect(world.directory.session(suspect.uid)).not.toBe(before);
+    }
+    expect(pauses[0]).toBeGreaterThanOrEqual(30_000);
+    expect(pauses[1]).toBeGreaterThanOrEqual(60_000);
+    expect(world.directory.session(uid(world, 'green'))).toBe(other);
+    expect(world.condition('green', 'Synced')?.reason).toBe('Joined');
+  });
+
   it('is on probation for as long once more when that is noted again', async () => {
     const clock = fastClock(400);
     await using world = await DirectoryWorld.start((before) => before.make('blue').then(() => undefined), {

@@ -8,6 +8,7 @@ import {
   Reflector,
   resources,
   Store,
+  systemClock,
 } from '../../kube/index.ts';
 import type { CustomResourceInformers } from '../controllers/custom-resources.ts';
 import type { SyncEngine } from '../engine.ts';
@@ -22,6 +23,7 @@ import { aloneFrom, type Suspect } from '../watchdog/watchdog.ts';
 import { CacheLimitExceeded, SharedCacheBudget } from './cache-budget.ts';
 import { readCredentials } from './credentials.ts';
 import { JoinOrder } from './join-order.ts';
+import { SharedReadTime } from './read-time.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
 import { SleepersUsage } from './sleepers-usage.ts';
 import { StatusWriter, type SyncerCondition, type UsedResources } from './status-writer.ts';
@@ -87,6 +89,10 @@ interface Served {
   retry?: () => void;
   /** This thread was stuck in work for it: the note of that stays for the next replica. */
   isSuspect: boolean;
+  /** How often since it was last proven to be none. */
+  timesStuck: number;
+  /** Ends the session that serves it. */
+  letGo?: () => void;
   /** Aborted when it begins anew. */
   probation?: AbortController;
   /** Resolves when all work for this tenant has ended. */
@@ -147,6 +153,8 @@ export class TenantDirectory {
   readonly #gate: TenantFilter;
   readonly #order: JoinOrder;
   readonly #memory: SharedCacheBudget;
+  /** Of what is measured, which goes by no other clock. */
+  readonly #readTime = new SharedReadTime(systemClock);
   #running: AbortSignal | undefined;
 
   constructor(options: DirectoryOptions) {
@@ -191,13 +199,19 @@ export class TenantDirectory {
     return uid === undefined ? undefined : this.suspect(uid);
   }
 
-  /** This thread was stuck in work for a tenant, and that was noted; it is forgotten when the tenant goes on quietly. */
+  /**
+   * This thread was stuck in work for a tenant, and that was noted: the tenant is let go of, and joins last and alone. It is
+   * forgotten when the tenant goes on quietly.
+   */
   noted({ uid, namespace, name }: Suspect): void {
     const served = this.#served.get(uid);
-    const warn = 'was stuck in work for this tenant; the next replica that takes it up does so last';
+    const warn =
+      'was stuck in work for this tenant; it is let go of and joins last, here and at the next replica';
     this.#options.logger.warn({ tenant: `${namespace}/${name}` }, warn);
     if (served === undefined) return;
     served.isSuspect = true;
+    served.timesStuck += 1;
+    served.letGo?.();
     served.probation?.abort();
     const probation = new AbortController();
     served.probation = probation;
@@ -207,6 +221,7 @@ export class TenantDirectory {
     this.#options.clock.sleep(provenMs.suspect, AbortSignal.any([signal, probation.signal])).then(
       async () => {
         served.isSuspect = false;
+        served.timesStuck = 0;
         await this.#noteAttempts(served, undefined, signal);
       },
       () => undefined,
@@ -323,6 +338,7 @@ export class TenantDirectory {
       session: undefined,
       latest: vc,
       isSuspect: false,
+      timesStuck: 0,
       ended: Promise.resolve(),
     };
     this.#served.set(uid, served);
@@ -354,6 +370,7 @@ export class TenantDirectory {
       const circumstances = circumstancesOf(served.latest);
       try {
         const credentials = await readCredentials(superClient, systemNamespace, served.latest, signal);
+        if (served.timesStuck > 0) attempts = aloneFrom + served.timesStuck - 1;
         attempts ??= await this.#attemptsBefore(served);
         const join = await this.#beginJoin(served, attempts, () => {
           attempts = 0;
@@ -464,8 +481,12 @@ export class TenantDirectory {
   }
 
   async #sayWaiting(served: Served, attempts: number): Promise<void> {
-    const message = `a syncer died ${attempts === 1 ? 'once' : `${attempts} times in a row`} while it took this tenant up, or soon after; it joins after all others`;
-    this.#warn(served.latest, undefined, 'a replica died while it took this tenant up; it joins last');
+    const why =
+      served.timesStuck > 0
+        ? 'the syncer was stuck in work for this tenant and has let go of it'
+        : `a syncer died ${attempts === 1 ? 'once' : `${attempts} times in a row`} while it took this tenant up, or soon after`;
+    const message = `${why}; it joins after all others`;
+    this.#warn(served.latest, undefined, message);
     const condition = { type: 'Synced', status: 'False', reason: 'JoinsLast', message } as const;
     await this.#report(served, condition);
   }
@@ -517,6 +538,7 @@ export class TenantDirectory {
       credentials,
       status: this.#status,
       memory: this.#memory,
+      readTime: this.#readTime,
       onJoined,
       onCall: (call) => hooks?.call?.(tenant, call),
       onReflectorProblem: (kind, phase) => hooks?.reflectorProblem?.(tenant, kind, phase),
@@ -532,9 +554,14 @@ export class TenantDirectory {
     const renewed = this.#untilRenewed(served, credentials.version, ending.signal).finally(() =>
       ending.abort(new Error('credentials changed')),
     );
+    served.letGo = () => {
+      hooks?.leaving?.(served.vc.uid);
+      ending.abort(new Error('the syncer was stuck in work for this tenant'));
+    };
     try {
       await session.run(ending.signal);
     } finally {
+      delete served.letGo;
       served.session = undefined;
       ending.abort(new Error('session ended'));
       served.stop.signal.removeEventListener('abort', stop);

@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { fastClock } from '../../kube/testing/fast-clock.ts';
 import type { FakeCluster } from '../../kube/testing/index.ts';
@@ -44,6 +44,29 @@ it('every few minutes one kind is listed afresh, in turns, on both sides (sync r
       .map(({ plural, query }) => `${plural} ${query.get('labelSelector') ?? ''}`);
     expect(new Set(lists).size, lists.join()).toBe(3);
   }
+});
+
+it('what is remembered of a tenant is bounded also while its server says that it is not ready', async () => {
+  const { world, blue } = await served();
+  await using _ = world;
+  const { state } = world.directory.session(world.vc('blue').metadata.uid ?? '') ?? {};
+  if (state === undefined) throw new Error('not served');
+  blue.server.inject({ verb: 'other', times: Infinity, fault: { kind: 'status', code: 500 } });
+  await world.says('blue', 'Synced', 'False', 'Unreachable');
+  const wait = (count: number): void => {
+    for (let n = 0; n < count; n += 1)
+      state.dependents.add(
+        { kind: 'configmaps', namespace: 'shop', name: `gone-${n}` },
+        { kind: 'pods', namespace: 'shop', name: 'web' },
+      );
+  };
+  const pruned = vi.spyOn(state, 'prune');
+  wait(10_000);
+  await expect.poll(() => pruned.mock.calls.length).toBeGreaterThan(1);
+  expect(state.dependents.waiting).toBe(10_000);
+  wait(10_001);
+  await expect.poll(() => state.dependents.waiting).toBe(0);
+  expect(state.dependents.size).toBe(0);
 });
 
 it('what a cache has lost comes back with a fresh list, and nothing is deleted for it', async () => {

@@ -21,6 +21,7 @@ import { CallHealth } from './call-health.ts';
 import type { Credentials } from './credentials.ts';
 import { DeletionFreeze, MassDeletionHolds } from './deletion-holds.ts';
 import { Health } from './health.ts';
+import type { SharedReadTime } from './read-time.ts';
 import type { StatusWriter, UsedResources } from './status-writer.ts';
 import { SuperPast } from './super-past.ts';
 import type { TenantFilter } from './tenant-filter.ts';
@@ -49,6 +50,8 @@ interface SessionOptions {
   gate?: TenantFilter;
   /** How much memory all tenants may take. */
   memory: SharedCacheBudget;
+  /** How much of the thread's time reading from all tenants may take. */
+  readTime: SharedReadTime;
   /** Called before each write to the tenant; what it throws keeps the write from being sent. */
   beforeWrite?: () => void;
   onCall?: (call: CallRecord) => void;
@@ -69,7 +72,11 @@ const pageBytes = 16 * 1024 * 1024;
 const answerValues = 1_000_000;
 /** Of a list, where the objects of the tenant may not take more. */
 const listBytes = 256 * 1024 * 1024;
+/** Of one object: an API server stores 1.5 MiB, which even without names are fewer. */
+const objectValues = 200_000;
 const patrolEveryMs = 60_000;
+/** More of a tenant that is not compared, as its server does not say that it is ready, are told by looking at all it has. */
+const mostWaiting = 10_000;
 /** One kind each time, in turns. */
 const listAfreshEveryMs = 5 * 60_000;
 
@@ -105,8 +112,10 @@ export class TenantSession {
       readLimits: {
         pageBytes,
         answerValues,
+        objectValues,
         listBytes: Math.max(listBytes, cacheLimitBytes(options.vc, options.settings())),
       },
+      meter: options.readTime.tenant(),
       onCall: (call) => {
         this.#calls.called(call);
         options.onCall?.(call);
@@ -285,16 +294,26 @@ export class TenantSession {
     });
   }
 
-  /** Until aborted, while all is well: do both sides agree, and do the caches agree with the server. */
+  /** Until aborted. While all is well: do both sides agree, and do the caches agree with the server. */
   #patrol(reflectors: readonly Reflector[], signal: AbortSignal): Promise<void>[] {
     const { clock, random = Math.random } = this.#options;
     const listAfresh = relistInTurn(() => [...reflectors, ...this.#custom.reflectors], random);
     return [
       runPeriodically({ everyMs: patrolEveryMs, clock, random }, signal, () => this.#compare()),
+      runPeriodically({ everyMs: patrolEveryMs, clock, random }, signal, () => this.#forget()),
       runPeriodically({ everyMs: listAfreshEveryMs, clock, random }, signal, () => {
         if (this.#joined && this.#health.isWell) listAfresh();
       }),
     ];
+  }
+
+  /** Whatever the tenant's server says of itself: what is remembered is bounded by this. */
+  #forget(): void {
+    const { state } = this;
+    state.prune();
+    if (!this.#joined || state.dependents.waiting <= mostWaiting) return;
+    state.dependents.clear();
+    this.#options.engine.requeue(state);
   }
 
   async #compare(): Promise<void> {

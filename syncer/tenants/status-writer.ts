@@ -188,6 +188,8 @@ export class StatusWriter {
     return this.#inLine(uid, async () => {
       const before = this.#last.get(uid)?.get(about);
       if (before === said || (before === undefined && this.#isShown(ref, uid, change))) return;
+      // One that is aborted may have been written: what comes next is written, whatever it says.
+      this.#remember(uid, about, '');
       await this.#modify(ref, uid, signal, change);
       this.#remember(uid, about, said);
     });

@@ -536,6 +536,92 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: "fill the syncer's thread with watch events, tiny ones without end or some of megabytes",
+    stoppedBy:
+      'reading from all tenants rests as long as it has worked, beyond 100 ms at once and a tenth of the thread for each; an object has 200,000 values at most',
+    test: 'syncer/tenants/read-time.test.ts › reading from a tenant › takes half of the thread, however long it goes on',
+    control: '› goes on at once after a burst such as honest ones are',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'list hundreds of thousands of tiny objects, so that each look at all of them holds up everybody',
+    stoppedBy:
+      "an object counts 1 KiB at least toward the tenant's cache; lists are taken and keys are queued in slices of time",
+    test: 'kube/store.test.ts › takes a list in steps, but for what is missing, which goes in one',
+    control: "'added e/uid-e by list'",
+  },
+  {
+    attacker: 'tenant',
+    attack: 'change hundreds of thousands of CustomResourceDefinitions of its own',
+    stoppedBy:
+      'what follows definitions is looked at once for all events of a turn, and only of those that are published',
+    test: 'syncer/controllers/custom-resources.test.ts › have what follows looked at once for all of a turn',
+    control: 'expect(requests).toHaveBeenCalledTimes(1)',
+  },
+  {
+    attacker: 'tenant',
+    attack: "take the syncer's memory by indexes, as with EndpointSlices of 100,000 addresses",
+    stoppedBy:
+      "each value in an index counts toward the tenant's cache; a slice has 1,000 endpoints of 100 addresses at most",
+    test: 'kube/store.test.ts › counts the places of an object in indexes',
+    control: 'expect(store.bytes).toBe(without)',
+  },
+  {
+    attacker: 'tenant',
+    attack:
+      'mark its own Nodes and other objects as copies, so that the super cluster is asked for their originals at each event',
+    stoppedBy: 'one list of two seconds for all; 1,000 looks of a tenant at once and 50 each second',
+    test: 'syncer/reconcile/deletion-safety.test.ts › lists nodes once for all that say they are hidden ones',
+    control:
+      'syncer/reconcile/deletion-safety.test.ts › stays shut for the original of a hidden node, whose name only the server knows now',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'have all its forged copies counted twice a second',
+    stoppedBy: 'a count is good for twenty times what it took',
+    test: 'syncer/reconcile/guards.test.ts › counts what takes long to count as seldom as that is long',
+    control: 'expect(countsIn(10_000)).toBe(20)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'make and delete copies while deletions are held, so that their names are remembered for ever',
+    stoppedBy: 'what is held is forgotten when neither side has it',
+    test: 'syncer/reconcile/engine.test.ts › are remembered while they are held, and no longer when both sides are gone',
+    control: 'await sides.until(() => state.held.size === 2)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'fill what is remembered while its API server says that it is not ready',
+    stoppedBy:
+      'what has outlived its use is forgotten on a clock of its own, and at most 10,000 wait for others',
+    test: 'syncer/tenants/fresh-lists.test.ts › what is remembered of a tenant is bounded also while its server says that it is not ready',
+    control: 'expect(state.dependents.waiting).toBe(10_000)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'take more memory than is counted, by objects with numbers for keys',
+    stoppedBy: 'the tables of such keys count as measured',
+    test: 'kube/object-size.test.ts › of objects with numbers for keys is what the tables of these take',
+    control: 'expect(estimateBytes({ a34: 0 })).toBeLessThan(200)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'answer with hundreds of different HTTP statuses, each a series in the metrics',
+    stoppedBy: 'unusual statuses share the codes 4xx, 5xx and other',
+    test: 'syncer/observability/syncer-metrics.test.ts › has few codes, whatever statuses a server answers with',
+    control:
+      "expect(calls).toEqual(expect.arrayContaining(['200', '404', '409', '503', '4xx', '5xx', 'other']))",
+  },
+  {
+    attacker: 'tenant',
+    attack: 'hold up a replica again and again, by work of seconds that does not end it',
+    stoppedBy:
+      'a tenant that a replica was stuck in work for is let go of, and joins last and alone after a pause that doubles',
+    test: 'syncer/tenants/directory.test.ts › is let go of when this thread was stuck in work for it, joins after a time, and no other is',
+    control: "expect(world.directory.session(uid(world, 'green'))).toBe(other)",
+  },
+  {
+    attacker: 'tenant',
     attack: 'give namespaces names such as `../../kube-system`, that no API server takes',
     stoppedBy: 'names of super namespaces are made, with a hash; paths are encoded',
     test: 'syncer/tenants/lying-server.test.ts › whose namespaces have names such as',

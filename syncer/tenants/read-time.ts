@@ -1,0 +1,92 @@
+import type { Clock, ReadMeter } from '../../kube/index.ts';
+
+/** What reading from a tenant may take at once. */
+const freeMs = 100;
+/** Part of the time in which it neither worked nor rested that is added to what is free. */
+const freeShare = 0.1;
+/** Less is owed until it is more: timers are no finer. */
+const shortestRestMs = 2;
+const longestRestMs = 10_000;
+/** How long one counts among those that take more than what is free. */
+const countsForMs = 1_000;
+
+/**
+ * Divides half of the thread's time among all tenants from which more is read than is free for each: alone, one rests as
+ * long as it has worked, and of several each as much longer.
+ */
+export class SharedReadTime {
+  readonly #clock: Pick<Clock, 'monotonic' | 'sleep'>;
+  /** When each last took more than what is free for it. */
+  readonly #over = new Map<object, number>();
+
+  constructor(clock: Pick<Clock, 'monotonic' | 'sleep'>) {
+    this.#clock = clock;
+  }
+
+  /** Of one more tenant. */
+  tenant(): ReadTime {
+    return new ReadTime(this.#clock, (member) => this.#members(member));
+  }
+
+  /** How many there are that take more than what is free, this one included. */
+  #members(member: object): number {
+    const nowMs = this.#clock.monotonic();
+    this.#over.set(member, nowMs);
+    for (const [each, atMs] of this.#over) if (nowMs - atMs > countsForMs) this.#over.delete(each);
+    return this.#over.size;
+  }
+}
+
+/** How much of the thread's time reading from one tenant takes, over all its lists and watches. */
+export class ReadTime implements ReadMeter {
+  readonly #clock: Pick<Clock, 'monotonic' | 'sleep'>;
+  readonly #members: (member: object) => number;
+  /** Of what is free, taken. */
+  #takenMs = 0;
+  /** When it last worked or rested. */
+  #atMs: number;
+  /** Beyond what is free, and not rested for. */
+  #owedMs = 0;
+  #waiting = 0;
+  /** Ends with the last of the turns that were asked for. */
+  #turns: Promise<void> = Promise.resolve();
+
+  constructor(clock: Pick<Clock, 'monotonic' | 'sleep'>, members: (member: object) => number) {
+    this.#clock = clock;
+    this.#members = members;
+    this.#atMs = clock.monotonic();
+  }
+
+  worked(ms: number): void {
+    const nowMs = this.#clock.monotonic();
+    const idleMs = Math.max(0, nowMs - ms - this.#atMs);
+    const takenMs = Math.max(0, this.#takenMs - idleMs * freeShare) + ms;
+    this.#atMs = nowMs;
+    this.#takenMs = Math.min(takenMs, freeMs);
+    this.#owedMs += takenMs - this.#takenMs;
+  }
+
+  /** One after the other, so that what each then does is known before the next one's rest begins. */
+  turn(signal: AbortSignal | undefined): Promise<void> | undefined {
+    if (this.#waiting === 0 && this.#owedMs < shortestRestMs) return undefined;
+    this.#waiting += 1;
+    const turn = this.#turns
+      .then(() => this.#rest(signal))
+      .finally(() => {
+        this.#waiting -= 1;
+      });
+    this.#turns = turn.catch(() => undefined);
+    return turn;
+  }
+
+  async #rest(signal: AbortSignal | undefined): Promise<void> {
+    signal?.throwIfAborted();
+    let restMs = 0;
+    if (this.#owedMs >= shortestRestMs) {
+      restMs = Math.min(longestRestMs, this.#owedMs * (2 * this.#members(this) - 1));
+      this.#owedMs = 0;
+    }
+    await this.#clock.sleep(restMs, signal);
+    this.#atMs = this.#clock.monotonic();
+  }
+}
