@@ -586,6 +586,20 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'pass every quota by tokens of a megabyte, which are written into Secrets of the super cluster',
+    stoppedBy: 'Secrets count with their tokens, before they are written; tokens have 16 KiB at most',
+    test: 'syncer/controllers/pod-tokens.test.ts › count for the quota with their tokens, when they are written and when they are there',
+    control: '› take the tokens that API servers issue, and none that are far longer',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'mark pods as bound that the super cluster does not have, to get a Secret for each',
+    stoppedBy: 'tokens are for pods whose super pod is there',
+    test: 'syncer/controllers/pod-tokens.test.ts › are not made for a pod that is only said to be bound',
+    control: 'expect(secretOf(bench)).toBeDefined()',
+  },
+  {
+    attacker: 'tenant',
     attack:
       'stop the syncer by a pod that asks for 100,000 different tokens, or have it send as many requests',
     stoppedBy: 'a pod may ask for 32; no more sources are looked at',
