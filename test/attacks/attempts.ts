@@ -848,6 +848,22 @@ export const attempts: readonly Attempt[] = [
   {
     attacker: 'tenant',
     attack:
+      'fill the memory of every replica, and of what acts on policies, by NetworkPolicies of a million empty rules',
+    stoppedBy:
+      'a NetworkPolicy has 10,000 rules, peers, ports, exceptions and terms of selectors at most; `objects.bytes` counts a quarter of the memory',
+    test: 'syncer/kinds/network-policies.test.ts › leaves behind those with more than 10,000 rules',
+    control: 'expect(kind.admit?.(policy(spec(9_999)), context())).toEqual({ wanted: true })',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'have super objects that take many times their size in the memory of every replica',
+    stoppedBy: '`objects.bytes` counts a quarter of the memory where that is more',
+    test: 'syncer/quota/charges.test.ts › is a quarter of the memory that it takes, where that is more than its size as JSON',
+    control: `expect(Number(large['objects.bytes'])).toBeLessThan(31_000)`,
+  },
+  {
+    attacker: 'tenant',
+    attack:
       'have each pod compared with thousands of policies of its namespace, or with one of endless selectors',
     stoppedBy: 'where tenants are isolated, 500 policies of a namespace go down, of selectors of 200 terms',
     test: 'syncer/kinds/network-policies.test.ts › leaves behind more than 500 of a namespace',
