@@ -1082,6 +1082,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'take memory that counts as none by one field that stands millions of times in an object',
+    stoppedBy: 'brackets and commas are counted: where fields repeat, only what is left of them is kept',
+    test: 'kube/read-limits.test.ts › whose fields stand there many times takes no more memory than it has fields',
+    control: 'expect(heapOf(distinct).bytes).toBeGreaterThan(1_000_000)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'take memory by answers and events that come one byte at a time, each with 64 KiB behind it',
     stoppedBy: 'small pieces are copied together as they come',
     test: 'kube/chunks.test.ts › bytes each take little more than their bytes',
