@@ -227,7 +227,7 @@ export class QuotaAdmission {
     book.asked.add(id);
     const excess = book.ledger.reserve(id, chargeOf(kind, object, !this.#charged.includes(kind), bytes));
     if (excess.length === 0) {
-      budget.take(id, isNamespace ? costOfNamespace : bytes);
+      budget.take(id, isNamespace ? Math.max(costOfNamespace, bytes) : bytes);
       if (!isNamespace) book.taken.set(id, bytes + (book.taken.get(id) ?? 0));
       return undefined;
     }

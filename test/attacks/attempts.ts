@@ -864,6 +864,14 @@ export const attempts: readonly Attempt[] = [
   {
     attacker: 'tenant',
     attack:
+      'hold up all tenants by a Namespace or a selector with a million labels, each of which is mirrored under a hash',
+    stoppedBy: '500 labels are mirrored; a selector with more terms selects nothing',
+    test: 'syncer/kinds/namespaces.test.ts › keep 500 of them, the name among them, and an event says so',
+    control: '› keep labels of the tenant object under keys of Skerry',
+  },
+  {
+    attacker: 'tenant',
+    attack:
       'have each pod compared with thousands of policies of its namespace, or with one of endless selectors',
     stoppedBy: 'where tenants are isolated, 500 policies of a namespace go down, of selectors of 200 terms',
     test: 'syncer/kinds/network-policies.test.ts › leaves behind more than 500 of a namespace',
