@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ApiError, asStatus, ConnectionError, isDeniedByAdmission } from './errors.ts';
+import { apiError } from './request.ts';
 
 describe('isDeniedByAdmission', () => {
   it.each([
@@ -25,6 +26,14 @@ describe('what an API server says of a failure', () => {
       reason: 'Bad?',
       details: { causes: [{ field: 'spec .x', message: '?31m' }] },
     });
+  });
+
+  it('is one where a server answers with no Status', () => {
+    const call = { method: 'GET', path: '/api?x', verb: 'get', resource: 'pods' } as const;
+    const text = `  \u001b[31mred\u001b[0m \u202e${'x'.repeat(1_000)}`;
+    const { message } = apiError(call, { status: 500, text, retryAfter: undefined });
+    expect(message).toMatch(/^GET \/api: \?\[31mred\?\[0m \?x+\.\.\.$/);
+    expect(message.length).toBeLessThan(230);
   });
 
   it('stays as it is where it is such a text', () => {

@@ -664,6 +664,20 @@ export const attempts: readonly Attempt[] = [
     control: 'expect(taken).toBeGreaterThan(0)',
   },
   {
+    attacker: 'tenant',
+    attack: 'have each of thousands of failures keep the 256 KiB that its message was cut from',
+    stoppedBy: 'what is shown of a text is a copy of that part',
+    test: 'kube/printable.test.ts › keeps nothing of the text that it is cut from',
+    control: 'expect(kept((text) => text.trim())).toBeGreaterThan(20_000_000)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'act on the terminal of an operator by an answer that is no Status',
+    stoppedBy: 'what a server says becomes one printable line of 200 characters',
+    test: 'kube/errors.test.ts › is one where a server answers with no Status',
+    control: '› stays as it is where it is such a text',
+  },
+  {
     attacker: 'owner',
     attack: 'have the text of a Secret repeated in logs by breaking its YAML',
     stoppedBy: 'neither warnings nor errors repeat it',
