@@ -678,6 +678,13 @@ export const attempts: readonly Attempt[] = [
     control: '› stays as it is where it is such a text',
   },
   {
+    attacker: 'tenant',
+    attack: 'have a pod of a megabyte remembered for each pod that it does not let go of',
+    stoppedBy: 'of a pod that is gone status, images and sizes are kept, and 64 MiB of all',
+    test: 'syncer/reconcile/router.test.ts › keep of a deleted object only what its kind will ask for',
+    control: '› keep of a pod what its last status is written by',
+  },
+  {
     attacker: 'owner',
     attack: 'have the text of a Secret repeated in logs by breaking its YAML',
     stoppedBy: 'neither warnings nor errors repeat it',
