@@ -1,6 +1,6 @@
 import { deepEqual } from 'fast-equals';
 import { labelKeys } from '../../api/labels.ts';
-import { isRecord, type KubeObject, type MergePatch, mergePatch, resources } from '../../kube/index.ts';
+import { type KubeObject, type MergePatch, mergePatch, resources } from '../../kube/index.ts';
 import type { KeyRef, SyncContext, TenantInfo } from '../context.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
@@ -19,6 +19,7 @@ import {
   superPodSelector,
 } from '../mapping/network-isolation.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
+import { hasMoreEntries, mostEntries } from './entries.ts';
 import { knownPart, type Shape, unknownFields } from './known-fields.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
 
@@ -176,28 +177,6 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
     };
   const notice = tenant.networkPoliciesEnforced ? unseenNotice(tenantObject, tenant) : unenforced;
   return notice === undefined ? { wanted: true } : { wanted: true, notice };
-}
-
-/** Empty rules take twenty times their JSON in the memory of every replica, and of whatever acts on policies. */
-const mostEntries = 10_000;
-
-/** Whether lists and labels in a value have more than this many entries; looks at no more than that needs. */
-function hasMoreEntries(value: unknown, most: number): boolean {
-  let left = most;
-  const count = (part: unknown): void => {
-    if (Array.isArray(part)) {
-      left -= part.length;
-      for (let index = 0; index < part.length && left >= 0; index++) count(part[index]);
-      return;
-    }
-    if (!isRecord(part)) return;
-    for (const [key, inner] of Object.entries(part)) {
-      if (key === 'matchLabels' && isRecord(inner)) left -= Object.keys(inner).length;
-      else if (left >= 0) count(inner);
-    }
-  };
-  count(value);
-  return left < 0;
 }
 
 /** Each gets an exception for each node and API server: a few bytes of the tenant's would become kilobytes. */

@@ -900,6 +900,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'have each look at a Secret judge all Ingresses that refer to it, of thousands of rules',
+    stoppedBy: 'an Ingress has 10,000 rules, paths, certificates and hosts at most, and is judged once',
+    test: 'syncer/kinds/ingresses.test.ts › is judged once for all Secrets that it refers to',
+    control: '› has 10,000 rules, paths, certificates and hosts at most',
+  },
+  {
+    attacker: 'tenant',
     attack: 'have each look at one of thousands of objects judge many large pods that refer to it',
     stoppedBy: 'a pod is judged once for each version of it',
     test: 'syncer/kinds/pods/admission.test.ts › is found once for each object of it',
