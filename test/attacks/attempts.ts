@@ -685,6 +685,13 @@ export const attempts: readonly Attempt[] = [
     control: '› keep of a pod what its last status is written by',
   },
   {
+    attacker: 'tenant',
+    attack: 'fill the log by errors that carry megabytes in fields of their own',
+    stoppedBy: 'of a Status only its own fields are kept, cut, and logs have its message alone',
+    test: 'kube/errors.test.ts › has the fields of a Status and no others, cut, and no log line repeats them',
+    control: 'expect(status).toEqual(known)',
+  },
+  {
     attacker: 'owner',
     attack: 'have the text of a Secret repeated in logs by breaking its YAML',
     stoppedBy: 'neither warnings nor errors repeat it',
