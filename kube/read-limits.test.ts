@@ -312,6 +312,24 @@ describe('a list', () => {
     expect(pages).toBe(1 + 3);
   });
 
+  it('is not gone on with by a token that is longer than any that servers make', async () => {
+    let asked: string[] = [];
+    let token = '';
+    const client = await lying((request, response) => {
+      asked.push(request.url ?? '');
+      const metadata = asked.length === 1 ? { continue: token } : {};
+      response.end(JSON.stringify({ metadata, items: [configMap(`a${asked.length}`, 1)] }));
+    });
+    const longest = 'x'.repeat(4_096);
+    token = longest;
+    expect((await client.list(resources.configMaps)).items).toHaveLength(2);
+    expect(asked[1]).toContain(longest);
+    asked = [];
+    token = `${longest}x`;
+    expect(await failure(client.list(resources.configMaps))).toMatchObject({ code: 'ERR_INVALID_OBJECT' });
+    expect(asked).toHaveLength(1);
+  });
+
   it('of any number of pages ends where all of it is too large', async () => {
     const page = { metadata: { resourceVersion: '9', continue: 'more' }, items: [configMap('a', 1)] };
     let pages = 0;

@@ -1132,6 +1132,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'have the syncer send addresses of megabytes, in each of which a token of a list is spelt out',
+    stoppedBy: 'a `continue` token has 4 KiB at most',
+    test: 'kube/read-limits.test.ts › is not gone on with by a token that is longer than any that servers make',
+    control: 'expect(asked[1]).toContain(longest)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'take memory by answers and events that come one byte at a time, each with 64 KiB behind it',
     stoppedBy: 'small pieces are copied together as they come',
     test: 'kube/chunks.test.ts › bytes each take little more than their bytes',
