@@ -4,7 +4,8 @@ import { z } from 'zod';
  * Names of what is limited, as a ResourceQuota of Kubernetes has them (`pods`, `requests.cpu`, `services.loadbalancers`,
  * `gold.storageclass.storage.k8s.io/requests.storage`, `count/ingresses.networking.k8s.io`), and Skerry's own:
  *
- * - `objects`: objects of the tenant in the super cluster; `objects.bytes`: their size as JSON.
+ * - `objects`: objects of the tenant in the super cluster; `objects.bytes`: their size as JSON, or
+ *   a quarter of the memory that they take where that is more.
  * - `customresources`: those of them that are of published CustomResourceDefinitions.
  * - `writes.bytes-per-minute`: bytes that creating and changing them may cost the super cluster's datastore; for
  *   new namespaces there is as much again, of which each takes 256 KiB.

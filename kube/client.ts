@@ -1,7 +1,7 @@
 import type { Call, Connection } from './connection.ts';
 import { ApiError, ConnectionError, isGone } from './errors.ts';
 import { withoutManagedFields } from './managed-fields.ts';
-import { asAnswer, asObject, asObjectNamed, isVersion } from './object-shape.ts';
+import { asAnswer, asObject, asObjectNamed, isContinueToken, isVersion } from './object-shape.ts';
 import { hasLongText } from './object-size.ts';
 import { countValues, isTooLarge, parseJson, TooLarge } from './read-limits.ts';
 import { metered } from './read-meter.ts';
@@ -180,8 +180,8 @@ function asList<T extends KubeObject>(
     const { resourceVersion, continue: token } = metadata;
     if (resourceVersion !== undefined && !isVersion(resourceVersion))
       throw new TypeError('the server sent a list whose metadata.resourceVersion is none');
-    if (token !== undefined && typeof token !== 'string')
-      throw new TypeError('the server sent a list whose metadata.continue is no text');
+    if (token !== undefined && !isContinueToken(token))
+      throw new TypeError('the server sent a list whose metadata.continue is no text, or too long');
     const apiVersion = apiVersionOf(resource);
     const { objectValues } = connection.readLimits;
     for (const item of items) {

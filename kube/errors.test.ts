@@ -1,5 +1,7 @@
+import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
 import { ApiError, asStatus, ConnectionError, isDeniedByAdmission } from './errors.ts';
+import { apiError } from './request.ts';
 
 describe('isDeniedByAdmission', () => {
   it.each([
@@ -25,6 +27,47 @@ describe('what an API server says of a failure', () => {
       reason: 'Bad?',
       details: { causes: [{ field: 'spec .x', message: '?31m' }] },
     });
+  });
+
+  it('is one where a server answers with no Status', () => {
+    const call = { method: 'GET', path: '/api?x', verb: 'get', resource: 'pods' } as const;
+    const text = `  \u001b[31mred\u001b[0m \u202e${'x'.repeat(1_000)}`;
+    const { message } = apiError(call, { status: 500, text, retryAfter: undefined });
+    expect(message).toMatch(/^GET \/api: \?\[31mred\?\[0m \?x+\.\.\.$/);
+    expect(message.length).toBeLessThan(230);
+  });
+
+  it('has the fields of a Status and no others, cut, and no log line repeats them', () => {
+    const junk = 'x'.repeat(20_000);
+    const known = {
+      kind: 'Status',
+      apiVersion: 'v1',
+      metadata: { continue: 'token' },
+      status: 'Failure',
+      message: 'gone',
+      reason: 'Expired',
+      code: 410,
+      details: { name: 'web', kind: 'pods', retryAfterSeconds: 1, causes: [{ reason: 'a', message: 'b' }] },
+    };
+    const status = asStatus({
+      ...known,
+      junk,
+      metadata: { ...known.metadata, junk },
+      details: { ...known.details, junk, causes: [{ ...known.details.causes[0], junk }] },
+    });
+    expect(status).toEqual(known);
+    const long = asStatus({ kind: junk, status: junk, metadata: { continue: junk }, details: { uid: junk } });
+    expect(JSON.stringify(long).length).toBeLessThan(4_000);
+
+    const lines: string[] = [];
+    const logger = pino({}, { write: (line: string) => lines.push(line) });
+    const error = new ApiError(410, asStatus({ ...known, message: 'y'.repeat(10_000) }), 'watch pods');
+    logger.warn({ err: error }, 'problem');
+    expect(lines[0]).toContain('watch pods: yyy');
+    // Of the message and the stack, which begins with it.
+    expect(lines[0]?.length).toBeLessThan(20_000);
+    expect(lines[0]).not.toContain('retryAfterSeconds');
+    expect(error.status?.details?.retryAfterSeconds).toBe(1);
   });
 
   it('stays as it is where it is such a text', () => {

@@ -1,3 +1,4 @@
+import { isContinueToken } from './object-shape.ts';
 import { printable } from './printable.ts';
 import { isRecord } from './types.ts';
 
@@ -25,6 +26,8 @@ export interface StatusCause {
 export interface Status {
   kind?: string;
   apiVersion?: string;
+  /** Of a list that has gone on for too long: where it can go on all the same. */
+  metadata?: { continue?: string };
   status?: string;
   message?: string;
   reason?: string;
@@ -36,33 +39,49 @@ export interface Status {
     uid?: string;
     causes?: StatusCause[];
     retryAfterSeconds?: number;
-    [field: string]: unknown;
   };
-  [field: string]: unknown;
 }
 
 const longestMessage = 8_192;
 /** Of a reason or the path of a field. */
 const longestName = 1_024;
 
-/** What an API server sent as a Status: fields of a wrong type are left out, texts are made printable and cut. */
+/**
+ * What an API server sent as a Status: fields that are unknown or of a wrong type are left out, texts are made printable and
+ * cut.
+ */
 export function asStatus(value: unknown): Status {
   if (!isRecord(value)) return {};
-  const { message, reason, code, details } = value;
-  const causes: unknown = isRecord(details) ? details['causes'] : undefined;
-  const status: Status = { ...value };
-  delete status.details;
-  if (isRecord(details)) {
-    status.details = { ...details };
-    delete status.details.causes;
-    if (Array.isArray(causes)) status.details.causes = causes.filter(isRecord).slice(0, 100).map(asCause);
+  const { message, code, details, metadata } = value;
+  const token = isRecord(metadata) ? metadata['continue'] : undefined;
+  return {
+    ...texts(value, ['kind', 'apiVersion', 'status', 'reason']),
+    ...(isContinueToken(token) && { metadata: { continue: token } }),
+    ...(typeof message === 'string' && { message: printable(message, longestMessage) }),
+    ...(typeof code === 'number' && { code }),
+    ...(isRecord(details) && { details: asDetails(details) }),
+  };
+}
+
+function asDetails(details: Record<string, unknown>): NonNullable<Status['details']> {
+  const { causes, retryAfterSeconds } = details;
+  return {
+    ...texts(details, ['name', 'group', 'kind', 'uid']),
+    ...(typeof retryAfterSeconds === 'number' && { retryAfterSeconds }),
+    ...(Array.isArray(causes) && { causes: causes.filter(isRecord).slice(0, 100).map(asCause) }),
+  };
+}
+
+function texts<Field extends string>(
+  value: Record<string, unknown>,
+  fields: readonly Field[],
+): { [field in Field]?: string } {
+  const found: { [field in Field]?: string } = {};
+  for (const field of fields) {
+    const text = value[field];
+    if (typeof text === 'string') found[field] = printable(text, longestName);
   }
-  if (typeof message === 'string') status.message = printable(message, longestMessage);
-  else delete status.message;
-  if (typeof reason === 'string') status.reason = printable(reason, longestName);
-  else delete status.reason;
-  if (typeof code !== 'number') delete status.code;
-  return status;
+  return found;
 }
 
 function asCause(cause: Record<string, unknown>): StatusCause {
@@ -81,6 +100,7 @@ export class ApiError extends Error {
   readonly code: number;
   /** `Status.reason`, for example `NotFound`; empty when the body was no Status. */
   readonly reason: string;
+  /** Not enumerable: logs have the message, and need no more of it. */
   readonly status: Status | undefined;
   /** How long the server asks to wait, from `Retry-After` or `details.retryAfterSeconds`; a minute at most. */
   readonly retryAfterMs: number | undefined;
@@ -92,6 +112,7 @@ export class ApiError extends Error {
     this.code = code;
     this.reason = status?.reason ?? '';
     this.status = status;
+    Object.defineProperty(this, 'status', { enumerable: false });
     this.retryAfterMs = retryAfterMs(retryAfter, status);
     this.retryable = code === 429 || code >= 500 || this.reason === 'Conflict';
   }

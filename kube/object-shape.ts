@@ -68,6 +68,13 @@ export function isVersion(value: unknown): value is string {
   return typeof value === 'string' && value.length <= longestTexts.resourceVersion;
 }
 
+/** In characters. A token holds a version and a key, and servers get it back in the address of the next call. */
+const longestContinueToken = 4_096;
+
+export function isContinueToken(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= longestContinueToken;
+}
+
 /** In characters: names as Kubernetes bounds them, the others several times what API servers send. */
 const longestTexts = {
   name: 253,

@@ -2,8 +2,11 @@
 const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}]/gu;
 const lineBreaks = /[\t\n\v\f\r]+/g;
 
-/** Text of unknown origin for people to read: one line, without what a terminal would act on, cut at `maxLength`. */
+/**
+ * Text of unknown origin for people to read: one line, without what a terminal would act on, cut at `maxLength`. A copy: a
+ * slice would keep the text that it was cut from.
+ */
 export function printable(text: string, maxLength: number): string {
   const cut = text.length > maxLength ? `${text.slice(0, maxLength)}...` : text;
-  return cut.replaceAll(lineBreaks, ' ').replaceAll(unprintable, '?');
+  return Buffer.from(cut.replaceAll(lineBreaks, ' ').replaceAll(unprintable, '?')).toString();
 }

@@ -1,4 +1,7 @@
 import type { ServerResponse } from 'node:http';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { KubeClient } from './client.ts';
 import type { ConnectionOptions } from './connection.ts';
@@ -203,6 +206,35 @@ describe('JSON', () => {
     expect(isTooLarge(await failure(list?.() ?? Promise.resolve()))).toBe(true);
   });
 
+  it('whose fields stand there many times takes no more memory than it has fields', () => {
+    setFlagsFromString('--expose-gc');
+    const collect = runInNewContext('gc') as () => void;
+    const repeated = `{"__proto__":{"b":[]},${Array.from({ length: 300_000 }, () => '"a":1').join(',')}}`;
+    const distinct = `{${Array.from({ length: 10_000 }, (_, at) => `"a${at}":1`).join(',')}}`;
+    const heapOf = (text: string): { kept: unknown[]; bytes: number } => {
+      collect();
+      const before = process.memoryUsage().heapUsed;
+      const kept = Array.from({ length: 4 }, () => parseJson(text, 1_000_000));
+      collect();
+      return { kept, bytes: process.memoryUsage().heapUsed - before };
+    };
+    const { kept, bytes } = heapOf(repeated);
+    expect(JSON.stringify(kept[0])).toBe('{"__proto__":{"b":[]},"a":1}');
+    expect(bytes).toBeLessThan(4_000_000);
+    // The measure measures.
+    expect(heapOf(distinct).bytes).toBeGreaterThan(1_000_000);
+  });
+
+  it('is read as JSON.parse reads it, and once where no field stands twice', () => {
+    const texts = fc.sample(fc.json(), 300);
+    const written = vi.spyOn(JSON, 'stringify');
+    const read = texts.map((text) => parseJson(text, 1_000_000));
+    const times = written.mock.calls.length;
+    written.mockRestore();
+    expect(times).toBe(0);
+    expect(read).toEqual(texts.map((text) => JSON.parse(text)));
+  });
+
   it('of honest objects of the largest size is read', () => {
     const property = { type: 'string', description: 'x'.repeat(20), enum: ['a', 'b'] };
     const properties = Object.fromEntries(
@@ -290,6 +322,24 @@ describe('a list', () => {
     expect(pages).toBe(1);
     await client.list(resources.pods, { limit: 1_200 });
     expect(pages).toBe(1 + 3);
+  });
+
+  it('is not gone on with by a token that is longer than any that servers make', async () => {
+    let asked: string[] = [];
+    let token = '';
+    const client = await lying((request, response) => {
+      asked.push(request.url ?? '');
+      const metadata = asked.length === 1 ? { continue: token } : {};
+      response.end(JSON.stringify({ metadata, items: [configMap(`a${asked.length}`, 1)] }));
+    });
+    const longest = 'x'.repeat(4_096);
+    token = longest;
+    expect((await client.list(resources.configMaps)).items).toHaveLength(2);
+    expect(asked[1]).toContain(longest);
+    asked = [];
+    token = `${longest}x`;
+    expect(await failure(client.list(resources.configMaps))).toMatchObject({ code: 'ERR_INVALID_OBJECT' });
+    expect(asked).toHaveLength(1);
   });
 
   it('of any number of pages ends where all of it is too large', async () => {

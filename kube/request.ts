@@ -1,5 +1,6 @@
 import type { Answer, Call, Connection } from './connection.ts';
 import { ApiError, asStatus, ConnectionError, type Status } from './errors.ts';
+import { printable } from './printable.ts';
 import { isTooLarge, parseJson } from './read-limits.ts';
 import { isRecord, type ObjectRef, type Resource } from './types.ts';
 
@@ -41,6 +42,9 @@ export function apiError(call: Call, answer: Answer): ApiError {
   return new ApiError(answer.status, parseStatus(answer.text), `${call.method} ${path}`, answer.retryAfter);
 }
 
+/** Of an answer that is no Status. */
+const longestText = 200;
+
 function parseStatus(text: string): Status | undefined {
   try {
     const body = parseJson(text);
@@ -48,7 +52,7 @@ function parseStatus(text: string): Status | undefined {
   } catch {
     // Not JSON: a proxy's page or a plain text such as "404 page not found".
   }
-  const message = text.trim().slice(0, 200);
+  const message = printable(text.trim(), longestText);
   return message === '' ? undefined : { message };
 }
 

@@ -50,6 +50,18 @@ describe('engine', () => {
       await sides.until(() => sides.inSuper(resources.configMaps, 'x') === undefined);
     });
 
+    it('remembers of a failure what people read', async () => {
+      await using sides = await TwoSides.start();
+      const message = `no\u001b[2J${'x'.repeat(7_000)}`;
+      const fault = { kind: 'status', code: 500, reason: 'InternalError', message } as const;
+      for (let i = 0; i < 5; i++) sides.super.server.inject({ verb: 'create', plural: 'configmaps', fault });
+      sides.inShop(resources.configMaps, settings('x'));
+      const failure = () => sides.state.failures.get('configmaps/shop/x');
+      await sides.until(() => failure() !== undefined);
+      expect(failure()?.message).toMatch(/no\?\[2Jx+\.\.\.$/);
+      expect(failure()?.message).toHaveLength(1_003);
+    });
+
     it('creates anew what disappears in the super cluster', async () => {
       await using sides = await TwoSides.start((s) => s.inShop(resources.configMaps, settings('x')));
       await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);

@@ -1,5 +1,5 @@
 import type { DifferenceReport } from '../api/difference-report.ts';
-import type { Clock, KubeClient, Resource } from '../kube/index.ts';
+import { type Clock, type KubeClient, printable, type Resource } from '../kube/index.ts';
 import type { KeyRef } from './context.ts';
 import { EventController } from './controllers/events.ts';
 import { NetworkIsolationController } from './controllers/network-isolation.ts';
@@ -66,6 +66,8 @@ interface EngineOptions {
  * sooner.
  */
 const soonMs = 60_000;
+/** Of what is remembered of a failure. Characters. */
+const longestFailure = 1_000;
 
 /** Keeps all tenants that joined in agreement with the super cluster, from events of both sides. */
 export class SyncEngine {
@@ -414,10 +416,12 @@ export class SyncEngine {
   #remember({ failures, held }: TenantState, key: KeyRef, outcome: Outcome): void {
     const id = keyId(key);
     if (outcome.is !== 'held' && held.size > 0) held.delete(id);
-    if (outcome.is === 'refused') failures.set(id, { isRefused: true, message: outcome.message });
+    const remember = (isRefused: boolean, message: string): void =>
+      failures.set(id, { isRefused, message: printable(message, longestFailure) });
+    if (outcome.is === 'refused') remember(true, outcome.message);
     else if (outcome.is === 'retry') {
       const { code, error } = outcome;
-      failures.set(id, { isRefused: false, message: error instanceof Error ? error.message : code });
+      remember(false, error instanceof Error ? error.message : code);
     } else if (failures.size > 0) failures.delete(id);
   }
 

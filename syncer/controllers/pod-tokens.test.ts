@@ -1,12 +1,15 @@
 import { setImmediate } from 'node:timers/promises';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources, type Store } from '../../kube/index.ts';
 import { fastClock } from '../../kube/testing/fast-clock.ts';
+import { QuotaAdmission } from '../quota/quota-admission.ts';
 import { unmatchedSuperObjects } from '../reconcile/tenant-state.ts';
 import { Bench } from '../reconcile/testing/bench.ts';
 import { tend } from '../reconcile/testing/disturbance.ts';
 import { TwoSides } from '../reconcile/testing/two-sides.ts';
+import { PodTokenController } from './pod-tokens.ts';
+import { tokenSecrets } from './token-secret.ts';
 
 type TokenSource = { path: string; audience?: string; expirationSeconds?: number };
 
@@ -51,8 +54,15 @@ async function benchWithPod(sources?: readonly TokenSource[]): Promise<{ bench: 
   const bench = await Bench.start();
   bench.namespace('shop');
   bench.have('tenant', resources.serviceAccounts, { metadata: { name: 'robot', namespace: 'shop' } });
-  const t = bench.have('tenant', resources.pods, bound(podWithTokens(sources)));
+  const t = runs(bench, podWithTokens(sources));
   return { bench, t };
+}
+
+/** Has a pod of the tenant bound, and its super pod there. */
+function runs(bench: Bench, pod: KubeObject): KubeObject {
+  const t = bench.have('tenant', resources.pods, bound(pod));
+  bench.have('super', resources.pods, bench.superOf(t));
+  return t;
 }
 
 const secretOf = (bench: Bench): KubeObject | undefined =>
@@ -101,8 +111,8 @@ describe('the tokens of a pod (sync rule `pod-tokens`)', () => {
   });
 
   it('are asked for when the pod has a node, and it goes down without them', async () => {
-    const { bench } = await benchWithPod();
-    await using _ = bench;
+    await using bench = await Bench.start();
+    bench.namespace('shop');
     const account = { metadata: { name: 'robot', namespace: 'shop' } };
     bench.have(
       'super',
@@ -114,7 +124,7 @@ describe('the tokens of a pod (sync rule `pod-tokens`)', () => {
     expect(await bench.reconcile('tokens', 'web', 'shop')).toEqual({ is: 'done' });
     expect(bench.asked('super')).toEqual(['create pods']);
     expect(bench.asked('tenant')).toEqual([]);
-    bench.have('tenant', resources.pods, bound(t));
+    runs(bench, t);
     await bench.reconcile('tokens', 'web', 'shop');
     expect(bench.asked('super')).toEqual(['create pods', 'create secrets']);
     expect(tokensIn(secretOf(bench))['token-0']).toMatch(/^token-1\/.*\/n1\/$/);
@@ -124,7 +134,7 @@ describe('the tokens of a pod (sync rule `pod-tokens`)', () => {
     await using bench = await Bench.start();
     bench.have('tenant', resources.namespaces, { metadata: { name: 'shop' } });
     bench.have('tenant', resources.serviceAccounts, { metadata: { name: 'robot', namespace: 'shop' } });
-    bench.have('tenant', resources.pods, bound(podWithTokens()));
+    runs(bench, podWithTokens());
     await bench.reconcile('tokens', 'web', 'shop');
     expect(bench.asked('tenant')).toEqual([]);
     expect(bench.queued).toEqual(['namespaces//shop']);
@@ -175,9 +185,8 @@ describe('the tokens of a pod (sync rule `pod-tokens`)', () => {
   });
 
   it('are not counted as objects of the tenant by the guard against mass deletion (sync rule `confirmed-delete`)', async () => {
-    const { bench, t } = await benchWithPod();
+    const { bench } = await benchWithPod();
     await using _ = bench;
-    bench.have('super', resources.pods, bench.superOf(t));
     await bench.reconcile('tokens', 'web', 'shop');
     showSecret(bench);
     const { total } = unmatchedSuperObjects(bench.state, bench.superCaches);
@@ -205,7 +214,7 @@ describe('the tokens of a pod (sync rule `pod-tokens`)', () => {
     await bench.clock.advance(minute);
     expect(await bench.reconcile('tokens', 'web', 'shop')).toEqual({ is: 'done' });
     expect(bench.asked('tenant')).toHaveLength(1);
-    bench.have('tenant', resources.pods, bound(next));
+    runs(bench, next);
     await bench.reconcile('tokens', 'web', 'shop');
     expect(tokensIn(secretOf(bench))).toEqual({ 'token-0': `token-2/shop/robot/${next.metadata.uid}/n1/` });
   });
@@ -218,7 +227,7 @@ describe('the tokens of a pod (sync rule `pod-tokens`)', () => {
     const first = secretOf(bench) as KubeObject;
     bench.tenant.server.remove(resources.pods, { namespace: 'shop', name: 'web' });
     bench.hide('tenant', resources.pods, t);
-    const next = bench.have('tenant', resources.pods, bound(podWithTokens()));
+    const next = runs(bench, podWithTokens());
     await bench.reconcile('tokens', 'web', 'shop');
     expect(secretOf(bench)).toBeUndefined();
     storeOf(bench).apply('DELETED', first);
@@ -409,6 +418,111 @@ describe('what else holds for these Secrets as for any copy', () => {
     expect(secrets()).toEqual([`skerry-token-${served}`]);
     sides.tenant.server.remove(resources.pods, { namespace: 'shop', name: served });
     await tended(() => secrets().join() === `skerry-token-${waiting}`);
+  });
+});
+
+describe('the Secrets of many pods', () => {
+  /** A controller whose quota counts. */
+  function withQuota(bench: Bench, quota: Record<string, string>): QuotaAdmission {
+    const { info } = bench.state;
+    bench.state.updateInfo({ ...info, policy: { ...info.policy, quota } });
+    const admission = new QuotaAdmission({
+      kinds: [],
+      others: [tokenSecrets],
+      superCaches: bench.superCaches,
+      monotonicMs: () => 0,
+      sleep: async () => undefined,
+      wake: () => undefined,
+    });
+    admission.join(bench.state);
+    return admission;
+  }
+
+  /** What comes of each pod in turn, when a server answers this as a token. */
+  async function sendTokens(token: string, quota: Record<string, string>) {
+    const bench = await Bench.start();
+    bench.namespace('shop');
+    const admission = withQuota(bench, quota);
+    const controller = new PodTokenController({
+      superClient: bench.super.client,
+      superCaches: bench.superCaches,
+      superIdentity: bench.superIdentity,
+      tenant: () => bench.state,
+      enqueue: () => undefined,
+      quota: admission,
+      onMismatch: () => undefined,
+      onHeld: () => undefined,
+    });
+    vi.spyOn(bench.state.client, 'createSubresource').mockImplementation(
+      async () => ({ status: { token }, spec: { expirationSeconds: 3_600 } }) as never,
+    );
+    for (let index = 0; index < 8; index++) {
+      const sources = Array.from({ length: 16 }, (_, each) => ({ path: `p${each}`, audience: `a${each}` }));
+      const name = `p${index}`;
+      const pod = podWithTokens(sources);
+      runs(bench, { ...pod, metadata: { ...pod.metadata, name } });
+      const key = { kind: 'tokens', namespace: 'shop', name };
+      admission.began(bench.state.info.uid, key);
+      const outcome = await controller.reconcile(bench.state, key, new AbortController().signal);
+      const stored = bench.super.server.get(resources.secrets, {
+        namespace: bench.shop,
+        name: `skerry-token-${name}`,
+      });
+      if (stored !== undefined) storeOf(bench).apply('ADDED', structuredClone(stored));
+      admission.ended(bench.state, key, outcome);
+    }
+    return { bench, admission };
+  }
+
+  const bytesIn = (bench: Bench): number =>
+    bench.super.server
+      .list(resources.secrets)
+      .map(({ metadata: { creationTimestamp: _, ...metadata }, ...secret }) =>
+        Buffer.byteLength(JSON.stringify({ ...secret, metadata })),
+      )
+      .reduce((sum, bytes) => sum + bytes, 0);
+
+  it('count for the quota with their tokens, when they are written and when they are there', async () => {
+    const { bench, admission } = await sendTokens('x'.repeat(16_000), {
+      'objects.bytes': '1Mi',
+      'writes.bytes-per-minute': '600Mi',
+    });
+    await using _ = bench;
+    // 350 KB each.
+    expect(bench.super.server.list(resources.secrets)).toHaveLength(3);
+    const used = Number(admission.usedBy(bench.state.info.uid)['objects.bytes']);
+    expect(Math.abs(used - bytesIn(bench))).toBeLessThan(1_000);
+    const usage = [...admission.usageOf(bench.state.info.uid)];
+    const written = usage.find(({ resource }) => resource === 'writes.bytes-per-minute')?.used ?? 0;
+    expect(Math.abs(written - bytesIn(bench))).toBeLessThan(1_000);
+    expect(events(bench)).toMatchObject(Array(5).fill({ reason: 'QuotaExceeded' }));
+  });
+
+  it('take the tokens that API servers issue, and none that are far longer', async () => {
+    for (const [length, count] of [
+      [2_000, 8],
+      [17_000, 0],
+    ] as const) {
+      const { bench } = await sendTokens('x'.repeat(length), {});
+      await using _ = bench;
+      expect(bench.super.server.list(resources.secrets)).toHaveLength(count);
+    }
+  });
+
+  it('are not made for a pod that is only said to be bound', async () => {
+    const { bench, t } = await benchWithPod();
+    await using _ = bench;
+    const forged = { ...bench.superOf(t), metadata: { ...bench.superOf(t).metadata, annotations: {} } };
+    for (const superPod of [undefined, forged]) {
+      bench.hide('super', resources.pods, bench.superOf(t));
+      bench.superCaches.store(resources.pods).replace(superPod === undefined ? [] : [superPod]);
+      expect(await bench.reconcile('tokens', 'web', 'shop')).toEqual({ is: 'done' });
+      expect(bench.asked('tenant')).toEqual([]);
+    }
+    bench.superCaches.store(resources.pods).replace([]);
+    bench.have('super', resources.pods, bench.superOf(t));
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(secretOf(bench)).toBeDefined();
   });
 });
 

@@ -72,7 +72,7 @@ interface PodTokenOptions extends DeletionSafetyOptions {
   /** A tenant that is served, by the UID of its VirtualCluster. */
   tenant: (uid: string) => TenantState | undefined;
   enqueue: (tenant: TenantState, key: KeyRef, priority: Priority) => void;
-  quota: Pick<QuotaAdmission, 'reserve'>;
+  quota: Pick<QuotaAdmission, 'reserve' | 'giveBack'>;
   observer?: ExecutorObserver;
 }
 
@@ -195,9 +195,7 @@ export class PodTokenController implements SpecialController {
     const { superClient, superCaches, observer } = this.#options;
     const { tenant, key, context } = look;
     const empty = emptyTokenSecret(pod, context);
-    const content =
-      (await this.#reserve(look, empty, undefined, signal)) ??
-      (await issueTokens(look, pod, undefined, signal));
+    const content = await this.#content(look, { pod, secret: undefined }, empty, undefined, signal);
     if ('is' in content) return content;
     const action = {
       do: 'createSuper',
@@ -256,8 +254,7 @@ export class PodTokenController implements SpecialController {
       await notice(look, contestedNotice(where, patch), signal);
     }
     if (held) return { is: 'retry', code: 'contested' };
-    const content =
-      (await this.#reserve(look, secret, patch, signal)) ?? (await issueTokens(look, pod, secret, signal));
+    const content = await this.#content(look, { pod, secret }, secret, patch, signal);
     if ('is' in content) return content;
     const action = { do: 'patchSuper', patch: applyMergePatch(patch, content.added) as MergePatch } as const;
     this.#options.observer?.acting?.(tenant, key, action);
@@ -291,6 +288,30 @@ export class PodTokenController implements SpecialController {
     await deleteObject(this.#place(look, signal), secret);
     this.#options.observer?.acted?.(tenant, key, action);
     return done;
+  }
+
+  /**
+   * The tokens that are added to the write of a Secret, for which there is room. None is asked for where there is not even
+   * room without them.
+   */
+  async #content(
+    look: Look,
+    { pod, secret }: { readonly pod: Pod; readonly secret: KubeObject | undefined },
+    before: KubeObject,
+    patch: MergePatch | undefined,
+    signal: AbortSignal,
+  ): Promise<{ readonly added: MergePatch } | Outcome> {
+    const withoutRoom = await this.#reserve(look, before, patch, signal);
+    if (withoutRoom !== undefined) return withoutRoom;
+    const content = await issueTokens(look, pod, secret, signal);
+    // It is reserved as it will be sent.
+    this.#options.quota.giveBack(look.tenant, look.key);
+    if ('is' in content) return content;
+    const [object, whole] =
+      patch === undefined
+        ? [applyMergePatch(before, content.added) as KubeObject, undefined]
+        : [before, applyMergePatch(patch, content.added) as MergePatch];
+    return (await this.#reserve(look, object, whole, signal)) ?? content;
   }
 
   /** Sync rule `quota`. `undefined`: the write may be sent. */
@@ -447,8 +468,8 @@ interface TokenAnswer extends KubeObject {
   status?: { token?: string };
 }
 
-/** In characters. Those of API servers have some 1,000, and no HTTP header takes as many as this. */
-const longestToken = 64 * 1024;
+/** In characters. Those of API servers have some 1,000, and most HTTP servers take no header as long as this. */
+const longestToken = 16 * 1024;
 
 async function requestToken(
   client: KubeClient,

@@ -97,8 +97,11 @@ describe('the Secret with the tokens of a pod', () => {
   }
 
   describe('which pods have a Secret with tokens (sync rule `pod-tokens`)', () => {
+    /** With the super pod of this one. */
+    const running = (t: KubeObject) => context(start, { superObjects: [podKind.toSuper(t, context())] });
+
     it('those that ask for one', () => {
-      expect(admitTokens(pod(), context())).toEqual({ wanted: true });
+      expect(admitTokens(pod(), running(pod()))).toEqual({ wanted: true });
       expect(admitTokens(pod([]), context())).toEqual({ wanted: false });
       const bare = pod([], { spec: { nodeName: 'n1', containers: [] } });
       expect(admitTokens(bare, context())).toEqual({ wanted: false });
@@ -115,7 +118,7 @@ describe('the Secret with the tokens of a pod', () => {
     it('not those that another client has put on a node: they do not run, and their own event says so', () => {
       const placed = pod();
       placed.metadata.annotations = {};
-      expect(admitTokens(placed, context())).toEqual({ wanted: false });
+      expect(admitTokens(placed, context()).wanted).toBe(false);
       const there = podKind.toSuper(placed, context());
       const onNode = { ...there, spec: { ...(there['spec'] as object), nodeName: 'n1' } };
       expect(admitTokens(placed, context(start, { superObjects: [onNode] }))).toEqual({ wanted: true });
@@ -133,7 +136,11 @@ describe('the Secret with the tokens of a pod', () => {
     it('a running one, whatever policy says by now: the pod itself goes, and the Secret with it', () => {
       const bound = pod();
       Object.assign(bound['spec'] as object, { hostNetwork: true });
-      expect(admitTokens(bound, context())).toEqual({ wanted: true });
+      expect(admitTokens(bound, running(pod()))).toEqual({ wanted: true });
+    });
+
+    it('not those whose super pod is not there, and what they have stays', () => {
+      expect(admitTokens(pod(), context())).toEqual({ wanted: false, keep: true });
     });
   });
 

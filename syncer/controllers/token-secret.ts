@@ -12,7 +12,9 @@ import {
   tokenSecretName,
 } from '../kinds/pods/token-asks.ts';
 import { isFinished, type Pod } from '../kinds/pods/types.ts';
+import { isOurs, originalUid } from '../mapping/labels.ts';
 import { type SuperMetadataOptions, superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
+import { superNamespaceName } from '../mapping/names.ts';
 import type { Charged } from '../quota/quota-admission.ts';
 
 /**
@@ -86,10 +88,29 @@ interface DatedToken extends IssuedToken {
   readonly expiresMs: number;
 }
 
-/** A Secret for the cache: digests of its values in place of the values. */
+/** A Secret for the cache: digests and lengths of its values in place of the values. */
 export function withoutTokens(secret: KubeObject): KubeObject {
   const { data: _data, stringData: _stringData, ...rest } = secret;
-  return { ...rest, digests: digestsOf(secret) };
+  return { ...rest, digests: digestsOf(secret), lengths: lengthsOf(secret) };
+}
+
+/** Size as JSON of a Secret in full, or as the cache has it, or of such a one with new tokens. */
+function bytesOfSecret(secret: KubeObject): number {
+  const { data: _data, digests: _digests, lengths: _lengths, ...rest } = secret;
+  let bytes = Buffer.byteLength(JSON.stringify(rest));
+  for (const [key, length] of Object.entries(lengthsOf(secret)))
+    bytes += Buffer.byteLength(JSON.stringify(key)) + length + bytesBesideValue;
+  return bytes;
+}
+
+/** Quotes, a colon and a comma. */
+const bytesBesideValue = 4;
+
+/** Of each key's value; what is there in full goes before what was kept. */
+function lengthsOf(secret: KubeObject): Record<string, number> {
+  const data = (secret['data'] ?? {}) as Record<string, string>;
+  const shown = Object.entries(data).map(([key, value]) => [key, value.length] as const);
+  return { ...(secret['lengths'] as Record<string, number> | undefined), ...Object.fromEntries(shown) };
 }
 
 /** Of a Secret in full or as the cache has it. */
@@ -213,6 +234,7 @@ export const tokenSecrets: Charged = {
   superName: tokenSecretName,
   tenantName: (superName, superObject) =>
     podOfTokenSecret(superName) ?? superObject?.metadata.annotations?.[annotationKeys.pod] ?? superName,
+  bytesOf: bytesOfSecret,
 };
 
 /** Whether a pod asks for tokens, and has the node that they name: before that is known, none is asked for. */
@@ -221,16 +243,26 @@ export function isReadyForTokens({ spec }: Pod): boolean {
 }
 
 /**
- * A bound pod gets its tokens, one that has run keeps its last. Before the binding there is none: the tenant's API
- * server puts the node into the token, and kubelet waits for the Secret as it would for a token.
+ * A bound pod gets its tokens, one that has run keeps its last, as does one whose super pod is not there. Before the
+ * binding there is none: the tenant's API server puts the node into the token, and kubelet waits for the Secret as it
+ * would for a token.
  */
 export function admitTokens(pod: Pod, context: SyncContext): Admission {
   if (tokenAsks(pod.spec).length === 0) return { wanted: false };
   if (isFinished(pod)) return { wanted: false, keep: true };
   if (!isReadyForTokens(pod)) return { wanted: false };
+  // A tenant can mark any pod as bound; only what has passed admission and quota runs.
+  if (!hasSuperPod(pod, context)) return { wanted: false, keep: true };
   // Most pods, and looked at before.
   if (pod.metadata.annotations?.[annotationKeys.superUid] !== undefined) return { wanted: true };
   return { wanted: admitPod(pod, context).wanted };
+}
+
+function hasSuperPod({ metadata: { namespace = '', name = '', uid } }: Pod, context: SyncContext): boolean {
+  const { tenant, superObjects } = context;
+  const ref = { namespace: superNamespaceName(tenant, namespace), name };
+  const superPod = superObjects.get<Pod>(resources.pods, ref);
+  return superPod !== undefined && isOurs(superPod, tenant) && originalUid(superPod) === uid;
 }
 
 /** The Secret as it is created, but for the tokens: they have to be asked for. */

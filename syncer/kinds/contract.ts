@@ -191,14 +191,19 @@ export interface DownKind extends KindBase, NamedResource {
   /**
    * The tenant object is there, the super object is not, and the tenant object shows that the super object once was:
    * instead of creating it anew (sync rule `pod-deletion`).
-   * `undefined`: create. Carried out only after a live check of both sides. `last` is the super object's last known
-   * state, when it was seen.
+   * `undefined`: create. Carried out only after a live check of both sides. `last` is what `lastState` says of the super
+   * object, when its end was seen.
    */
   superGone?(
     tenantObject: KubeObject,
     context: SyncContext,
     last?: KubeObject,
   ): readonly Action[] | undefined;
+  /**
+   * What is kept of a super object that is gone, for `last` of `superGone`, beside its UID, generation, mark and time of
+   * deletion, as long as the tenant object is there. Default: nothing.
+   */
+  lastState?(superObject: KubeObject): Record<string, unknown>;
   /**
    * Deletions have a grace period (pods). Where the tenant object was seen going while the super object is there, it
    * was deleted by force, and so is the super object; otherwise the super object keeps its grace.

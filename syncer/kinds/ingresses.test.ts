@@ -175,6 +175,39 @@ describe('whether an Ingress goes down', () => {
     expect(serviceKind.touches?.super?.(external, orphan)).toEqual([key]);
   });
 
+  it('is judged once for all Secrets that it refers to, until it or a setting changes', () => {
+    let reads = 0;
+    const counted = (): KubeObject => {
+      const { spec, ...rest } = ingress({ tls: [{ hosts: ['shop.example.com'], secretName: 'cert' }] });
+      const { rules, ...others } = spec as IngressSpec;
+      const get = (): typeof rules => {
+        reads += 1;
+        return rules;
+      };
+      return { ...rest, spec: Object.defineProperty({ ...others }, 'rules', { get, enumerable: true }) };
+    };
+    const needs = (object: KubeObject, of: SyncContext) => kind.references?.needs?.(object, of);
+    const object = counted();
+    const of = context();
+    expect(needs(object, of)).toBe(true);
+    const once = reads;
+    expect(once).toBeGreaterThan(0);
+    for (let look = 0; look < 10; look++) expect(needs(object, of)).toBe(true);
+    expect(reads).toBe(once);
+    expect(needs(counted(), of)).toBe(true);
+    expect(reads).toBe(2 * once);
+    expect(needs(object, context({ tenant: { policy: defaultPolicy } }))).toBe(false);
+    const external = { kind: 'Service', metadata: { name: 'web', namespace: 'shop' }, spec: {} };
+    Object.assign(external.spec, { type: 'ExternalName' });
+    expect(needs(object, { ...context({ tenantObjects: [external] }), tenant: of.tenant })).toBe(false);
+  });
+
+  it('has 10,000 rules, paths, certificates and hosts at most', () => {
+    const rules = (count: number) => Array.from({ length: count }, () => ({ host: 'shop.example.com' }));
+    expect(admitted(ingress({ rules: rules(10_000) }))).toEqual({ wanted: true });
+    expect(admitted(ingress({ rules: rules(10_001) }))).toEqual(refusal('NotSupported', '10000 rules'));
+  });
+
   it('fields that the translation does not know are not left out silently', () => {
     expect(admitted(ingress({ fence: true } as IngressSpec))).toEqual(refusal('NotSupported', 'spec.fence'));
   });

@@ -1,6 +1,6 @@
 import { deepEqual } from 'fast-equals';
 import { type KubeObject, type MergePatch, mergePatch, resources } from '../../kube/index.ts';
-import type { KeyRef, SyncContext, TenantInfo } from '../context.ts';
+import type { KeyRef, Lookup, SyncContext, TenantInfo } from '../context.ts';
 import { originalUid, tenantNamespaceOf } from '../mapping/labels.ts';
 import {
   allAnnotations,
@@ -13,6 +13,7 @@ import {
 } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
+import { hasMoreEntries, mostEntries } from './entries.ts';
 import { knownPart, type Shape, unknownFields } from './known-fields.ts';
 import { isOffered, isOnItsWay, isPublishedTo } from './published-kind.ts';
 import { isReserved } from './reserved-names.ts';
@@ -153,6 +154,11 @@ function isAllowed(key: string, { ingressAnnotations }: Rules): boolean {
  * share the controllers of the super cluster, so it may claim only what is the tenant's.
  */
 function admit(tenantObject: KubeObject, context: SyncContext): Admission {
+  return refusalOf(tenantObject, context) ?? { wanted: true, ...leftOut(tenantObject, context) };
+}
+
+/** Undefined: it goes down. Each look at a Secret asks this of all Ingresses that refer to it. */
+function refusalOf(tenantObject: KubeObject, context: SyncContext): Admission | undefined {
   const name = classOf(tenantObject);
   if (!context.tenant.syncIngresses) {
     // A controller of the tenant's own may serve it.
@@ -170,7 +176,29 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
     !isOnItsWay(resources.ingressClasses, name, context)
   )
     return refused('IngressClassNotPublished', `ingress class "${name}" is not one that this cluster offers`);
-  return hindrance(tenantObject, context) ?? { wanted: true, ...leftOut(tenantObject, context) };
+  const { refusal, services } = judgedAlone(tenantObject, context.tenant);
+  return refusal ?? leadsElsewhere(tenantObject, services, context);
+}
+
+/** What an Ingress and its tenant's settings say without a look at anything else. */
+interface JudgedAlone {
+  readonly tenant: TenantInfo;
+  readonly refusal: Admission | undefined;
+  /** Names of those that it leads to. */
+  readonly services: ReadonlySet<string>;
+}
+
+/** No state but a memory of what is a function of Ingress and settings; objects in caches are never changed. */
+const judged = new WeakMap<KubeObject, JudgedAlone>();
+
+function judgedAlone(tenantObject: KubeObject, tenant: TenantInfo): JudgedAlone {
+  const known = judged.get(tenantObject);
+  if (known?.tenant === tenant) return known;
+  const refusal = refusalAlone(tenantObject, tenant);
+  const services = new Set(refusal === undefined ? servicesOf(tenantObject) : []);
+  const found = { tenant, refusal, services };
+  judged.set(tenantObject, found);
+  return found;
 }
 
 /** The copy of the class, which right after joining is on its way, and the certificates that the tenant has. */
@@ -208,8 +236,13 @@ function isOwnClass(name: string, { tenantObjects }: SyncContext): boolean {
   return there !== undefined && originalUid(there) === undefined;
 }
 
-function hindrance(tenantObject: KubeObject, context: SyncContext): Admission | undefined {
+function refusalAlone(tenantObject: KubeObject, tenant: TenantInfo): Admission | undefined {
   const spec = specOf(tenantObject);
+  if (hasMoreEntries(spec, mostEntries))
+    return refused(
+      'NotSupported',
+      `an Ingress can have ${mostEntries} rules, paths, certificates and hosts here, taken together: use several`,
+    );
   const unknown = unknownFields(spec, specShape);
   if (unknown.length > 0)
     return refused(
@@ -223,7 +256,7 @@ function hindrance(tenantObject: KubeObject, context: SyncContext): Admission | 
     );
   if (backendsOf(spec).some(({ resource }) => resource !== undefined))
     return refused('NotSupported', 'only Services can be backends of an Ingress');
-  const { ingressHosts } = context.tenant.policy;
+  const { ingressHosts } = tenant.policy;
   const hosts = hostsNotAllowed(spec, ingressHosts);
   if (hosts.length > 0) {
     const named = hosts.map((host) => (host === '' ? 'every host (a rule without one)' : host)).join(', ');
@@ -233,7 +266,7 @@ function hindrance(tenantObject: KubeObject, context: SyncContext): Admission | 
   const reserved = secretsOf(tenantObject).find(isReserved);
   if (reserved !== undefined)
     return refused('ReservedName', `the name ${reserved} is reserved and cannot be used; choose another one`);
-  return leadsElsewhere(tenantObject, context);
+  return undefined;
 }
 
 /**
@@ -281,23 +314,24 @@ function ownServices(superObject: KubeObject): readonly KeyRef[] {
  */
 function leadsElsewhere(
   tenantObject: KubeObject,
+  services: ReadonlySet<string>,
   { tenant, tenantObjects, superObjects }: SyncContext,
 ): Admission | undefined {
   const { namespace = '' } = tenantObject.metadata;
-  const below = superNamespaceName(tenant, namespace);
-  for (const name of servicesOf(tenantObject)) {
-    if (isExternalName(tenantObjects.get(resources.services, { namespace, name })))
-      return refused(
-        'NotSupported',
-        `Service ${name} is an ExternalName and cannot be a backend of an Ingress`,
-      );
-    if (isExternalName(superObjects.get(resources.services, { namespace: below, name })))
-      return refused(
-        'NotSupported',
-        `Service ${name} is still an ExternalName in the cluster, and no backend of an Ingress until it is none there`,
-      );
-  }
-  return undefined;
+  const among = (objects: Lookup, of: string): string | undefined =>
+    objects
+      .byIndex(resources.services, 'externalNames', of)
+      .map(({ metadata: { name = '' } }) => name)
+      .find((name) => services.has(name));
+  const own = among(tenantObjects, namespace);
+  if (own !== undefined)
+    return refused('NotSupported', `Service ${own} is an ExternalName and cannot be a backend of an Ingress`);
+  const below = among(superObjects, superNamespaceName(tenant, namespace));
+  if (below === undefined) return undefined;
+  return refused(
+    'NotSupported',
+    `Service ${below} is still an ExternalName in the cluster, and no backend of an Ingress until it is none there`,
+  );
 }
 
 function isExternalName(service: KubeObject | undefined): boolean {
@@ -316,7 +350,7 @@ export const ingressKind: DownKind = {
   references: {
     of: referencesOf,
     needed: ['secrets'],
-    needs: (ingress, context) => admit(ingress, context).wanted,
+    needs: (ingress, context) => refusalOf(ingress, context) === undefined,
     // Whether a class is offered, and what a Service leads to, decides whether an Ingress goes down; whether there is
     // a Secret, whether its name does.
     followed: ['ingressclasses', 'services', 'secrets'],

@@ -5,6 +5,7 @@ import { applyMergePatch, type KubeObject } from '../../kube/index.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import { mirroredNamespaceLabels, superNamespaceSelector } from '../mapping/namespace-labels.ts';
+import { matchesSelector } from '../mapping/network-isolation.ts';
 import { namespaceKind } from './namespaces.ts';
 import { carryOut, testContext, testNamespace } from './testing.ts';
 
@@ -80,6 +81,47 @@ describe('namespaces (sync rules `namespaces`, `namespace-names`, `namespace-met
     ]);
     const after = carryOut({ tenantObject: changed, superObject: s }, actions);
     expect(namespaceKind.down(changed, after.superObject as KubeObject, context)).toEqual([]);
+  });
+
+  describe('with very many labels', () => {
+    const labels = (count: number): Record<string, string> =>
+      Object.fromEntries(Array.from({ length: count }, (_, at) => [`label-${at}`, '']));
+    const mirrors = ({ metadata }: KubeObject): number =>
+      Object.keys(metadata.labels ?? {}).filter((key) => key.startsWith('skerry.dev/label-')).length;
+    const named = (count: number): KubeObject =>
+      testNamespace('shop', { ...labels(count - 1), 'kubernetes.io/metadata.name': 'shop' });
+
+    it('keep 500 of them, the name among them, and an event says so', () => {
+      expect(mirrors(namespaceKind.toSuper(named(500), context))).toBe(500);
+      expect(namespaceKind.admit?.(named(500), context)).toEqual({ wanted: true });
+      const many = named(100_000);
+      const s = namespaceKind.toSuper(many, context);
+      expect(mirrors(s)).toBe(500);
+      expect(s.metadata.labels).toMatchObject(
+        mirroredNamespaceLabels({ 'kubernetes.io/metadata.name': 'shop' }),
+      );
+      const notice = { reason: 'NotSupported', message: expect.stringContaining('has 100000 labels') };
+      expect(namespaceKind.admit?.(many, context)).toMatchObject({ wanted: true, notice });
+      expect(namespaceKind.down(many, s, context)).toEqual([]);
+      const before = { ...s, metadata: { ...s.metadata, labels: { 'skerry.dev/label-more': 'x' } } };
+      expect(namespaceKind.down(many, before, context)).toMatchObject([
+        { do: 'patchSuper', patch: { metadata: { labels: { 'skerry.dev/label-more': null } } } },
+        { do: 'notice', notice },
+      ]);
+    });
+
+    it('are found by selectors of 500 terms, and nothing by longer ones', () => {
+      const selected = (count: number): boolean =>
+        matchesSelector(
+          superNamespaceSelector({ matchLabels: labels(count) }, tenant),
+          namespaceKind.toSuper(testNamespace('shop', labels(501)), context).metadata.labels ?? {},
+        );
+      expect(selected(499)).toBe(true);
+      expect(selected(501)).toBe(false);
+      const absent = Array.from({ length: 501 }, (_, at) => ({ key: `x${at}`, operator: 'DoesNotExist' }));
+      const { matchExpressions = [] } = superNamespaceSelector({ matchExpressions: absent }, tenant);
+      expect(matchExpressions).toHaveLength(1);
+    });
   });
 
   it('go down but for the one that holds node heartbeats', () => {

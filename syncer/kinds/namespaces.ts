@@ -8,8 +8,12 @@ import {
   superMetadataPatch,
 } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
-import { isMirroredNamespaceLabel, mirroredNamespaceLabels } from '../mapping/namespace-labels.ts';
-import type { DownKind } from './contract.ts';
+import {
+  isMirroredNamespaceLabel,
+  mirroredNamespaceLabels,
+  mostMirroredLabels,
+} from '../mapping/namespace-labels.ts';
+import type { DownKind, Notice } from './contract.ts';
 import { nodeLeaseNamespace } from './reserved-names.ts';
 
 /**
@@ -24,7 +28,11 @@ export const namespaceKind: DownKind = {
   resource: resources.namespaces,
   deleteNeedsLiveCheck: true,
   indexes: { tenant: { all: () => [''] } },
-  admit: ({ metadata }) => ({ wanted: metadata.name !== nodeLeaseNamespace }),
+  admit(tenantObject) {
+    if (tenantObject.metadata.name === nodeLeaseNamespace) return { wanted: false };
+    const notice = excessNotice(tenantObject);
+    return notice === undefined ? { wanted: true } : { wanted: true, notice };
+  },
   superName: (name, tenant) => superNamespaceName(tenant, name),
   tenantName: (superName, superObject) => (superObject && tenantNamespaceOf(superObject)) ?? superName,
   toSuper(tenantObject, context) {
@@ -41,9 +49,31 @@ export const namespaceKind: DownKind = {
       superObject,
       superMetadataPatch(tenantObject, superObject, context, options(tenantObject, context)),
     );
-    return patch === undefined ? [] : [{ do: 'patchSuper', patch }];
+    if (patch === undefined) return [];
+    const notice = excessNotice(tenantObject);
+    return [
+      { do: 'patchSuper', patch },
+      ...(notice === undefined ? [] : [{ do: 'notice', notice } as const]),
+    ];
   },
 };
+
+/**
+ * No state but a memory of what is a function of an object; objects in caches are never changed. All that a namespace
+ * holds asks for its admission.
+ */
+const labelCounts = new WeakMap<KubeObject, number>();
+
+function excessNotice(namespace: KubeObject): Notice | undefined {
+  let count = labelCounts.get(namespace);
+  if (count === undefined) {
+    count = Object.keys(namespace.metadata.labels ?? {}).length;
+    labelCounts.set(namespace, count);
+  }
+  if (count <= mostMirroredLabels) return undefined;
+  const message = `the Namespace has ${count} labels; selectors of pods and NetworkPolicies find it by ${mostMirroredLabels} of them`;
+  return { type: 'Warning', reason: 'NotSupported', message };
+}
 
 function options({ metadata }: KubeObject, { tenant }: SyncContext): SuperMetadataOptions {
   return {

@@ -238,6 +238,29 @@ describe('index', () => {
       expect(kind.admit?.(egress(500, 501), context()).wanted).toBe(true);
     });
 
+    it('leaves behind those with more than 10,000 rules, peers, ports, exceptions and terms of selectors', () => {
+      const many = <T>(count: number, item: T): T[] => Array.from({ length: count }, () => item);
+      const labels = (count: number) => Object.fromEntries(many(count, 0).map((_, at) => [`l${at}`, '']));
+      const forms: ((count: number) => NetworkPolicySpec)[] = [
+        (count) => ({ ingress: many(count, {}) }),
+        (count) => ({ egress: [{ to: many(count - 1, { podSelector: {} }) }] }),
+        (count) => ({ ingress: [{ ports: many(count - 1, { port: 80 }) }] }),
+        (count) => ({
+          ingress: [{ from: [{ ipBlock: { cidr: '0.0.0.0/0', except: many(count - 2, '10.0.0.0/8') } }] }],
+        }),
+        (count) => ({ podSelector: { matchLabels: labels(count) } }),
+      ];
+      for (const spec of forms) {
+        // `policyTypes` has one.
+        expect(kind.admit?.(policy(spec(9_999)), context())).toEqual({ wanted: true });
+        expect(kind.admit?.(policy(spec(10_000)), context())).toMatchObject({
+          wanted: false,
+          keep: true,
+          notice: { reason: 'NotSupported', message: expect.stringContaining('10000 rules, peers') },
+        });
+      }
+    });
+
     it('leaves behind more than 500 of a namespace, where tenants are isolated, and keeps those that are there', () => {
       const isolation = { podCIDRs: [], closedCIDRs: [] };
       const there = (count: number, namespace = 'shop'): KubeObject[] =>

@@ -19,6 +19,7 @@ import {
   superPodSelector,
 } from '../mapping/network-isolation.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
+import { hasMoreEntries, mostEntries } from './entries.ts';
 import { knownPart, type Shape, unknownFields } from './known-fields.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
 
@@ -152,6 +153,10 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   if (!tenant.syncNetworkPolicies) return { wanted: false };
   const { name = '' } = tenantObject.metadata;
   if (isReserved(name)) return { wanted: false, notice: reservedNotice(name) };
+  if (hasMoreEntries(specOf(tenantObject), mostEntries)) {
+    const message = `a NetworkPolicy can have ${mostEntries} rules, peers, ports, exceptions and terms of selectors here, taken together: use several policies`;
+    return { wanted: false, keep: true, notice: { type: 'Warning', reason: 'NotSupported', message } };
+  }
   const unknown = unknownFields(specOf(tenantObject), specShape);
   if (unknown.length > 0) {
     // What is in force already stays: removing it would admit traffic that no policy allows.

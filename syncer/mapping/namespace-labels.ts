@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import { labelKeys } from '../../api/labels.ts';
 import type { TenantInfo } from '../context.ts';
+import { never } from './network-isolation.ts';
 
 /** What selects namespaces by their labels. */
 interface NamespaceSelector {
@@ -14,11 +15,33 @@ interface NamespaceSelector {
  */
 const prefix = 'skerry.dev/label-';
 
-/** The labels of a tenant's Namespace as its super namespace carries them, so that selectors find them. */
+/** As many labels of a Namespace are mirrored, and a selector may have as many labels and expressions. */
+export const mostMirroredLabels = 500;
+
+/** The label that every API server sets: it is mirrored among however many. */
+const nameLabel = 'kubernetes.io/metadata.name';
+
+/**
+ * The labels of a tenant's Namespace as its super namespace carries them, so that selectors find them; of very many, the
+ * first.
+ */
 export function mirroredNamespaceLabels(
   labels: Readonly<Record<string, string>> = {},
 ): Record<string, string> {
-  return Object.fromEntries(Object.entries(labels).map(([key, value]) => [mirrorKey(key), value]));
+  const mirrored: Record<string, string> = {};
+  const add = (key: string, value: string): void => {
+    mirrored[mirrorKey(key)] = value;
+  };
+  const { [nameLabel]: name } = labels;
+  if (name !== undefined) add(nameLabel, name);
+  let left = mostMirroredLabels - (name === undefined ? 0 : 1);
+  for (const key in labels) {
+    if (left === 0) break;
+    if (key === nameLabel) continue;
+    add(key, labels[key] as string);
+    left -= 1;
+  }
+  return mirrored;
 }
 
 export function isMirroredNamespaceLabel(key: string): boolean {
@@ -27,12 +50,16 @@ export function isMirroredNamespaceLabel(key: string): boolean {
 
 /**
  * A selector of the tenant's namespaces as one of super namespaces: the server that evaluates it sees
- * Namespaces come, go and change as the tenant does. An empty one selects all of this tenant's.
+ * Namespaces come, go and change as the tenant does. An empty one selects all of this tenant's; one with more terms than
+ * labels are mirrored selects none.
  */
 export function superNamespaceSelector(
   { matchLabels, matchExpressions }: NamespaceSelector,
   tenant: Pick<TenantInfo, 'uid'>,
 ): NamespaceSelector {
+  const terms = Object.keys(matchLabels ?? {}).length + (matchExpressions ?? []).length;
+  if (terms > mostMirroredLabels)
+    return { matchLabels: { [labelKeys.tenant]: tenant.uid }, matchExpressions: [never] };
   return {
     matchLabels: { ...mirroredNamespaceLabels(matchLabels), [labelKeys.tenant]: tenant.uid },
     ...(matchExpressions === undefined
@@ -41,6 +68,18 @@ export function superNamespaceSelector(
   };
 }
 
+/** No state but a memory of what is a function of a key: the same few are looked at with each change. */
+const mirrorKeys = new Map<string, string>();
+const mostKnownKeys = 10_000;
+/** In characters: a prefix, a slash and a name. */
+const longestKey = 317;
+
 function mirrorKey(key: string): string {
-  return prefix + hash('sha256', key, 'hex').slice(0, 20);
+  let known = mirrorKeys.get(key);
+  if (known !== undefined) return known;
+  known = prefix + hash('sha256', key, 'hex').slice(0, 20);
+  if (key.length > longestKey) return known;
+  if (mirrorKeys.size >= mostKnownKeys) mirrorKeys.clear();
+  mirrorKeys.set(key, known);
+  return known;
 }

@@ -46,7 +46,7 @@ export interface NetworkPolicySpec {
 type Labels = Readonly<Record<string, string>>;
 
 /** Beside the tenant's own label, which all its pods carry, this matches nothing. */
-const never: LabelRequirement = { key: labelKeys.tenant, operator: 'DoesNotExist' };
+export const never: LabelRequirement = { key: labelKeys.tenant, operator: 'DoesNotExist' };
 
 /**
  * Selects the same pods in the super cluster. Labels that do not go down are on no pod there, and what

@@ -108,6 +108,19 @@ describe('what other objects take', () => {
     expect(counts).toEqual({ objects: nano, 'count/pods.example.com': nano, customresources: nano });
   });
 
+  it('is a quarter of the memory that it takes, where that is more than its size as JSON', () => {
+    const spec = { podSelector: {}, ingress: Array.from({ length: 10_000 }, () => ({})) };
+    expect(JSON.stringify(spec).length).toBeLessThan(31_000);
+    expect(Number(charged('networkpolicies', { spec })['objects.bytes'])).toBeGreaterThan(250_000);
+    const annotations = { a: 'x'.repeat(30_000) };
+    const large = charged('networkpolicies', { metadata: { name: 'x', annotations } });
+    expect(Number(large['objects.bytes'])).toBeLessThan(31_000);
+    // Of a payload only a summary is kept.
+    const data = Object.fromEntries(Array.from({ length: 1_000 }, (_, index) => [`k${index}`, '']));
+    const size = JSON.stringify({ metadata: { name: 'x' }, data }).length;
+    expect(charged('configmaps', { data })['objects.bytes']).toBe(formatQuantity(BigInt(size) * nano));
+  });
+
   it('is the size of what the cache has only a summary of', () => {
     const kind = kindOf('configmaps');
     const whole: KubeObject = { metadata: { name: 'x' }, data: { a: 'y'.repeat(100_000) } };

@@ -147,6 +147,18 @@ it('lets others go before one whose run has failed otherwise, which comes again 
   expect(reserve('third')).toBeGreaterThan(turnMs ?? 0);
 });
 
+it('takes a new namespace for 256 KiB, and a larger one for what it has', () => {
+  const written = (bytes: number): number => {
+    const trial = new Trial();
+    let count = 0;
+    while (trial.run({ kind: 'namespaces', name: `n${count}` }, { bytes })) count += 1;
+    return count;
+  };
+  // A burst of two seconds is 2 MiB and some.
+  expect(written(10)).toBe(9);
+  expect(written(2 * 1024 * 1024)).toBe(2);
+});
+
 it('counts no bytes of a write that is not made after all, and knows who would lose its turn', () => {
   const { quota } = new Trial();
   const writesOf = (): number | undefined => [...quota.usageOf('u1')][0]?.used;

@@ -113,6 +113,8 @@ class Book {
 export interface Charged extends SuperObjects {
   /** Of the tenant objects; the same as the super objects' unless given. */
   readonly tenantResource?: Resource;
+  /** Size as JSON of a super object, or of what the cache keeps of one; that of the object given unless set. */
+  readonly bytesOf?: (superObject: KubeObject) => number;
 }
 
 /** A write that has no room now. */
@@ -221,11 +223,11 @@ export class QuotaAdmission {
     const toWait = noRoomYet(book, budget, id);
     if (toWait !== undefined) return toWait;
     const object = patch === undefined ? before : (applyMergePatch(before, patch) as KubeObject);
-    const bytes = bytesOf(kind, object, before);
+    const bytes = sizeOf(kind, object, before);
     book.asked.add(id);
     const excess = book.ledger.reserve(id, chargeOf(kind, object, !this.#charged.includes(kind), bytes));
     if (excess.length === 0) {
-      budget.take(id, isNamespace ? costOfNamespace : bytes);
+      budget.take(id, isNamespace ? Math.max(costOfNamespace, bytes) : bytes);
       if (!isNamespace) book.taken.set(id, bytes + (book.taken.get(id) ?? 0));
       return undefined;
     }
@@ -410,7 +412,7 @@ export class QuotaAdmission {
   /** What a super object takes that the cache shows. */
   #chargeOf({ tenant }: Book, kind: Charged, superObject: KubeObject, isCustom = false): Charge {
     if (kind.payload !== undefined) tenant.writtenPayloads.recognize(idOf(kind, superObject), superObject);
-    return chargeOf(kind, superObject, isCustom);
+    return chargeOf(kind, superObject, isCustom, sizeOf(kind, superObject));
   }
 
   #shown(book: Book, key: KeyRef): KubeObject | undefined {
@@ -422,6 +424,10 @@ export class QuotaAdmission {
   #chargedOf({ tenant }: Book, name: string): Charged | undefined {
     return this.#charged.find((kind) => kind.name === name) ?? tenant.customKinds.get(name)?.kind;
   }
+}
+
+function sizeOf(kind: Charged, superObject: KubeObject, cached = superObject): number {
+  return kind.bytesOf?.(superObject) ?? bytesOf(kind, superObject, cached);
 }
 
 function idOf(kind: SuperObjects, superObject: KubeObject): string {

@@ -22,6 +22,27 @@ describe('a bounded map', () => {
     expect(map.size).toBe(0);
   });
 
+  it('forgets the oldest beyond a number of bytes, and does not keep what is larger alone', () => {
+    const map = new BoundedMap<number>(10, { bytesOf: (value) => value, mostBytes: 100 });
+    const kept = (): string[] => ['a', 'b', 'c', 'd'].filter((key) => map.get(key) !== undefined);
+    map.set('a', 40);
+    map.set('b', 40);
+    map.set('b', 50);
+    expect(kept()).toEqual(['a', 'b']);
+    map.set('c', 50);
+    expect(kept()).toEqual(['b', 'c']);
+    map.delete('b');
+    map.set('a', 50);
+    expect(kept()).toEqual(['a', 'c']);
+    map.deleteAll((key) => key === 'a');
+    map.set('b', 50);
+    expect(kept()).toEqual(['b', 'c']);
+    map.set('d', 101);
+    expect(map.size).toBe(0);
+    map.set('a', 100);
+    expect(kept()).toEqual(['a']);
+  });
+
   it('refuses a limit that holds nothing', () => {
     for (const limit of [0, -1, 1.5, Number.NaN]) expect(() => new BoundedMap(limit)).toThrow(RangeError);
   });

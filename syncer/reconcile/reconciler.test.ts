@@ -113,13 +113,13 @@ describe('reconcile', () => {
           ingress: [
             {
               from: Array.from({ length: peers }, (_, at) => ({
-                podSelector: { matchLabels: { [`key-${at}`]: 'x' } },
+                podSelector: { matchLabels: { [`key-${at}-${'x'.repeat(1_000)}`]: 'x' } },
               })),
             },
           ],
         },
       });
-      bench.have('tenant', resources.networkPolicies, policy('huge', 40_000));
+      bench.have('tenant', resources.networkPolicies, policy('huge', 4_000));
       bench.have('tenant', resources.networkPolicies, policy('small', 1));
       expect(await bench.reconcile('networkpolicies', 'huge', 'shop')).toMatchObject({
         is: 'refused',

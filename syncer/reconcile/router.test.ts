@@ -1,8 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { labelKeys } from '../../api/labels.ts';
-import { type Clock, type KubeObject, resources } from '../../kube/index.ts';
+import { annotationKeys, labelKeys } from '../../api/labels.ts';
+import { type Clock, estimateBytes, type KubeObject, resources } from '../../kube/index.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
+import { podKind } from '../kinds/pods/pods.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { shownNodeName } from '../mapping/node-names.ts';
 import { keyId } from './keys.ts';
@@ -100,7 +101,11 @@ describe('events of the super cluster', () => {
     await using bench = await Bench.start();
     routed(bench);
     const { metadata } = bench.superOf(settings);
-    const superObject = { metadata: { ...metadata, uid: 's1' }, spec: { nodeName: 'n1' } };
+    const env = Array.from({ length: 10_000 }, () => ({ name: 'A' }));
+    const containers = [{ name: 'main', image: 'busybox', env }];
+    const status = { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] };
+    const spec = { nodeName: 'n1', containers };
+    const superObject = { metadata: { ...metadata, uid: 's1' }, spec, status };
     for (const resource of [resources.configMaps, resources.pods]) {
       bench.show('super', resource, superObject);
       bench.hide('super', resource, superObject);
@@ -108,9 +113,46 @@ describe('events of the super cluster', () => {
     expect(bench.state.tombstones.super.get('configmaps/shop/x')?.object).toEqual({
       metadata: { uid: 's1' },
     });
-    expect(bench.state.tombstones.super.get('pods/shop/x')?.object).toMatchObject({
-      spec: { nodeName: 'n1' },
+    const kept = bench.state.tombstones.super.get('pods/shop/x')?.object;
+    expect(kept).toEqual({
+      metadata: { uid: 's1', annotations: { [annotationKeys.uid]: 't1' } },
+      spec: { nodeName: 'n1', containers: [{ name: 'main', image: 'busybox' }] },
+      status,
     });
+    expect(estimateBytes(kept)).toBeLessThan(4_000);
+  });
+
+  it('keep of a pod what its last status is written by', async () => {
+    await using bench = await Bench.start();
+    routed(bench);
+    const sizes = { requests: { cpu: '1' } };
+    const main = { name: 'main', image: 'busybox', resources: sizes };
+    const own = bench.have('tenant', resources.pods, {
+      metadata: { name: 'x', namespace: 'shop', generation: 3 },
+      spec: { nodeName: 'n1', containers: [main], ephemeralContainers: [{ name: 'e', image: 'busybox' }] },
+      status: { phase: 'Running' },
+    });
+    own.metadata.annotations = { [annotationKeys.superUid]: 's1' };
+    const status = {
+      phase: 'Failed',
+      observedGeneration: 2,
+      conditions: [{ type: 'Ready', status: 'False', observedGeneration: 2 }],
+      containerStatuses: [{ name: 'main', state: { terminated: { exitCode: 1 } } }],
+    };
+    const context = bench.state.context();
+    const outcomes = new Set<string>();
+    for (const image of ['busybox', 'other']) {
+      const spec = { ...(own['spec'] as object), containers: [{ ...main, image, env: [{ name: 'A' }] }] };
+      const { metadata } = bench.superOf(own);
+      const s = { metadata: { ...metadata, uid: 's1', generation: 2, resourceVersion: image }, spec, status };
+      bench.show('super', resources.pods, s);
+      bench.hide('super', resources.pods, s);
+      const kept = bench.state.tombstones.super.get('pods/shop/x')?.object;
+      expect(podKind.superGone?.(own, context, kept)).toEqual(podKind.superGone?.(own, context, s));
+      outcomes.add(JSON.stringify(podKind.superGone?.(own, context, kept)));
+    }
+    // Where the image is another, the status is not that of the present generation.
+    expect([...outcomes].map((each) => each.includes('"observedGeneration":3'))).toEqual([true, false]);
   });
 
   it('queue the key of the tenant whose mark they carry, and no other', async () => {

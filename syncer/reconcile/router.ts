@@ -1,4 +1,12 @@
-import { type Clock, type KubeObject, resources, type Store, type StoreEvent } from '../../kube/index.ts';
+import { annotationKeys } from '../../api/labels.ts';
+import {
+  applyMergePatch,
+  type Clock,
+  type KubeObject,
+  resources,
+  type Store,
+  type StoreEvent,
+} from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
 import { followersOf, neededBy } from '../kinds/references.ts';
@@ -209,7 +217,7 @@ export class Router {
         const id = keyId(key);
         if (type !== 'deleted') tenant.tombstones.super.delete(id);
         else if (!watched) tenant.tenantDeletions.invalidate();
-        else bury(tenant.tombstones.super, id, object, kind.superGone !== undefined);
+        else bury(tenant.tombstones.super, id, object, lastStateOf(kind, object));
         if (kind.direction === 'down') tenant.expectations.super.forgetCreated(id);
         this.#options.enqueue(tenant, key, priority);
       }
@@ -344,10 +352,32 @@ export class Router {
   }
 }
 
-/** The whole last state is kept only where a kind asks for it. */
-export function bury(tombstones: BoundedMap<Tombstone>, id: string, object: KubeObject, whole = false): void {
-  const { uid } = object.metadata;
-  if (uid !== undefined) tombstones.set(id, { uid, object: whole ? object : { metadata: { uid } } });
+/** `kept`: of its last state; its UID alone unless given. */
+export function bury(
+  tombstones: BoundedMap<Tombstone>,
+  id: string,
+  { metadata: { uid } }: KubeObject,
+  kept?: KubeObject,
+): void {
+  if (uid !== undefined) tombstones.set(id, { uid, object: kept ?? { metadata: { uid } } });
+}
+
+/** What `superGone` and the checks around it ask for of a super object that is gone. */
+function lastStateOf(kind: SyncedKind, superObject: KubeObject): KubeObject | undefined {
+  if (kind.superGone === undefined) return undefined;
+  const { uid, deletionTimestamp, generation, annotations } = superObject.metadata;
+  const mark = annotations?.[annotationKeys.uid];
+  const kept: KubeObject = {
+    metadata: {
+      ...(uid !== undefined && { uid }),
+      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
+      ...(generation !== undefined && { generation }),
+      ...(mark !== undefined && { annotations: { [annotationKeys.uid]: mark } }),
+    },
+  };
+  return kind.direction === 'down' && kind.lastState !== undefined
+    ? (applyMergePatch(kept, kind.lastState(superObject)) as KubeObject)
+    : kept;
 }
 
 /** Whether an object belongs to another tenant, or another namespace of it, than before. */

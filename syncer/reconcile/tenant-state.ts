@@ -26,6 +26,9 @@ import { LiveCheckBudget } from './live-checks.ts';
 import { OwnPolicyWrites } from './own-policy-writes.ts';
 import { WrittenPayloads } from './written-payloads.ts';
 
+/** In memory, of super objects that are gone: of a pod some 10 KiB are kept until the tenant object has its last status. */
+const mostTombstoneBytes = 64 * 1024 * 1024;
+
 /** In memory, of one copy of an event: a message has up to 1 KiB, two bytes a character, and the rest is short. */
 const mostCopyBytes = 8 * 1024;
 
@@ -78,7 +81,7 @@ export class Dependents {
   }
 }
 
-/** A watched DELETED event: which object went, in its last state. */
+/** A watched DELETED event: which object went, and what is kept of its last state (`lastState`). */
 export interface Tombstone {
   readonly uid: string;
   readonly object: KubeObject;
@@ -115,7 +118,10 @@ export class TenantState {
   /** Watched deletions on either side that have not been carried over yet, by key id. */
   readonly tombstones = {
     tenant: new BoundedMap<Tombstone>(20_000),
-    super: new BoundedMap<Tombstone>(20_000),
+    super: new BoundedMap<Tombstone>(20_000, {
+      bytesOf: ({ object }) => estimateBytes(object),
+      mostBytes: mostTombstoneBytes,
+    }),
   };
   /** Copies of events, which are not watched in the tenant, as last written, by key id. */
   readonly eventCopies = new BoundedMap<{ readonly object: KubeObject; readonly atMs: number }>(5_000);

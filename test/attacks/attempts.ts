@@ -672,6 +672,20 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'pass every quota by tokens of a megabyte, which are written into Secrets of the super cluster',
+    stoppedBy: 'Secrets count with their tokens, before they are written; tokens have 16 KiB at most',
+    test: 'syncer/controllers/pod-tokens.test.ts › count for the quota with their tokens, when they are written and when they are there',
+    control: '› take the tokens that API servers issue, and none that are far longer',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'mark pods as bound that the super cluster does not have, to get a Secret for each',
+    stoppedBy: 'tokens are for pods whose super pod is there',
+    test: 'syncer/controllers/pod-tokens.test.ts › are not made for a pod that is only said to be bound',
+    control: 'expect(secretOf(bench)).toBeDefined()',
+  },
+  {
+    attacker: 'tenant',
     attack:
       'stop the syncer by a pod that asks for 100,000 different tokens, or have it send as many requests',
     stoppedBy: 'a pod may ask for 32; no more sources are looked at',
@@ -734,6 +748,34 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'server, TLS name, CA and certificate are read, all else is refused by an error with a code',
     test: 'kube/kubeconfig.fuzz.test.ts › of any YAML is a plain connection or refused',
     control: 'expect(taken).toBeGreaterThan(0)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'have each of thousands of failures keep the 256 KiB that its message was cut from',
+    stoppedBy: 'what is shown of a text is a copy of that part',
+    test: 'kube/printable.test.ts › keeps nothing of the text that it is cut from',
+    control: 'expect(kept((text) => text.trim())).toBeGreaterThan(20_000_000)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'act on the terminal of an operator by an answer that is no Status',
+    stoppedBy: 'what a server says becomes one printable line of 200 characters',
+    test: 'kube/errors.test.ts › is one where a server answers with no Status',
+    control: '› stays as it is where it is such a text',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'have a pod of a megabyte remembered for each pod that it does not let go of',
+    stoppedBy: 'of a pod that is gone status, images and sizes are kept, and 64 MiB of all',
+    test: 'syncer/reconcile/router.test.ts › keep of a deleted object only what its kind will ask for',
+    control: '› keep of a pod what its last status is written by',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'fill the log by errors that carry megabytes in fields of their own',
+    stoppedBy: 'of a Status only its own fields are kept, cut, and logs have its message alone',
+    test: 'kube/errors.test.ts › has the fields of a Status and no others, cut, and no log line repeats them',
+    control: 'expect(status).toEqual(known)',
   },
   {
     attacker: 'owner',
@@ -920,10 +962,41 @@ export const attempts: readonly Attempt[] = [
   {
     attacker: 'tenant',
     attack:
+      'fill the memory of every replica, and of what acts on policies, by NetworkPolicies of a million empty rules',
+    stoppedBy:
+      'a NetworkPolicy has 10,000 rules, peers, ports, exceptions and terms of selectors at most; `objects.bytes` counts a quarter of the memory',
+    test: 'syncer/kinds/network-policies.test.ts › leaves behind those with more than 10,000 rules',
+    control: 'expect(kind.admit?.(policy(spec(9_999)), context())).toEqual({ wanted: true })',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'have super objects that take many times their size in the memory of every replica',
+    stoppedBy: '`objects.bytes` counts a quarter of the memory where that is more',
+    test: 'syncer/quota/charges.test.ts › is a quarter of the memory that it takes, where that is more than its size as JSON',
+    control: `expect(Number(large['objects.bytes'])).toBeLessThan(31_000)`,
+  },
+  {
+    attacker: 'tenant',
+    attack:
+      'hold up all tenants by a Namespace or a selector with a million labels, each of which is mirrored under a hash',
+    stoppedBy: '500 labels are mirrored; a selector with more terms selects nothing',
+    test: 'syncer/kinds/namespaces.test.ts › keep 500 of them, the name among them, and an event says so',
+    control: '› keep labels of the tenant object under keys of Skerry',
+  },
+  {
+    attacker: 'tenant',
+    attack:
       'have each pod compared with thousands of policies of its namespace, or with one of endless selectors',
     stoppedBy: 'where tenants are isolated, 500 policies of a namespace go down, of selectors of 200 terms',
     test: 'syncer/kinds/network-policies.test.ts › leaves behind more than 500 of a namespace',
     control: 'expect(admitted(there(499))?.wanted).toBe(true)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'have each look at a Secret judge all Ingresses that refer to it, of thousands of rules',
+    stoppedBy: 'an Ingress has 10,000 rules, paths, certificates and hosts at most, and is judged once',
+    test: 'syncer/kinds/ingresses.test.ts › is judged once for all Secrets that it refers to',
+    control: '› has 10,000 rules, paths, certificates and hosts at most',
   },
   {
     attacker: 'tenant',
@@ -1135,6 +1208,20 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'brackets and commas of an answer are counted before it is parsed',
     test: 'kube/read-limits.test.ts › that takes far more memory than its text is refused, in an answer, an event and over the pages of a list',
     control: '› of honest objects of the largest size is read',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'take memory that counts as none by one field that stands millions of times in an object',
+    stoppedBy: 'brackets and commas are counted: where fields repeat, only what is left of them is kept',
+    test: 'kube/read-limits.test.ts › whose fields stand there many times takes no more memory than it has fields',
+    control: 'expect(heapOf(distinct).bytes).toBeGreaterThan(1_000_000)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'have the syncer send addresses of megabytes, in each of which a token of a list is spelt out',
+    stoppedBy: 'a `continue` token has 4 KiB at most',
+    test: 'kube/read-limits.test.ts › is not gone on with by a token that is longer than any that servers make',
+    control: 'expect(asked[1]).toContain(longest)',
   },
   {
     attacker: 'tenant',

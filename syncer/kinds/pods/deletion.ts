@@ -3,6 +3,7 @@ import { findCondition, type MergePatch, setCondition } from '../../../kube/inde
 import type { SyncContext } from '../../context.ts';
 import { originalUid } from '../../mapping/labels.ts';
 import type { Action } from '../contract.ts';
+import { resourcesAnnotation } from './resize.ts';
 import { statusPatch } from './status.ts';
 import { isDeleting, isFinished, type Pod, type PodStatus } from './types.ts';
 
@@ -73,6 +74,30 @@ export function podGone(
     ...writeStatus(disrupted(status, tenantPod, context)),
     { do: 'deleteTenant', gracePeriodSeconds: 0 },
   ];
+}
+
+/**
+ * What `podGone` asks for of a super object that is gone: its status, and the part of its spec that says whether that is
+ * the status of the present tenant object. The rest can be a megabyte of variables.
+ */
+export function lastPodState({ metadata, spec = {}, status }: Pod): Record<string, unknown> {
+  const { nodeName, readinessGates, tolerations, resources } = spec;
+  const { activeDeadlineSeconds, terminationGracePeriodSeconds } = spec;
+  const asked = metadata.annotations?.[resourcesAnnotation];
+  const plain = { nodeName, readinessGates, tolerations, resources };
+  const lists = (['containers', 'initContainers', 'ephemeralContainers'] as const).flatMap((list) => {
+    const containers = spec[list]?.map(({ name, image, resources: sizes }) => ({
+      name,
+      ...(image === undefined ? {} : { image }),
+      ...(sizes === undefined ? {} : { resources: sizes }),
+    }));
+    return containers === undefined ? [] : [[list, containers]];
+  });
+  return {
+    ...(asked !== undefined && { metadata: { annotations: { [resourcesAnnotation]: asked } } }),
+    spec: { ...plain, activeDeadlineSeconds, terminationGracePeriodSeconds, ...Object.fromEntries(lists) },
+    ...(status !== undefined && { status }),
+  };
 }
 
 /** What the super object said last; a pod that is gone has ended, well or, if unknown, not. */

@@ -9,7 +9,7 @@ import type { Action, DownKind } from '../contract.ts';
 import { lateKeysOf, lateReferenceId, lateReferencesIndex, nameOfLate } from '../late-references.ts';
 import { wellFormed } from '../well-formed.ts';
 import { admitPod, isRefusedBySettings } from './admission.ts';
-import { graceForSuper, graceForTenant, podGone } from './deletion.ts';
+import { graceForSuper, graceForTenant, lastPodState, podGone } from './deletion.ts';
 import { refusedImageChange } from './images.ts';
 import { judgePod } from './judge.ts';
 import { references, requiredObjects } from './references.ts';
@@ -201,6 +201,7 @@ export const podKind: DownKind = {
   up: podUp,
   dependsOnPairAlone,
   superGone: (tenantObject, context, last) => podGone(tenantObject, context, last),
+  lastState: lastPodState,
   hasGrace: true,
 };
 

@@ -205,7 +205,10 @@ export const serviceKind: DownKind = {
   name: 'services',
   resource: resources.services,
   direction: 'down',
-  indexes: { tenant: { byNamespace: ({ metadata }) => [metadata.namespace ?? ''] }, super: { byAddress } },
+  indexes: {
+    tenant: { byNamespace: ({ metadata }) => [metadata.namespace ?? ''], externalNames },
+    super: { byAddress, externalNames },
+  },
   compact: { tenant: wellFormed({ spec: 'ServiceSpec', status: 'ServiceStatus' }) },
   touches: { tenant: slicesOf, super: ingressesOfExternalName },
   admit,
@@ -231,6 +234,11 @@ export const serviceKind: DownKind = {
   },
   recover,
 };
+
+/** The namespace of a Service that is an ExternalName. */
+function externalNames(service: KubeObject): readonly string[] {
+  return specOf(service).type === 'ExternalName' ? [service.metadata.namespace ?? ''] : [];
+}
 
 /** Every address that leads to a Service, assigned or requested. */
 function byAddress(service: KubeObject): readonly string[] {

@@ -128,7 +128,7 @@ class Rewriter {
       // part of the page it would leave out what is before it.
       const next =
         token !== undefined && !hasBegun && error instanceof ApiError && error.code === 410
-          ? tokenOf(error.status?.['metadata'])
+          ? tokenOf(error.status?.metadata)
           : undefined;
       if (next === undefined) throw error;
       return this.#list(next, begun);
