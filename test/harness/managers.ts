@@ -2,13 +2,15 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { expect } from 'vitest';
+import type { DriverName } from '../../api/drivers.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
+import type { SteadyClient } from '../../scripts/bench/steady-client.ts';
 import type { RunResult } from './cluster.ts';
 import { namespace } from './manifests.ts';
 import { poll } from './poll.ts';
 import { holdUp, isAlive, type ProcessIdentity } from './processes.ts';
-import { expectAllServed, SteadyWriter, whileAsked } from './steady-load.ts';
+import { expectAllServed, expectAllWritten, SteadyWriter, whileAsked } from './steady-load.ts';
 import type { Tenant, World } from './world.ts';
 
 interface Lease extends KubeObject {
@@ -118,13 +120,40 @@ export async function changeVersion(
   const tookMs = Math.round(performance.now() - since);
   const figures = await writer.stop();
   console.log(`from ${from} to ${to} in ${tookMs} ms: ${JSON.stringify(figures)}`);
-  expect(figures.lost).toEqual([]);
+  expectAllWritten(figures, 1);
   const after = await processesOf(world, tenant);
   for (const [place, process] of after.entries()) expect(process.pid).not.toBe(before[place]?.pid);
   expect(await tenant.kubectl('get', 'namespace', 'before')).toContain('Active');
   const { stdout } = await world.cli(['jobs', name, '-o', 'json']);
   expect(JSON.parse(stdout)[0]).toMatchObject({ kind: 'version-change', target: to, state: 'Succeeded' });
   return tenant;
+}
+
+/**
+ * Has a tenant moved to another driver while clients ask and write: a request may wait, and none may fail; what a write was
+ * acknowledged for is there.
+ */
+export async function moveWhileAsked(world: World, tenant: Tenant, driver: DriverName): Promise<void> {
+  const writer = new SteadyWriter(tenant, `to-${driver}`);
+  let pausedMs = 0;
+  const work = async (client: SteadyClient): Promise<void> => {
+    const args = ['move', tenant.name, '--driver', driver, '--wait', '-o', 'json'];
+    const { exitCode, stdout, stderr } = await world.cli(args);
+    expect(exitCode, stderr).toBe(0);
+    ({ pausedMs } = JSON.parse(stdout) as { pausedMs: number });
+    await client.served(20);
+  };
+  try {
+    // As long as the gateway holds requests, however slow the machine is.
+    const client = await whileAsked(tenant.kubeconfig, `moved to ${driver}`, work, { patienceMs: 300_000 });
+    expectAllServed(client, 1);
+    const written = await writer.stop();
+    console.log(`to ${driver}: paused for ${pausedMs} ms; ${JSON.stringify(written)}`);
+    expect(pausedMs).toBeGreaterThan(0);
+    expect(written.lost).toEqual([]);
+  } finally {
+    await writer.close();
+  }
 }
 
 /** Of a tenant's control plane, always in the same order. */
