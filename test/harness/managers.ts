@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { expect } from 'vitest';
-import type { DriverName } from '../../api/drivers.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import type { SteadyClient } from '../../scripts/bench/steady-client.ts';
@@ -130,26 +129,27 @@ export async function changeVersion(
 }
 
 /**
- * Has a tenant moved to another driver while clients ask and write: a request may wait, and none may fail; what a write was
- * acknowledged for is there.
+ * Has a tenant moved by `vc-manager move --wait` while clients ask and write: a request may wait, and none may fail; what a
+ * write was acknowledged for is there. `prefix`: of what is written, other than that of an earlier move.
  */
-export async function moveWhileAsked(world: World, tenant: Tenant, driver: DriverName): Promise<void> {
-  const writer = new SteadyWriter(tenant, `to-${driver}`);
-  let pausedMs = 0;
+export async function moveWhileAsked(
+  tenant: Tenant,
+  prefix: string,
+  move: () => Promise<{ stdout: string }>,
+): Promise<void> {
+  const writer = new SteadyWriter(tenant, prefix);
+  let said = '';
   const work = async (client: SteadyClient): Promise<void> => {
-    const args = ['move', tenant.name, '--driver', driver, '--wait', '-o', 'json'];
-    const { exitCode, stdout, stderr } = await world.cli(args);
-    expect(exitCode, stderr).toBe(0);
-    ({ pausedMs } = JSON.parse(stdout) as { pausedMs: number });
+    ({ stdout: said } = await move());
     await client.served(20);
   };
   try {
     // As long as the gateway holds requests, however slow the machine is.
-    const client = await whileAsked(tenant.kubeconfig, `moved to ${driver}`, work, { patienceMs: 300_000 });
+    const client = await whileAsked(tenant.kubeconfig, `moved ${prefix}`, work, { patienceMs: 300_000 });
     expectAllServed(client, 1);
     const written = await writer.stop();
-    console.log(`to ${driver}: paused for ${pausedMs} ms; ${JSON.stringify(written)}`);
-    expect(pausedMs).toBeGreaterThan(0);
+    console.log(`${said}; ${JSON.stringify(written)}`);
+    expect(Number(/paused for (\S+) s$/.exec(said)?.[1])).toBeGreaterThan(0);
     expect(written.lost).toEqual([]);
   } finally {
     await writer.close();
