@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { cryptoProvider, Pkcs10CertificateRequestGenerator } from '@peculiar/x509';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { parse, stringify } from 'yaml';
 import {
   Connection,
   type ConnectionOptions,
@@ -17,14 +18,17 @@ import {
   resource,
   resources,
 } from '../kube/index.ts';
+import { itBroadly } from '../kube/testing/broad.ts';
 import { freePort } from '../kube/testing/free-port.ts';
 import { grpcCall } from '../vc-manager/etcd/testing/grpc-client.ts';
 import { egressFilterProblem } from '../vc-manager/os/egress-filter.ts';
 import { startAttackerServer } from './harness/attacker-server.ts';
+import { Balancer } from './harness/balancer.ts';
 import { at, listAt } from './harness/checker/view.ts';
 import { datastoreEndpoint } from './harness/datastore.ts';
 import { configMap, container, deployment, pod, secret } from './harness/manifests.ts';
 import { poll } from './harness/poll.ts';
+import { expectAllServed, whileAsked } from './harness/steady-load.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const permissionDenied = 7;
@@ -46,6 +50,39 @@ describe('tenants are out of reach of each other', () => {
     }
     await world?.close();
   });
+
+  /** The port of the stack's own. */
+  const stackGateway = async (): Promise<number> => {
+    const { ports } = JSON.parse(await readFile(join(world.stateDir, 'skerry.json'), 'utf8')) as {
+      ports: { gateway: number };
+    };
+    return ports.gateway;
+  };
+
+  /** Beside the stack's own, and ready. To be ended. */
+  const secondGateway = async () => {
+    const [port, metrics] = [await freePort(), await freePort()];
+    const files = join(world.stateDir, 'stack', 'files', 'vc-gateway');
+    const gateway = execa(
+      process.execPath,
+      [
+        join(import.meta.dirname, '..', 'bin', 'vc-gateway.js'),
+        `--kubeconfig=${join(files, 'super-cluster.kubeconfig')}`,
+        '--domain=tenants.skerry.internal',
+        `--listen=127.0.0.1:${port}`,
+        `--metrics-address=127.0.0.1:${metrics}`,
+      ],
+      { reject: false },
+    );
+    const page = (path: string) => fetch(`http://127.0.0.1:${metrics}${path}`).catch(() => undefined);
+    await poll('the gateway to be ready', async () => (await page('/readyz'))?.ok, {
+      timeoutMs: 60_000,
+    }).catch((error: unknown) => {
+      gateway.kill('SIGTERM');
+      throw error;
+    });
+    return { gateway, port, page };
+  };
 
   it('CRDs of one, and their objects, are unknown to the other and to the super cluster', async () => {
     await one.apply(gadgetDefinition());
@@ -111,10 +148,7 @@ describe('tenants are out of reach of each other', () => {
   });
 
   it('at the one address of the gateway each is reached by its name, and by its own credentials alone', async () => {
-    const { ports } = JSON.parse(await readFile(join(world.stateDir, 'skerry.json'), 'utf8')) as {
-      ports: { gateway: number };
-    };
-    const server = `https://127.0.0.1:${ports.gateway}`;
+    const server = `https://127.0.0.1:${await stackGateway()}`;
     const { cert = '', key = '' } = connectionFromSecret(one.kubeconfig);
     const nameOf = (tenant: Tenant): string => tenant.virtualCluster.status?.gateway?.serverName ?? '';
     const through = (tlsServerName: string, at = one) => knock(at, { server, tlsServerName, cert, key });
@@ -134,22 +168,8 @@ describe('tenants are out of reach of each other', () => {
   });
 
   it('a second gateway serves all tenants beside the first, and lets open connections end when it is told to', async () => {
-    const [port, metrics] = [await freePort(), await freePort()];
-    const files = join(world.stateDir, 'stack', 'files', 'vc-gateway');
-    const gateway = execa(
-      process.execPath,
-      [
-        join(import.meta.dirname, '..', 'bin', 'vc-gateway.js'),
-        `--kubeconfig=${join(files, 'super-cluster.kubeconfig')}`,
-        '--domain=tenants.skerry.internal',
-        `--listen=127.0.0.1:${port}`,
-        `--metrics-address=127.0.0.1:${metrics}`,
-      ],
-      { reject: false },
-    );
+    const { gateway, port, page } = await secondGateway();
     try {
-      const page = (path: string) => fetch(`http://127.0.0.1:${metrics}${path}`).catch(() => undefined);
-      await poll('the gateway to be ready', async () => (await page('/readyz'))?.ok, { timeoutMs: 60_000 });
       for (const tenant of [one, other]) {
         const { cert = '', key = '' } = connectionFromSecret(tenant.kubeconfig);
         const tlsServerName = tenant.virtualCluster.status?.gateway?.serverName ?? '';
@@ -166,6 +186,32 @@ describe('tenants are out of reach of each other', () => {
     }
     expect(await gateway).toMatchObject({ exitCode: 0 });
   });
+
+  itBroadly(
+    'one of two gateways is killed, and no request of a client fails that reaches both by one address',
+    async () => {
+      const { gateway, port } = await secondGateway();
+      const balancer = await Balancer.listen([port, await stackGateway()]);
+      try {
+        const config = parse(one.kubeconfig) as { clusters: { cluster: Record<string, string> }[] };
+        Object.assign(config.clusters[0]?.cluster ?? {}, {
+          server: `https://127.0.0.1:${balancer.port}`,
+          'tls-server-name': one.virtualCluster.status?.gateway?.serverName,
+        });
+        const client = await whileAsked(stringify(config), 'one of two gateways killed', async (client) => {
+          expect(balancer.taken[0]).toBeGreaterThan(0);
+          gateway.kill('SIGKILL');
+          await gateway;
+          await client.answered(40);
+        });
+        expect(balancer.taken[1]).toBeGreaterThan(0);
+        expectAllServed(client, 1);
+      } finally {
+        gateway.kill('SIGKILL');
+        balancer.close();
+      }
+    },
+  );
 
   it('so are tokens of its ServiceAccounts', async () => {
     await one.kubectl(

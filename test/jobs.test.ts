@@ -2,6 +2,7 @@ import type { ChildProcess } from 'node:child_process';
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import type { ControlPlaneTemplate } from '../api/control-plane-template.ts';
 import { annotationKeys } from '../api/labels.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { resources } from '../kube/index.ts';
@@ -114,6 +115,55 @@ describe('jobs of the manager', () => {
       expect(stderr).toContain(`cannot be downgraded to an earlier ${what}`);
     }
     expect((await setVersion(world, 'job-cancelled', running)).exitCode).toBe(0);
+  });
+
+  it('lead to no version without an API that the tenant uses', async () => {
+    const { client } = world.superCluster;
+    const packaged = await client.get<ControlPlaneTemplate>(resources.controlPlaneTemplates, {
+      name: 'v1-36',
+    });
+    // The last one before 1.37 that an API server counts as removed there; it is served on request only.
+    const [group, api] = ['storage.k8s.io/v1beta1', 'volumeattributesclasses'];
+    const components = packaged.spec.components.map((each) =>
+      each.name === 'kube-apiserver'
+        ? { ...each, args: { ...each.args, 'runtime-config': `${group}=true` } }
+        : each,
+    );
+    const templates = [
+      { name: 'serves-beta', spec: { ...packaged.spec, components } },
+      { name: 'next-minor', spec: { ...packaged.spec, kubernetesVersion: '1.37.0' } },
+    ];
+    const upgrade = (...options: string[]) => world.cli(['upgrade', 'job-removed', ...options]);
+    const manager = await world.process('vc-manager');
+    const setTemplate = (template: string | null, { ref }: Tenant) =>
+      client.patch(resources.virtualClusters, ref, { spec: { template } }, { type: 'merge' });
+    try {
+      for (const { name, spec } of templates)
+        await world.superCluster.apply({
+          ...{ apiVersion: 'skerry.dev/v1alpha1', kind: 'ControlPlaneTemplate' },
+          ...{ metadata: { name }, spec },
+        });
+      const tenant = await world.createTenant('job-removed', '--template', 'serves-beta');
+      // With a template of its own it would stay with that one's minor version. Nobody acts on that it has none.
+      send(manager, 'SIGSTOP');
+      await setTemplate(null, tenant);
+      expect((await upgrade('--dry-run')).stdout).toMatch(
+        /from 1\.36\.\d+ to 1\.37\.0 \(dry run\).*\nNo API is in use/,
+      );
+      await tenant.kubectl('get', '--raw', `/apis/${group}/${api}`);
+      const objection = `The tenant uses APIs that 1.37.0 does not have: ${api}.v1beta1.storage.k8s.io.`;
+      expect((await upgrade('--dry-run')).stdout).toContain(objection);
+      const refused = await upgrade();
+      expect([refused.exitCode, refused.stderr]).toEqual([6, expect.stringContaining(objection)]);
+      expect(refused.stderr).toContain('nothing was changed');
+      expect((await world.virtualCluster('job-removed')).spec?.version).toBeUndefined();
+      await setTemplate('serves-beta', tenant);
+    } finally {
+      send(manager, 'SIGCONT');
+      await world.cli(['delete', 'job-removed', '--wait', '--yes', '--ignore-not-found']);
+      for (const { name } of templates)
+        await client.delete(resources.controlPlaneTemplates, { name }).catch(() => undefined);
+    }
   });
 });
 

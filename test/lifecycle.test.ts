@@ -8,7 +8,7 @@ import { allocateSlice } from '../vc-manager/os/network.ts';
 import { footprint, noFootprint, type Traces, tracesOf } from './harness/footprint.ts';
 import { claim, deployment, namespace, service } from './harness/manifests.ts';
 import { poll } from './harness/poll.ts';
-import { componentProcess, holdUp, kill } from './harness/processes.ts';
+import { componentProcess, holdUp, kill, send } from './harness/processes.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 /** Until a tenant is made, and has gone again, on a busy machine. */
@@ -49,7 +49,7 @@ describe('the life of a tenant', () => {
     expect(allocateSlice(slice, Number(slice.split('/')[1]), [taken])).toBe(slice);
   });
 
-  it('ends without a trace', async () => {
+  it('ends without a trace, though the manager is killed while it removes it', async () => {
     await phoenix.apply(
       namespace('shop'),
       deployment('shop', 'web', 2),
@@ -67,7 +67,22 @@ describe('the life of a tenant', () => {
       expect(count, what).toBeGreaterThan(0);
     }
     expect(volumes).toHaveLength(1);
-    await world.deleteTenant('phoenix');
+    const server = await world.process('kube-apiserver', phoenix);
+    const deleting = world.superCluster.until<true, VirtualCluster>(
+      { resource: resources.virtualClusters, ...phoenix.ref, what: 'its job', timeoutMs },
+      ([vc]) => vc?.status?.jobs?.current?.kind === 'delete' || undefined,
+    );
+    // It must not have ended before the manager is killed.
+    send(server, 'SIGSTOP');
+    const deleted = world.deleteTenant('phoenix');
+    try {
+      await Promise.race([deleting, deleted]);
+      await kill(await world.process('vc-manager'));
+      expect((await world.virtualCluster('phoenix')).metadata.deletionTimestamp).toBeDefined();
+    } finally {
+      send(server, 'SIGCONT');
+    }
+    await deleted;
     expect(await footprint(world, traces)).toEqual(noFootprint);
     for (const name of volumes) await world.superCluster.untilGone(resources.persistentVolumes, { name });
   });

@@ -286,7 +286,7 @@ describe('the certificates of a control plane', () => {
     },
   );
 
-  it('end with their authorities, which are renewed without a failed request of who follows the Secret', async () => {
+  it('end with their authorities, which are renewed without a failed request of who follows the Secret, though the manager is killed in each stage', async () => {
     const was = await tenantSecret(world, tenant, 'pki');
     const follow = async (client: SteadyClient, end: AbortSignal): Promise<void> => {
       const { namespace, name } = tenantSecretRef(tenant, 'kubeconfig');
@@ -336,6 +336,10 @@ describe('the certificates of a control plane', () => {
         words,
       );
       const renewing = Reader.of(world).run('docs/certificates.md', script);
+      for (const stage of ['distribute', 'overlap'] as const) {
+        await until(`the stage ${stage}`, ({ status }) => status?.authorities?.stage === stage);
+        await kill(await world.process('vc-manager'));
+      }
       await until(
         'the new authorities to sign',
         ({ status }) => status?.authorities?.stage === 'overlap' && status.authorities.until !== undefined,

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { connectionFromSecret, type KubeObject, resources } from '../kube/index.ts';
 import { itBroadly } from '../kube/testing/broad.ts';
 import { at } from './harness/checker/view.ts';
-import { deployment, namespace } from './harness/manifests.ts';
+import { deployment, job, namespace } from './harness/manifests.ts';
 import { processesOf } from './harness/processes.ts';
 import { Sleeper } from './harness/sleeper.ts';
 import { type Tenant, World } from './harness/world.ts';
@@ -123,6 +123,49 @@ describe('a tenant that sleeps', () => {
     await sleeper.untilPhase('Ready');
     await world.superCluster.until({ ...tokens, what: 'the token to be renewed' }, (all) =>
       all.every(isFresh),
+    );
+  });
+
+  itBroadly('falls asleep by itself when nobody is connected any more', async () => {
+    const before = await sleeper.superPods();
+    const spec = { sleep: { afterIdle: '1m' } };
+    await world.superCluster.client.patch(resources.virtualClusters, tenant.ref, { spec }, { type: 'merge' });
+    const reason = await sleeper.until(
+      'it to be idle for a minute',
+      ({ status }) => status?.phase === 'Asleep' && status.sleep?.reason,
+      240_000,
+    );
+    expect(reason).toBe('Idle');
+    await sleeper.until('all of it to be stopped', (vc) => vc.status?.sleep?.stopped);
+    expect(processes()).toEqual([]);
+    expect(await sleeper.superPods()).toEqual(before);
+    expect(await sleeper.podsByFirstRequest('shop')).not.toEqual([]);
+    await sleeper.untilPhase('Ready');
+  });
+
+  itBroadly('wakes up for a CronJob that is due, which then runs', async () => {
+    // The minute after the next one: the next one may begin before the tenant is asleep.
+    const due = new Date(Date.now() + 120_000);
+    due.setUTCSeconds(0, 0);
+    const { spec } = job('shop', 'due');
+    await tenant.apply({
+      apiVersion: 'batch/v1',
+      kind: 'CronJob',
+      metadata: { namespace: 'shop', name: 'due' },
+      spec: {
+        schedule: `${due.getUTCMinutes()} ${due.getUTCHours()} * * *`,
+        timeZone: 'Etc/UTC',
+        jobTemplate: { spec },
+      },
+    });
+    await sleeper.sleep();
+    const { status } = await world.virtualCluster(name);
+    expect(Date.parse(status?.sleep?.dueAt ?? '')).toBe(due.getTime());
+    // Nobody asks it anything before that.
+    const woken = await sleeper.untilPhase('Ready');
+    expect(Date.parse(woken.status?.sleep?.wokenAt ?? '')).toBeGreaterThanOrEqual(due.getTime());
+    await tenant.until({ resource: resources.jobs, namespace: 'shop', what: 'its Job' }, (jobs) =>
+      jobs.some(({ metadata }) => metadata.ownerReferences?.some(({ name }) => name === 'due')),
     );
   });
 

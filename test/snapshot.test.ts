@@ -1,4 +1,5 @@
-import { stat, truncate } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { readdir, stat, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
@@ -97,6 +98,35 @@ describe('snapshots of a tenant', () => {
     expect((await tenant.client.get(resources.namespaces, { name: 'shop' })).metadata.resourceVersion).toBe(
       resourceVersion,
     );
+  });
+
+  it('are taken although the manager is killed meanwhile, and what it had begun goes', async () => {
+    // So much that it takes some time to read and to compress.
+    const bulk = Array.from({ length: 20 }, (_, count) =>
+      configMap('shop', `bulk-${count}`, { noise: randomBytes(600_000).toString('base64') }),
+    );
+    await Promise.all(bulk.map((each) => tenant.client.create(resources.configMaps, each)));
+    const manager = await world.process('vc-manager');
+    const begun = until('it to be begun', ({ status }) => status?.snapshots?.begun !== undefined);
+    const taking = cli('snapshot', name, '--wait');
+    const { status: before } = await begun;
+    await kill(manager);
+    const taken = await taking;
+    expect(taken).not.toBe(before?.snapshots?.begun);
+    const { status } = await until('its job to end', ({ status }) => status?.jobs?.current === undefined);
+    expect(status?.jobs?.history?.[0]).toMatchObject({
+      ...{ id: before?.jobs?.current?.id, kind: 'snapshot' },
+      ...{ result: 'Succeeded', attempts: 2 },
+    });
+    expect(status?.snapshots?.begun).toBeUndefined();
+    const kept = status?.snapshots?.kept?.map((each) => each.name);
+    expect(kept).toContain(taken);
+    const files = (await readdir(join(world.stateDir, 'snapshots', 'default', name)))
+      .filter((each) => each.endsWith('.snapshot') && !each.startsWith('copied-'))
+      .map((each) => `default/${name}/${each}`);
+    expect(files.sort()).toEqual(kept?.sort());
+    const names = bulk.map(({ metadata }) => metadata.name ?? '');
+    await tenant.kubectl('delete', 'configmap', '-n', 'shop', ...names);
   });
 
   it('make a new tenant, with addresses, pods and an identity of its own, beside the one that they are of', async () => {

@@ -132,7 +132,7 @@ export class SteadyClient {
 }
 
 /** How long to wait before the one repeat; undefined: the error is no reason for one. */
-function repeatAfterMs(error: Error): number | undefined {
+export function repeatAfterMs(error: Error): number | undefined {
   if (error instanceof ConnectionError && closed.has(error.code)) return 0;
   return error instanceof ApiError && error.code === 503 ? error.retryAfterMs : undefined;
 }

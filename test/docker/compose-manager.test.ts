@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
+import { generateX25519Identity, identityToRecipient } from 'age-encryption';
 import { execa } from 'execa';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
@@ -14,10 +15,12 @@ import { ProcessDriver } from '../../vc-manager/drivers/process/process-driver.t
 import { egressFilterProblem } from '../../vc-manager/os/egress-filter.ts';
 import { startAttackerServer, tenantEgress } from '../harness/attacker-server.ts';
 import { renewAll } from '../harness/certificates.ts';
+import { at } from '../harness/checker/view.ts';
+import { moveWhileAsked, processesOf } from '../harness/managers.ts';
 import { poll } from '../harness/poll.ts';
 import { Sleeper } from '../harness/sleeper.ts';
 import { makeRunDirectory, removeRun, runCli, stateDirOf } from '../harness/stack.ts';
-import { expectAllServed, SteadyWriter, whileAsked } from '../harness/steady-load.ts';
+import { expectAllServed, expectAllWritten, SteadyWriter, whileAsked } from '../harness/steady-load.ts';
 import { until } from '../harness/until.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { type Containers, openContainers, RedisContainer } from './containers/containers.ts';
@@ -85,7 +88,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     expect(left).toEqual([]);
   });
 
-  function startManager(): ChildProcess {
+  function startManager(...more: string[]): ChildProcess {
     const [node = '', program = '', subcommand = '', ...args] = command;
     const options = ['--kubeconfig=', '--etcd-endpoint=', '--state-dir='];
     const given = (option: string): string =>
@@ -97,7 +100,8 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     const [, , ...documented] = scriptRunBy(page, here, 'vc-manager operator', words).split(' ');
     const others = args.filter((each) => options.every((option) => !each.startsWith(option)));
     const log = openSync(managerLog, 'a');
-    const started = spawn(node, [program, subcommand, ...documented, ...others, `--redis=${redis.url}`], {
+    const all = [...documented, ...others, `--redis=${redis.url}`, ...more];
+    const started = spawn(node, [program, subcommand, ...all], {
       stdio: ['ignore', log, log],
       env: engineEnv,
     });
@@ -112,8 +116,8 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     await ended;
   }
 
-  function containersOf(format: string): Promise<string> {
-    const mine = ['--filter', `label=skerry.dev/id=${tenant.id}`];
+  function containersOf(format: string, id = tenant.id): Promise<string> {
+    const mine = ['--filter', `label=skerry.dev/id=${id}`];
     return mustDocker(engine, ['ps', '--all', '--no-trunc', ...mine, '--format', format]);
   }
 
@@ -333,7 +337,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
         expectAllServed(client, 1);
         const written = await writer.stop();
         console.log(`from ${from} to ${running}: ${JSON.stringify(written)}`);
-        expect(written.lost).toEqual([]);
+        expectAllWritten(written, 1);
       } finally {
         await writer.close();
       }
@@ -406,6 +410,84 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
       expect((await world.virtualCluster('boxed')).status?.phase).toBe('Ready');
     },
   );
+
+  it('gives a new tenant containers that have waited for one', async () => {
+    const { client } = world.superCluster;
+    const warm = { name: 'kept-warm' };
+    const packaged = await client.get(resources.controlPlaneTemplates, { name: 'v1-36' });
+    const spec = { ...(packaged['spec'] as object), warm: 1 };
+    await client.create(resources.controlPlaneTemplates, { metadata: warm, spec });
+    const members = { resource: resources.virtualClusters, namespace: 'skerry-system' };
+    const member = await world.superCluster.until<VirtualCluster, VirtualCluster>(
+      { ...members, what: 'a control plane that waits', timeoutMs: 120_000 },
+      (all) => all.find(({ status }) => status?.phase === 'Ready' && status.jobs?.current === undefined),
+    );
+    const seen = async (): Promise<string[]> =>
+      (await containersOf('{{.ID}} {{.State}}', member.status?.id)).split('\n').sort();
+    const before = await seen();
+    expect(before).toEqual(Array(2).fill(expect.stringMatching(/^[0-9a-f]{64} running$/)));
+    const quick = await world.createTenant('quick', '--template', warm.name, '--dns', 'none');
+    // One is enough.
+    await client.patch(resources.controlPlaneTemplates, warm, { spec: { warm: 0 } }, { type: 'merge' });
+    expect(quick.id).toBe(member.status?.id);
+    expect(await quick.kubectl('get', 'namespaces')).toContain('kube-system');
+    expect(await seen()).toEqual(before);
+    await world.deleteTenant('quick');
+    await world.superCluster.until({ ...members, what: 'all that wait to go' }, (all) => all.length === 0);
+    await client.delete(resources.controlPlaneTemplates, warm);
+  });
+
+  it('takes a tenant to processes and back while clients are at work, and another one from an encrypted snapshot of there', async () => {
+    const identity = await generateX25519Identity();
+    const both = ['--other-driver=process', `--snapshot-recipient=${await identityToRecipient(identity)}`];
+    const restart = async (...options: string[]): Promise<void> => {
+      await end(manager as ChildProcess, 'SIGTERM');
+      manager = startManager(...options);
+    };
+    const pods = async (): Promise<unknown[]> => {
+      const labelSelector = `skerry.dev/tenant=${tenant.uid}`;
+      const { items } = await world.superCluster.client.list(resources.pods, { labelSelector });
+      return items.map(({ metadata }) => metadata.uid).sort();
+    };
+    const before = await pods();
+    expect(before).not.toEqual([]);
+    const move = (driver: string): Promise<void> =>
+      moveWhileAsked(tenant, `to-${driver}`, async () => {
+        const moved = await world.cli(['move', 'boxed', '--driver', driver, '--wait']);
+        expect(moved.exitCode, moved.stderr).toBe(0);
+        return moved;
+      });
+    await restart(...both);
+    await move('process');
+    expect(await containersOf('{{.Names}}')).toBe('');
+    expect(await processesOf(world, tenant)).toHaveLength(2);
+    expect(await pods()).toEqual(before);
+
+    const file = world.file('boxed.snapshot');
+    const { exitCode, stderr } = await world.cli(['snapshot', 'boxed', '--file', file]);
+    expect(exitCode, stderr).toBe(0);
+    expect(readFileSync(file, 'latin1')).toMatch(/^age-encryption.org\/v1\n/);
+    await tenant.kubectl('create', 'configmap', 'later');
+    // This manager has only the recipient.
+    const refused = await world.cli(['restore', 'boxed', '--from', file, '--wait', '--yes']);
+    expect(refused.exitCode).not.toBe(0);
+    expect(refused.stderr).toContain('--snapshot-identity-file');
+    expect(await tenant.kubectl('get', 'configmap', 'later', '-o', 'name')).toContain('later');
+
+    await move('compose');
+    expect(await runningContainers()).toHaveLength(2);
+    expect(await pods()).toEqual(before);
+    await world.expectAgreement([tenant]);
+
+    const identityFile = world.file('identity.txt');
+    writeFileSync(identityFile, `${identity}\n`, { mode: 0o600 });
+    await restart(...both, `--snapshot-identity-file=${identityFile}`);
+    const copy = await world.createTenant('copy', '--from', file, '--dns', 'none');
+    expect(copy.virtualCluster.status?.driver).toBe('compose');
+    const web = { resource: resources.pods, namespace: 'default', name: 'web', what: 'its pod to run' };
+    await copy.until(web, ([found]) => at(found, 'status', 'phase') === 'Running');
+    await world.deleteTenant('copy');
+  });
 
   it('leaves nothing of a tenant that is deleted', async () => {
     await Promise.all(['boxed', 'second'].map((name) => world.deleteTenant(name)));

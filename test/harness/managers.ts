@@ -4,11 +4,12 @@ import { readFile } from 'node:fs/promises';
 import { expect } from 'vitest';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
+import type { SteadyClient } from '../../scripts/bench/steady-client.ts';
 import type { RunResult } from './cluster.ts';
 import { namespace } from './manifests.ts';
 import { poll } from './poll.ts';
 import { holdUp, isAlive, type ProcessIdentity } from './processes.ts';
-import { expectAllServed, SteadyWriter, whileAsked } from './steady-load.ts';
+import { expectAllServed, expectAllWritten, SteadyWriter, whileAsked } from './steady-load.ts';
 import type { Tenant, World } from './world.ts';
 
 interface Lease extends KubeObject {
@@ -118,13 +119,41 @@ export async function changeVersion(
   const tookMs = Math.round(performance.now() - since);
   const figures = await writer.stop();
   console.log(`from ${from} to ${to} in ${tookMs} ms: ${JSON.stringify(figures)}`);
-  expect(figures.lost).toEqual([]);
+  expectAllWritten(figures, 1);
   const after = await processesOf(world, tenant);
   for (const [place, process] of after.entries()) expect(process.pid).not.toBe(before[place]?.pid);
   expect(await tenant.kubectl('get', 'namespace', 'before')).toContain('Active');
   const { stdout } = await world.cli(['jobs', name, '-o', 'json']);
   expect(JSON.parse(stdout)[0]).toMatchObject({ kind: 'version-change', target: to, state: 'Succeeded' });
   return tenant;
+}
+
+/**
+ * Has a tenant moved by `vc-manager move --wait` while clients ask and write: a request may wait, and none may fail; what a
+ * write was acknowledged for is there. `prefix`: of what is written, other than that of an earlier move.
+ */
+export async function moveWhileAsked(
+  tenant: Tenant,
+  prefix: string,
+  move: () => Promise<{ stdout: string }>,
+): Promise<void> {
+  const writer = new SteadyWriter(tenant, prefix);
+  let said = '';
+  const work = async (client: SteadyClient): Promise<void> => {
+    ({ stdout: said } = await move());
+    await client.served(20);
+  };
+  try {
+    // As long as the gateway holds requests, however slow the machine is.
+    const client = await whileAsked(tenant.kubeconfig, `moved ${prefix}`, work, { patienceMs: 300_000 });
+    expectAllServed(client, 1);
+    const written = await writer.stop();
+    console.log(`${said}; ${JSON.stringify(written)}`);
+    expect(Number(/paused for (\S+) s$/.exec(said)?.[1])).toBeGreaterThan(0);
+    expect(written.lost).toEqual([]);
+  } finally {
+    await writer.close();
+  }
 }
 
 /** Of a tenant's control plane, always in the same order. */

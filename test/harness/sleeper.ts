@@ -25,9 +25,13 @@ export class Sleeper {
     this.#running = running;
   }
 
-  until<R>(what: string, answer: (vc: VirtualCluster) => R | undefined | false): Promise<R> {
+  until<R>(
+    what: string,
+    answer: (vc: VirtualCluster) => R | undefined | false,
+    timeoutMs = 120_000,
+  ): Promise<R> {
     return this.#world.superCluster.until<R, VirtualCluster>(
-      { resource: resources.virtualClusters, ...this.#tenant.ref, what, timeoutMs: 120_000 },
+      { resource: resources.virtualClusters, ...this.#tenant.ref, what, timeoutMs },
       ([vc]) => vc !== undefined && answer(vc),
     );
   }

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { resources } from '../../kube/index.ts';
+import { Connection, KubeClient, resources } from '../../kube/index.ts';
 import { type Fault, startFakeCluster } from '../../kube/testing/index.ts';
 import { SteadyClient } from '../../scripts/bench/steady-client.ts';
-import { expectAllServed } from './steady-load.ts';
+import { expectAllServed, expectAllWritten, SteadyWriter } from './steady-load.ts';
 
 /** So long that each request is sent by the test. */
 const never = 2 ** 31 - 1;
@@ -66,5 +66,32 @@ describe('a steady client', () => {
     const client = await record(faults);
     expect(client.failures).toHaveLength(1);
     expect(() => expectAllServed(client, 9)).toThrow();
+  });
+});
+
+describe('a steady writer', () => {
+  /** What became of its writes, of which the first has these faults. */
+  const written = async (...faults: readonly Fault[]) => {
+    await using cluster = await startFakeCluster();
+    const connection = new Connection(cluster.server.connectionOptions);
+    for (const fault of faults) cluster.server.inject({ plural: 'configmaps', fault });
+    try {
+      return await new SteadyWriter({ client: new KubeClient(connection) }).stop();
+    } finally {
+      await connection.close();
+    }
+  };
+
+  it('repeats and counts a write that is cut off, and passes only where a server ended', async () => {
+    const figures = await written(cut);
+    expect(figures).toMatchObject({ failures: [], repeated: 1, lost: [] });
+    expectAllWritten(figures, 1);
+    expect(() => expectAllWritten(figures)).toThrow();
+  });
+
+  it('has failed when a write is refused', async () => {
+    const figures = await written(shuttingDown);
+    expect(figures.failures).toEqual([expect.stringContaining('shutting down')]);
+    expect(() => expectAllWritten(figures, 9)).toThrow();
   });
 });

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { connectionFromSecret, resources } from '../../kube/index.ts';
-import { SteadyClient } from '../../scripts/bench/steady-client.ts';
+import { connectionFromSecret, isAlreadyExists, resources } from '../../kube/index.ts';
+import { repeatAfterMs, SteadyClient } from '../../scripts/bench/steady-client.ts';
 import { poll } from './poll.ts';
 import type { Tenant } from './world.ts';
 
@@ -36,29 +36,41 @@ export async function whileAsked(
 }
 
 const writeEveryMs = 50;
+/** As a `SteadyClient` has. */
+const patienceMs = 30_000;
 const namespace = 'default';
 
 interface WriterFigures {
   succeeded: number;
-  failed: number;
+  /** What the failed ones were told. */
+  failures: string[];
+  /** Sent once more, as those of a `SteadyClient` are; each time one connection had ended. */
+  repeated: number;
   longestGapMs: number;
   /** Objects whose making was acknowledged and that are not there: never any. */
   lost: string[];
 }
 
+/** As `expectAllServed`, for one writer: it has one request under way at a time. */
+export function expectAllWritten({ failures, repeated, lost }: WriterFigures, endedServers = 0): void {
+  expect({ failures, lost }).toEqual({ failures: [], lost: [] });
+  expect(repeated).toBeLessThanOrEqual(endedServers);
+}
+
 /** Makes an object twenty times a second, whatever comes of it, and remembers how that went. */
 export class SteadyWriter {
-  readonly #tenant: Tenant;
+  readonly #tenant: Pick<Tenant, 'client'>;
   readonly #prefix: string;
   readonly #working: Promise<void>;
   readonly #made: string[] = [];
   #isOver = false;
-  #failed = 0;
+  readonly #failures: string[] = [];
+  #repeated = 0;
   #longestGapMs = 0;
   #isWell = false;
 
   /** `prefix`: of the names of what it makes, no other of this tenant has it. */
-  constructor(tenant: Tenant, prefix = 'write') {
+  constructor(tenant: Pick<Tenant, 'client'>, prefix = 'write') {
     this.#tenant = tenant;
     this.#prefix = prefix;
     this.#working = this.#work();
@@ -78,7 +90,8 @@ export class SteadyWriter {
     const there = new Set(items.map(({ metadata }) => metadata.name));
     return {
       succeeded: this.#made.length,
-      failed: this.#failed,
+      failures: this.#failures,
+      repeated: this.#repeated,
       longestGapMs: Math.round(this.#longestGapMs),
       lost: this.#made.filter((name) => !there.has(name)),
     };
@@ -95,20 +108,34 @@ export class SteadyWriter {
     for (let count = 0; !this.#isOver; count++) {
       const name = `${this.#prefix}-${count}`;
       try {
-        await this.#tenant.client.create(
-          resources.configMaps,
-          { metadata: { namespace, name } },
-          { timeoutMs: 5_000 },
-        );
+        await this.#create(name);
         this.#made.push(name);
         this.#isWell = true;
         this.#longestGapMs = Math.max(this.#longestGapMs, performance.now() - last);
         last = performance.now();
-      } catch {
-        this.#failed += 1;
+      } catch (error) {
+        this.#failures.push((error as Error).message);
         this.#isWell = false;
       }
       await delay(writeEveryMs);
+    }
+  }
+
+  async #create(name: string): Promise<void> {
+    const { client } = this.#tenant;
+    const create = () =>
+      client.create(resources.configMaps, { metadata: { namespace, name } }, { timeoutMs: patienceMs });
+    try {
+      await create();
+    } catch (first) {
+      const waitMs = repeatAfterMs(first as Error);
+      if (waitMs === undefined) throw first;
+      this.#repeated += 1;
+      await delay(waitMs);
+      // It may have been carried out, and only the answer been lost: nobody else makes one of this name.
+      await create().catch((error: unknown) => {
+        if (!isAlreadyExists(error)) throw error;
+      });
     }
   }
 }

@@ -4,17 +4,18 @@ import { createWriteStream, mkdtempSync, rmSync, type WriteStream } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
-import type { SteadyClient } from '../../scripts/bench/steady-client.ts';
 import { scriptRunBy } from '../../scripts/docs-commands.ts';
 import { Binaries, defaultCacheDirectory } from '../../vc-manager/binaries/index.ts';
 import { ensureManagerPki } from '../../vc-manager/pki/index.ts';
 import { renewAll } from '../harness/certificates.ts';
 import { at } from '../harness/checker/view.ts';
+import { moveWhileAsked } from '../harness/managers.ts';
 import { configMap, pod } from '../harness/manifests.ts';
 import { send } from '../harness/processes.ts';
 import { pageOf, Reader } from '../harness/reader.ts';
-import { expectAllServed, SteadyWriter, whileAsked } from '../harness/steady-load.ts';
+import { expectAllServed, whileAsked } from '../harness/steady-load.ts';
 import { until } from '../harness/until.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { type ClusterInfo, stackOf } from './cluster/cluster-info.ts';
@@ -217,6 +218,45 @@ describe('a manager with --driver kubernetes', () => {
     expect(describe.stdout).toMatch(/Driver: +kubernetes/);
   });
 
+  it('gives a new tenant pods that have waited for one', async () => {
+    const { routed } = await leadToNext();
+    await manager.end();
+    manager = startManager('first', '--warm=1');
+    const members = { resource: resources.virtualClusters, namespace: 'skerry-system' };
+    const [member] = await Promise.all([
+      world.superCluster.until<VirtualCluster, VirtualCluster>(
+        { ...members, what: 'a control plane that waits', timeoutMs: 300_000 },
+        (all) => all.find(({ status }) => status?.phase === 'Ready' && status.jobs?.current === undefined),
+      ),
+      routed,
+    ]);
+    const namespace = `skerry-tenant-${member.status?.id}`;
+    const pods = async (): Promise<unknown[]> =>
+      (await world.superCluster.client.list(resources.pods, { namespace })).items.map(
+        ({ metadata, status }) => [metadata.uid, at(status, 'containerStatuses', '0', 'restartCount')],
+      );
+    const before = await pods();
+    expect(before).toHaveLength(2);
+    const since = performance.now();
+    const quick = await world.createTenant('quick');
+    console.log(`from the pool: create to usable ${((performance.now() - since) / 1000).toFixed(1)} s`);
+    expect(quick.id).toBe(member.status?.id);
+    expect(await quick.kubectl('get', 'namespaces')).toContain('kube-system');
+    expect(await pods()).toEqual(before);
+    await manager.end();
+    manager = startManager('first');
+    await world.superCluster.until({ ...members, what: 'all that wait to go' }, (all) => all.length === 0);
+    await world.deleteTenant('quick');
+  }, 900_000);
+
+  it('renews all certificates with one API server, beside which another one is started', async () => {
+    const client = await whileAsked(tenant.kubeconfig, 'all certificates, one API server', () =>
+      renewAll(world, tenant),
+    );
+    expectAllServed(client, 1);
+    expect(await tenant.kubectl('logs', 'web')).toContain('hello');
+  }, 900_000);
+
   it('adds replicas, and renews all certificates without a request that fails', async () => {
     await manager.end();
     manager = startManager('first', ...doubled);
@@ -298,19 +338,7 @@ describe('a manager with --driver kubernetes', () => {
     await podReachesIt();
 
     const move = async (driver: string, command: string): Promise<void> => {
-      const writer = new SteadyWriter(mover, `to-${driver}`);
-      let said = '';
-      const work = async (client: SteadyClient): Promise<void> => {
-        ({ stdout: said } = await reader.run('docs/move.md', command));
-        await client.served(20);
-      };
-      // As long as the gateway holds requests, however slow the machine is.
-      const client = await whileAsked(mover.kubeconfig, `moved to ${driver}`, work, { patienceMs: 300_000 });
-      expectAllServed(client, 1);
-      const written = await writer.stop();
-      console.log(`${said}; ${JSON.stringify(written)}`);
-      expect(Number(/paused for (\S+) s$/.exec(said)?.[1])).toBeGreaterThan(0);
-      expect(written.lost).toEqual([]);
+      await moveWhileAsked(mover, `to-${driver}`, () => reader.run('docs/move.md', command));
       expect(await mover.kubectl('get', 'configmap', 'kept', '-o', 'jsonpath={.data.a}')).toBe('1');
       await podReachesIt();
       expect(await lives()).toEqual(earlier);
