@@ -586,7 +586,7 @@ export const attempts: readonly Attempt[] = [
     attacker: 'tenant',
     attack: 'make and delete copies while deletions are held, so that their names are remembered for ever',
     stoppedBy: 'what is held is forgotten when neither side has it',
-    test: 'syncer/reconcile/engine.test.ts › are remembered while they are held, and no longer when both sides are gone',
+    test: 'syncer/engine.test.ts › are remembered while they are held, and no longer when both sides are gone',
     control: 'await sides.until(() => state.held.size === 2)',
   },
   {
