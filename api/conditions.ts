@@ -27,7 +27,7 @@ export type SyncerConditionType =
 export const leftReason = 'Left';
 
 /** Whether the syncer has taken the tenant up, as it says before it writes anything, and has not said that it has left. */
-export function isTakenUp({ status }: VirtualCluster): boolean {
+export function isJoined({ status }: VirtualCluster): boolean {
   const synced = status?.conditions?.find(({ type }) => type === 'Synced');
   return synced !== undefined && synced.reason !== leftReason;
 }
@@ -35,7 +35,7 @@ export function isTakenUp({ status }: VirtualCluster): boolean {
 /** Whether the manager waits for the syncer to leave this tenant before it removes its control plane. */
 export function isWaitedFor(vc: VirtualCluster): boolean {
   const isLeaving = vc.metadata.deletionTimestamp !== undefined || vc.status?.phase === 'Deleting';
-  return isLeaving && isTakenUp(vc);
+  return isLeaving && isJoined(vc);
 }
 
 /** Of `Ready`: programs of the tenant's version are being downloaded or built, which may take many minutes. */

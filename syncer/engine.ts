@@ -21,7 +21,7 @@ import { type DriftCount, Resync } from './reconcile/resync.ts';
 import { Router } from './reconcile/router.ts';
 import type { CustomKind, TenantState } from './reconcile/tenant-state.ts';
 import type { TenantCounts } from './scheduling/scheduling-window.ts';
-import type { TenantAtWork } from './watchdog/tenant-at-work.ts';
+import type { CurrentTenant } from './watchdog/current-tenant.ts';
 import { FairQueue } from './workqueue/fair-queue.ts';
 import type { Priority, Outcome as QueueOutcome, TenantDepth } from './workqueue/options.ts';
 import { QueueRunner } from './workqueue/runner.ts';
@@ -58,7 +58,7 @@ interface EngineOptions {
   onMismatch: (tenant: TenantState, side: 'tenant' | 'super') => void;
   onHeld: (tenant: TenantState) => void;
   observer?: EngineObserver;
-  atWork?: TenantAtWork;
+  atWork?: CurrentTenant;
 }
 
 /**

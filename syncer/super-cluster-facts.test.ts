@@ -128,8 +128,8 @@ describe('what the syncer knows of the super cluster', () => {
     const following = followSuperClusterFacts(
       options,
       first,
-      (surroundings) => {
-        told.push(surroundings);
+      (superClusterFacts) => {
+        told.push(superClusterFacts);
         changed.resolve();
       },
       ending.signal,

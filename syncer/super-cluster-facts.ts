@@ -183,7 +183,7 @@ export async function findSuperClusterFacts(
 export async function followSuperClusterFacts(
   options: SuperClusterFactsOptions,
   first: SuperClusterFacts,
-  onChange: (surroundings: SuperClusterFacts) => void,
+  onChange: (superClusterFacts: SuperClusterFacts) => void,
   signal: AbortSignal,
 ): Promise<void> {
   const { clock, logger } = options;

@@ -23,7 +23,7 @@ import {
 import { SuperSide } from './super-side.ts';
 import { type DirectoryHooks, TenantDirectory } from './tenants/directory.ts';
 import type { TenantSession } from './tenants/session.ts';
-import { TenantAtWork } from './watchdog/tenant-at-work.ts';
+import { CurrentTenant } from './watchdog/current-tenant.ts';
 import { Watchdog } from './watchdog/watchdog.ts';
 
 /** A Lease counts for ten seconds; a third of it is for a write that has been sent and has not arrived. */
@@ -93,25 +93,25 @@ interface ServingOptions extends Omit<SyncerParts, 'superConnection'> {
   coverage: BucketScope;
   kubelet: KubeletProxy;
   kubeletPort: number;
-  surroundings: SuperClusterFacts;
+  superClusterFacts: SuperClusterFacts;
   traces: PodTraces;
-  atWork: TenantAtWork;
+  atWork: CurrentTenant;
 }
 
 interface WatchOptions extends Pick<SyncerParts, 'watchdog' | 'logger'> {
-  atWork: TenantAtWork;
+  atWork: CurrentTenant;
 }
 
 /** The tenants that this replica serves, and what is done for them. The caches of the super cluster must be complete. */
 class Serving {
   readonly #engine: SyncEngine;
   readonly #directory: TenantDirectory;
-  #surroundings: SuperClusterFacts;
+  #superClusterFacts: SuperClusterFacts;
 
   constructor(parts: ServingOptions) {
     const { options, links, superSide, coverage, kubelet, kubeletPort, traces } = parts;
     const { metrics, clock, logger, atWork } = parts;
-    this.#surroundings = parts.surroundings;
+    this.#superClusterFacts = parts.superClusterFacts;
     const common = {
       superClient: links.superClient,
       superCaches: superSide.caches,
@@ -151,7 +151,7 @@ class Serving {
         ingressAnnotations: options.ingressAnnotations,
         tenantCacheMiB: options.tenantCacheMiB,
         totalCacheMiB: options.totalCacheMiB,
-        ...this.#surroundings,
+        ...this.#superClusterFacts,
       }),
       hooks: { ...observeTenants(metrics), ...sessionHooks(kubelet, traces) },
     });
@@ -199,8 +199,8 @@ class Serving {
   }
 
   /** All that follows from them is looked at anew. */
-  changeSurroundings(surroundings: SuperClusterFacts): void {
-    this.#surroundings = surroundings;
+  changeSuperClusterFacts(superClusterFacts: SuperClusterFacts): void {
+    this.#superClusterFacts = superClusterFacts;
     this.#directory.reconsider();
   }
 
@@ -224,7 +224,7 @@ export class Syncer {
   readonly #options: SyncerOptions;
   readonly #parts: SyncerParts;
   readonly #traces: PodTraces;
-  readonly #atWork = new TenantAtWork();
+  readonly #atWork = new CurrentTenant();
 
   constructor(options: SyncerOptions, parts: SyncerParts) {
     this.#options = options;
@@ -287,18 +287,18 @@ export class Syncer {
         superClient: links.superClient,
         nodes: () => superSide.caches.store(resources.nodes).list(),
       };
-      const surroundings = await findSuperClusterFacts(around, ending.signal);
+      const superClusterFacts = await findSuperClusterFacts(around, ending.signal);
       serving = new Serving({
         ...this.#parts,
-        ...{ options: this.#options, links, superSide, coverage, kubelet, kubeletPort, surroundings },
+        ...{ options: this.#options, links, superSide, coverage, kubelet, kubeletPort, superClusterFacts },
         traces: this.#traces,
         atWork: this.#atWork,
       });
-      const changed = serving.changeSurroundings.bind(serving);
+      const changed = serving.changeSuperClusterFacts.bind(serving);
       running.push(
         serving.run(ending.signal),
         serving.watch({ ...this.#parts, atWork: this.#atWork }, ending.signal),
-        followSuperClusterFacts(around, surroundings, changed, ending.signal),
+        followSuperClusterFacts(around, superClusterFacts, changed, ending.signal),
       );
       ready.resolve();
       await Promise.all(running);

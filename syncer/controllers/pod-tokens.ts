@@ -40,7 +40,7 @@ import {
   type Outcome,
   outcomeOf,
 } from '../reconcile/outcome.ts';
-import { bury, hasMoved } from '../reconcile/router.ts';
+import { hasMoved, recordTombstone } from '../reconcile/router.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
 import type { Priority } from '../workqueue/options.ts';
 import {
@@ -345,7 +345,7 @@ export class PodTokenController implements SpecialController {
   #podEvent(tenant: TenantState, { type, object, previous, watched }: StoreEvent<Pod>): void {
     const key = keyOf(object);
     if (type === 'deleted') {
-      if (watched) bury(tenant.tombstones.tenant, keyId(key), object);
+      if (watched) recordTombstone(tenant.tombstones.tenant, keyId(key), object);
     } else {
       const wasReady =
         previous !== undefined && previous.metadata.uid === object.metadata.uid && isReadyForTokens(previous);
@@ -361,7 +361,7 @@ export class PodTokenController implements SpecialController {
     if (tenant !== undefined && key !== undefined) {
       const id = keyId(key);
       if (type !== 'deleted') tenant.tombstones.super.delete(id);
-      else if (watched) bury(tenant.tombstones.super, id, object);
+      else if (watched) recordTombstone(tenant.tombstones.super, id, object);
       tenant.expectations.super.forgetCreated(id);
       this.#options.enqueue(tenant, key, priority);
     }

@@ -1,6 +1,6 @@
 import type { Clock, ConnectionOptions, KubeClient, KubeObject } from '../../kube/index.ts';
 import type { Lookup } from '../context.ts';
-import type { TenantAtWork } from '../watchdog/tenant-at-work.ts';
+import type { CurrentTenant } from '../watchdog/current-tenant.ts';
 import { type KubeletTenant, type Pod, pairOf, superPodsOf } from './find-pod.ts';
 import { KubeletServer } from './kubelet-server.ts';
 import { type ClientAuthorities, KubeletTenants } from './kubelet-tenants.ts';
@@ -29,7 +29,7 @@ interface KubeletProxyOptions {
   namespace: string;
   /** Connections that one tenant may have at once. Default 512. */
   socketsPerTenant?: number;
-  atWork?: TenantAtWork;
+  atWork?: CurrentTenant;
   clock: Clock;
   logger: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
 }

@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
-import type { TenantAtWork } from '../watchdog/tenant-at-work.ts';
+import type { CurrentTenant } from '../watchdog/current-tenant.ts';
 import type { KubeletTenant } from './find-pod.ts';
 import type { Client, KubeletTenants } from './kubelet-tenants.ts';
 import type { NodeRequest } from './node-api.ts';
@@ -74,7 +74,7 @@ export interface KubeletServerOptions {
   metricsApi: RequestHandler<
     Extract<KubeletRequest, { about: 'metrics-api' }> & { method: string; accept: string }
   >;
-  atWork?: TenantAtWork | undefined;
+  atWork?: CurrentTenant | undefined;
   /** A fault of ours, not of the client. */
   onFault?: (error: unknown) => void;
 }

@@ -197,7 +197,7 @@ export class Router {
     const id = keyId(key);
     if (type === 'deleted') {
       if (!watched) tenant.superDeletions.invalidate();
-      else bury(tenant.tombstones.tenant, id, object);
+      else recordTombstone(tenant.tombstones.tenant, id, object);
     } else if (kind.direction === 'up') {
       tenant.tombstones.tenant.delete(id);
     }
@@ -217,7 +217,7 @@ export class Router {
         const id = keyId(key);
         if (type !== 'deleted') tenant.tombstones.super.delete(id);
         else if (!watched) tenant.tenantDeletions.invalidate();
-        else bury(tenant.tombstones.super, id, object, lastStateOf(kind, object));
+        else recordTombstone(tenant.tombstones.super, id, object, lastStateOf(kind, object));
         if (kind.direction === 'down') tenant.expectations.super.forgetCreated(id);
         this.#options.enqueue(tenant, key, priority);
       }
@@ -353,7 +353,7 @@ export class Router {
 }
 
 /** `kept`: of its last state; its UID alone unless given. */
-export function bury(
+export function recordTombstone(
   tombstones: BoundedMap<Tombstone>,
   id: string,
   { metadata: { uid } }: KubeObject,

@@ -11,7 +11,7 @@ import {
 import { type DeletionHold, type IdentityGuard, VersionHistory } from '../reconcile/guards.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
 import type { StatusWriter } from './status-writer.ts';
-import type { SuperPast } from './super-past.ts';
+import type { SuperClusterVersionRecord } from './super-cluster-version-record.ts';
 
 /** The command that gives an answer. */
 function annotateCommand(vc: ObjectRef, key: string, value: string): string {
@@ -26,7 +26,7 @@ function requestedAnnotationValue(message: string | undefined, key: string): str
 interface DeletionFreezeOptions {
   state: TenantState;
   superIdentity: IdentityGuard;
-  superPast: Pick<SuperPast, 'look' | 'record'>;
+  versionRecord: Pick<SuperClusterVersionRecord, 'look' | 'record'>;
   status: StatusWriter;
   vc: VirtualCluster;
   /** Queues everything of the tenant again. */
@@ -94,17 +94,17 @@ export class DeletionFreeze {
   }
 
   /** Before anything is deleted: whether the super cluster is behind what it was while an earlier syncer ran. */
-  async checkSuperPast(signal: AbortSignal): Promise<void> {
+  async checkSuperClusterVersionRecord(signal: AbortSignal): Promise<void> {
     const { state } = this.#options;
     if (state.frozen === undefined && !this.#isForeign()) await this.#superVersion(signal);
   }
 
   /** Writes down how far the super cluster has come, if that is not in doubt. */
   async recordSuper(signal: AbortSignal): Promise<void> {
-    const { state, superPast } = this.#options;
+    const { state, versionRecord } = this.#options;
     if (state.frozen !== undefined) return;
     const now = await this.#superVersion(signal);
-    if (now !== undefined) await superPast.record(now, signal);
+    if (now !== undefined) await versionRecord.record(now, signal);
   }
 
   async mismatch(side: 'tenant' | 'super', signal?: AbortSignal): Promise<void> {
@@ -123,8 +123,8 @@ export class DeletionFreeze {
     } else if (state.frozen === ranBackwards) {
       this.#history.forget();
     } else if (state.frozen === superRanBackwards) {
-      const { superPast } = this.#options;
-      await superPast.record((await superPast.look(signal)).now, signal);
+      const { versionRecord } = this.#options;
+      await versionRecord.record((await versionRecord.look(signal)).now, signal);
     } else {
       // Only the identity that the operator was shown is accepted, not the present one.
       if ((await kubeSystemUid(state.client, signal)) !== token) return;
@@ -202,8 +202,8 @@ export class DeletionFreeze {
 
   /** How far the super cluster has come. Undefined where it shows its past: then deletions are stopped. */
   async #superVersion(signal: AbortSignal): Promise<string | undefined> {
-    const { superPast, superIdentity } = this.#options;
-    const { now, shown } = await superPast.look(signal);
+    const { versionRecord, superIdentity } = this.#options;
+    const { now, shown } = await versionRecord.look(signal);
     if (shown === undefined) return now;
     const token = `${superIdentity.expectedUid}@${now}`;
     const message = `the super cluster is at resourceVersion ${now} and was at ${shown} before: its datastore was restored, perhaps; all deletes for this tenant are stopped. Restore newer data, or accept it as it is now: ${annotateCommand(this.#ref, annotationKeys.acceptIdentity, token)}`;

@@ -18,14 +18,14 @@ import type { Caches } from '../reconcile/caches.ts';
 import { EventRecorder } from '../reconcile/event-recorder.ts';
 import type { IdentityGuard } from '../reconcile/guards.ts';
 import type { DriftCount } from '../reconcile/resync.ts';
-import type { TenantAtWork } from '../watchdog/tenant-at-work.ts';
+import type { CurrentTenant } from '../watchdog/current-tenant.ts';
 import { aloneFrom, type Suspect } from '../watchdog/watchdog.ts';
 import { CacheLimitExceeded, SharedCacheBudget } from './cache-budget.ts';
 import { readCredentials } from './credentials.ts';
 import { JoinOrder } from './join-order.ts';
 import { SharedReadTime } from './read-time.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
-import { SleepersUsage } from './sleepers-usage.ts';
+import { SleepingTenantUsage } from './sleeping-tenant-usage.ts';
 import { StatusWriter, type SyncerCondition, type UsedResources } from './status-writer.ts';
 import { everyTenant, type TenantFilter } from './tenant-filter.ts';
 import { cacheLimitBytes, type SyncerSettings } from './tenant-info.ts';
@@ -51,7 +51,7 @@ interface DirectoryOptions {
   /** Called before each write to a tenant; if it throws, the write is not sent. */
   beforeWrite?: () => void;
   hooks?: DirectoryHooks;
-  atWork?: TenantAtWork;
+  atWork?: CurrentTenant;
 }
 
 /** Reports about tenants, for metrics. `tenant` is `namespace/name`. */
@@ -261,7 +261,7 @@ export class TenantDirectory {
       wakeOnLoss.gateChanged();
       return this.#reconsider(signal);
     });
-    const sleepersUsage = new SleepersUsage({
+    const sleepingTenantUsage = new SleepingTenantUsage({
       ...this.#options,
       sleepers,
       used: async (...pods) => this.#options.hooks?.usedAsleep?.(...pods),
@@ -286,7 +286,7 @@ export class TenantDirectory {
         reflector.run(signal),
         wakeOnExpiry.run(signal),
         wakeOnLoss.run(signal),
-        sleepersUsage.run(signal),
+        sleepingTenantUsage.run(signal),
       ]);
     } finally {
       unsubscribe();

@@ -1,4 +1,4 @@
-import { isTakenUp } from '../../api/conditions.ts';
+import { isJoined } from '../../api/conditions.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type Clock, findCondition, type Resource, resources } from '../../kube/index.ts';
 import type { TenantCustomResources } from '../controllers/custom-resources.ts';
@@ -70,10 +70,10 @@ export class Health {
    * Said before anything is written for a tenant: from then on the manager waits until it is left. Throws when it is on
    * its way out; where nothing can be said, it is served all the same.
    */
-  async takeUp(signal: AbortSignal): Promise<void> {
+  async markJoining(signal: AbortSignal): Promise<void> {
     const { status, state, latest } = this.#options;
-    if (isTakenUp(latest())) return;
-    const stays = await status.takeUp(this.#ref, state.info.uid, signal).catch((error: unknown) => {
+    if (isJoined(latest())) return;
+    const stays = await status.markJoining(this.#ref, state.info.uid, signal).catch((error: unknown) => {
       this.#warn(error, signal, 'cannot say that this tenant is being taken up');
       return true;
     });

@@ -23,7 +23,7 @@ import { DeletionFreeze, MassDeletionHolds } from './deletion-holds.ts';
 import { Health } from './health.ts';
 import type { SharedReadTime } from './read-time.ts';
 import type { StatusWriter, UsedResources } from './status-writer.ts';
-import { SuperPast } from './super-past.ts';
+import { SuperClusterVersionRecord } from './super-cluster-version-record.ts';
 import type { TenantFilter } from './tenant-filter.ts';
 import { cacheLimitBytes, type SyncerSettings, tenantInfo } from './tenant-info.ts';
 
@@ -146,8 +146,8 @@ export class TenantSession {
       requeue: () => this.#joined && options.engine.requeue(this.state),
     };
     const { superIdentity, superClient } = options;
-    const superPast = new SuperPast(this.state.client, superClient, superIdentity);
-    this.#freeze = new DeletionFreeze({ ...watched, superIdentity, superPast });
+    const versionRecord = new SuperClusterVersionRecord(this.state.client, superClient, superIdentity);
+    this.#freeze = new DeletionFreeze({ ...watched, superIdentity, versionRecord });
     this.#holds = new MassDeletionHolds(watched);
     this.#custom = new TenantCustomResources({
       state: this.state,
@@ -182,10 +182,10 @@ export class TenantSession {
     try {
       const watching = [this.#health.watch(ending.signal), ...this.#patrol(reflectors, ending.signal)];
       const complete = reflectors.map((reflector) => reflector.synced(ending.signal));
-      const syncing = Promise.all([...complete, this.#recall(ending.signal)]).then(async () => {
+      const syncing = Promise.all([...complete, this.#restoreKnown(ending.signal)]).then(async () => {
         ending.signal.throwIfAborted();
-        await this.#health.takeUp(ending.signal);
-        await this.#freeze.checkSuperPast(ending.signal);
+        await this.#health.markJoining(ending.signal);
+        await this.#freeze.checkSuperClusterVersionRecord(ending.signal);
         ending.signal.throwIfAborted();
         engine.join(this.state, weightOf(this.#vc));
         this.#joined = true;
@@ -250,7 +250,7 @@ export class TenantSession {
   }
 
   /** What is not remembered is only done once more. */
-  async #recall(signal: AbortSignal): Promise<void> {
+  async #restoreKnown(signal: AbortSignal): Promise<void> {
     try {
       await loadExistingCopies(this.state, signal, () => this.#budget.list());
     } catch (error) {

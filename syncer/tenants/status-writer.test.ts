@@ -191,18 +191,18 @@ describe('the status writer', () => {
       });
     };
     put('Deleting');
-    expect(await writer.takeUp(ref, 'v1', signal)).toBe(false);
-    expect(await writer.takeUp({ ...ref, name: 'gone' }, 'v1', signal)).toBe(false);
+    expect(await writer.markJoining(ref, 'v1', signal)).toBe(false);
+    expect(await writer.markJoining({ ...ref, name: 'gone' }, 'v1', signal)).toBe(false);
     put('Ready');
-    expect(await writer.takeUp(ref, 'v0', signal)).toBe(false);
+    expect(await writer.markJoining(ref, 'v0', signal)).toBe(false);
     expect(writes()).toBe(0);
-    expect(await writer.takeUp(ref, 'v1', signal)).toBe(true);
+    expect(await writer.markJoining(ref, 'v1', signal)).toBe(true);
     expect(findCondition(status()?.conditions, 'Synced')).toMatchObject({
       status: 'False',
       reason: 'Joining',
     });
     // Said already.
-    expect(await writer.takeUp(ref, 'v1', signal)).toBe(true);
+    expect(await writer.markJoining(ref, 'v1', signal)).toBe(true);
     expect(writes()).toBe(1);
   });
 

@@ -1,5 +1,5 @@
 import { deepEqual } from 'fast-equals';
-import { isTakenUp, type SyncerConditionType } from '../../api/conditions.ts';
+import { isJoined, type SyncerConditionType } from '../../api/conditions.ts';
 import { isAsleep, isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   type Condition,
@@ -69,11 +69,11 @@ export class StatusWriter {
   }
 
   /** Says that a tenant is being taken up; false, and nothing is said, when it is not there or on its way out. */
-  async takeUp(ref: ObjectRef, uid: string, signal: AbortSignal): Promise<boolean> {
+  async markJoining(ref: ObjectRef, uid: string, signal: AbortSignal): Promise<boolean> {
     let stays = false;
     const change = (vc: VirtualCluster): VirtualCluster | undefined => {
       stays = vc.metadata.uid === uid && isServed(vc);
-      if (!stays || isTakenUp(vc)) return undefined;
+      if (!stays || isJoined(vc)) return undefined;
       const conditions = setCondition(vc.status?.conditions, joining, new Date(this.#nowMs()));
       return { ...vc, status: { ...vc.status, conditions } };
     };

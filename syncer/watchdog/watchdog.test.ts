@@ -8,7 +8,7 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { renderKubeconfig, resources } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
 
-import { TenantAtWork } from './tenant-at-work.ts';
+import { CurrentTenant } from './current-tenant.ts';
 import { aloneFrom, HeapWatch, noteSuspect, Silence, type Suspect, tickMs, Watchdog } from './watchdog.ts';
 
 describe('a process that is stuck in work for a tenant', () => {
@@ -76,7 +76,7 @@ describe('a process that is stuck in work for a tenant', () => {
 
   it('is told whom to name: who has most where memory was full before, else whom it works for', () => {
     const suspect = (uid: string): Suspect => ({ namespace: 'acme', name: uid, uid });
-    const atWork = new TenantAtWork();
+    const atWork = new CurrentTenant();
     let asked = 0;
     const dog = (large: string | undefined): Watchdog =>
       new Watchdog({

@@ -2,7 +2,7 @@ import { extname, join } from 'node:path';
 import { getHeapStatistics } from 'node:v8';
 import { Worker } from 'node:worker_threads';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import type { TenantAtWork } from './tenant-at-work.ts';
+import type { CurrentTenant } from './current-tenant.ts';
 
 /** A VirtualCluster. */
 export interface Suspect {
@@ -25,7 +25,7 @@ export interface WatchdogData {
 export type WatchdogMessage = { suspect: Suspect; error?: string };
 
 interface WatchdogOptions {
-  atWork: TenantAtWork;
+  atWork: CurrentTenant;
   /** The VirtualCluster with this UID, if it is served. */
   suspect: (uid: string) => Suspect | undefined;
   /** The one whose objects take most of the memory that all of them take, and at least so much; undefined: no one's do. */

@@ -180,9 +180,9 @@ export interface ControlPlaneDriver {
    * that at which the tenant's pods look for theirs. False when the address is taken. Absent: pods are led to
    * where the API server is located.
    */
-  lead?(id: string, address: string, options: { signal: AbortSignal }): Promise<boolean>;
+  routeAddress?(id: string, address: string, options: { signal: AbortSignal }): Promise<boolean>;
   /** Gives the address of `lead` back: others can have it when this has resolved. There with `lead`. */
-  leadNoMore?(id: string, options: { signal: AbortSignal }): Promise<void>;
+  unrouteAddress?(id: string, options: { signal: AbortSignal }): Promise<void>;
   /** Has these programs where it starts them from, before they are needed. Absent: it sees to that when it starts them. */
   provide?(
     programs: readonly { name: BinaryName; version: string }[],

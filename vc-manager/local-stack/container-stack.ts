@@ -104,12 +104,12 @@ export class ContainerStack {
   }
 
   /** Makes simulated nodes and storage, and returns when the nodes are ready. */
-  async furnish(signal: AbortSignal, onProgress?: (message: string) => void): Promise<void> {
+  async simulate(signal: AbortSignal, onProgress?: (message: string) => void): Promise<void> {
     const settings = await this.#settings();
     if (settings.nodes === 0) return;
     const stack = this.#stack(settings);
     const { parts } = await stack.plan();
-    await stack.furnish(parts, { signal, ...(onProgress === undefined ? {} : { onProgress }) });
+    await stack.simulate(parts, { signal, ...(onProgress === undefined ? {} : { onProgress }) });
   }
 
   async #ready(

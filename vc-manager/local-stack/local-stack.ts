@@ -131,12 +131,12 @@ export class LocalStack {
     }
     await this.driver.ensure(plan, { signal, startAsFetched, ...progress });
     if (parts.superCluster !== undefined && (this.#o.superCluster?.nodes ?? 0) > 0)
-      await this.furnish(parts, { signal, ...progress });
+      await this.simulate(parts, { signal, ...progress });
     return parts;
   }
 
   /** Simulated nodes and storage of a super cluster that serves; returns when the nodes are ready. */
-  async furnish(
+  async simulate(
     { superCluster }: Pick<LocalStackParts, 'superCluster'>,
     { signal, onProgress }: LocalStackStart,
   ): Promise<void> {

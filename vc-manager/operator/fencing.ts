@@ -25,8 +25,8 @@ export function fenced(services: Services, { datastore }: { datastore: Datastore
 /** A driver that changes something only while the lease is held. Reads are not fenced. */
 export function fencedDriver(driver: ControlPlaneDriver, fence: Fence): ControlPlaneDriver {
   const locate = driver.locate?.bind(driver);
-  const lead = driver.lead?.bind(driver);
-  const leadNoMore = driver.leadNoMore?.bind(driver);
+  const routeAddress = driver.routeAddress?.bind(driver);
+  const unrouteAddress = driver.unrouteAddress?.bind(driver);
   const provide = driver.provide?.bind(driver);
   return {
     ...(driver.isShared === undefined ? {} : { isShared: driver.isShared }),
@@ -37,16 +37,16 @@ export function fencedDriver(driver: ControlPlaneDriver, fence: Fence): ControlP
         return locate(id, options);
       },
     }),
-    ...(lead && {
-      lead: async (id, address, options) => {
+    ...(routeAddress && {
+      routeAddress: async (id, address, options) => {
         assertHeld(fence);
-        return lead(id, address, options);
+        return routeAddress(id, address, options);
       },
     }),
-    ...(leadNoMore && {
-      leadNoMore: async (id, options) => {
+    ...(unrouteAddress && {
+      unrouteAddress: async (id, options) => {
         assertHeld(fence);
-        await leadNoMore(id, options);
+        await unrouteAddress(id, options);
       },
     }),
     ...(provide && { provide }),

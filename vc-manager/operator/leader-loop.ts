@@ -1,4 +1,4 @@
-import { isTakenUp } from '../../api/conditions.ts';
+import { isJoined } from '../../api/conditions.ts';
 import { labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { StoreEvent } from '../../kube/index.ts';
@@ -171,5 +171,5 @@ function reportPending(vc: VirtualCluster, { client, clock, logger }: Services, 
 
 /** Whether the syncer has just left, or taken up, a VirtualCluster that is being deleted. */
 function isHandoverBySyncer(object: VirtualCluster, previous: VirtualCluster): boolean {
-  return object.metadata.deletionTimestamp !== undefined && isTakenUp(object) !== isTakenUp(previous);
+  return object.metadata.deletionTimestamp !== undefined && isJoined(object) !== isJoined(previous);
 }

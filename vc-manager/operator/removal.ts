@@ -1,4 +1,4 @@
-import { isTakenUp } from '../../api/conditions.ts';
+import { isJoined } from '../../api/conditions.ts';
 import { labelKeys } from '../../api/labels.ts';
 import { activityLeaseName } from '../../api/names.ts';
 import {
@@ -26,7 +26,7 @@ const waitForSyncer: Step = {
   name: 'leave',
   doing: 'Waiting for the syncer to leave',
   async run(tenant, { settings, clock, leavingSinceMs }) {
-    if (!isTakenUp(tenant.vc)) return;
+    if (!isJoined(tenant.vc)) return;
     const now = clock.monotonic();
     const since = leavingSinceMs.get(tenant.uid) ?? now;
     leavingSinceMs.set(tenant.uid, since);

@@ -14,7 +14,7 @@ import {
 import type { TemplateChoice } from '../control-plane/template.ts';
 import type { DatastoreLocation, Location } from '../drivers/driver.ts';
 import type { AuthorityState, EncryptionState, TenantPki } from '../pki/index.ts';
-import { AnswerTime } from './answer-time.ts';
+import { CallTimeBudget } from './call-time-budget.ts';
 import { objectReplaced } from './errors.ts';
 import type { Services } from './services.ts';
 import type { StatusWriter } from './status-writer.ts';
@@ -82,7 +82,7 @@ export class Tenant {
   /** Set by the step `control-plane`: settles when all components are ready. May be left without a handler: `close` awaits it. */
   components: Promise<void> = Promise.resolve();
   /** For the steps that ask its API server each time; not for waits until it is there, nor for jobs, which have limits of their own. */
-  readonly answerTime: AnswerTime;
+  readonly answerTime: CallTimeBudget;
   readonly #connect: (tenant: Tenant) => KubeClient;
   readonly #over = new AbortController();
   #client: KubeClient | undefined;
@@ -94,7 +94,7 @@ export class Tenant {
     this.ref = { namespace, name };
     this.uid = uid;
     this.status = options.status;
-    this.answerTime = new AnswerTime(longestAnswersMs[this.wasReady ? 'later' : 'first']);
+    this.answerTime = new CallTimeBudget(longestAnswersMs[this.wasReady ? 'later' : 'first']);
     this.signal = options.signal;
     this.clock = options.clock;
     this.onStep = options.onStep;

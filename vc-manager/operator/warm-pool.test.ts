@@ -10,7 +10,7 @@ type View = Parameters<typeof nextStep>[0];
 
 const GiB = 1024 ** 3;
 const empty: View = {
-  shelves: [{ template: 'v1-36', wanted: 2, bytes: GiB }],
+  templates: [{ template: 'v1-36', wanted: 2, bytes: GiB }],
   members: [],
   isBusy: false,
   isShort: false,
@@ -41,13 +41,13 @@ describe('what the pool needs next', () => {
   });
 
   it('is the template that lacks most for its number', () => {
-    const shelves = [
+    const templates = [
       { template: 'big', wanted: 4, bytes: GiB },
       { template: 'small', wanted: 1, bytes: GiB },
     ];
     const members = [member({ template: 'big' })];
-    expect(nextStep({ ...empty, shelves, members }).add).toBe('small');
-    expect(nextStep({ ...empty, shelves, members: [...members, member({ template: 'small' })] }).add).toBe(
+    expect(nextStep({ ...empty, templates, members }).add).toBe('small');
+    expect(nextStep({ ...empty, templates, members: [...members, member({ template: 'small' })] }).add).toBe(
       'big',
     );
   });
@@ -55,8 +55,8 @@ describe('what the pool needs next', () => {
   it('is that those go that are too many, outdated or of no template that is wanted: what waits longest stays', () => {
     const [old, young, filling] = [member(), member(), member({ isReady: false })];
     expect(nextStep({ ...empty, members: [old, young, filling] })).toEqual({ remove: [filling.vc] });
-    const shelves = [{ template: 'v1-36', wanted: 1, bytes: GiB }];
-    expect(nextStep({ ...empty, shelves, members: [old, young] })).toEqual({ remove: [young.vc] });
+    const templates = [{ template: 'v1-36', wanted: 1, bytes: GiB }];
+    expect(nextStep({ ...empty, templates, members: [old, young] })).toEqual({ remove: [young.vc] });
     const outdated = member({ isOutdated: true });
     expect(nextStep({ ...empty, members: [old, outdated] })).toEqual({ remove: [outdated.vc] });
     const foreign = member({ template: 'gone' });

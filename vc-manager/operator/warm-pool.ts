@@ -22,7 +22,7 @@ interface Member {
 }
 
 /** One template of which control planes wait. */
-interface Shelf {
+interface PoolTemplate {
   template: string;
   wanted: number;
   bytes: number;
@@ -32,7 +32,7 @@ interface Shelf {
 type Choices = Map<string, { wanted: number; choice: VersionChoice['choice'] }>;
 
 interface PoolView {
-  shelves: readonly Shelf[];
+  templates: readonly PoolTemplate[];
   members: readonly Member[];
   /** Control planes of owners are being made: they come first. */
   isBusy: boolean;
@@ -61,16 +61,16 @@ const defaultShare = 0.25;
 
 /** What to change about the pool now: one step, after which it is looked at again. */
 export function nextStep(view: PoolView): PoolStep {
-  const { shelves, members, memory } = view;
+  const { templates, members, memory } = view;
   const outdated = members.filter(
-    ({ template, isOutdated }) => isOutdated || shelfOf(shelves, template) === undefined,
+    ({ template, isOutdated }) => isOutdated || templateOf(templates, template) === undefined,
   );
   const current = members.filter((member) => !outdated.includes(member));
   // The ones that are of least use first.
   const byUse = current.toSorted(
     (a, b) => Number(a.isReady) - Number(b.isReady) || (bornAt(a.vc) > bornAt(b.vc) ? -1 : 1),
   );
-  const surplus = shelves.flatMap(({ template, wanted }) => {
+  const surplus = templates.flatMap(({ template, wanted }) => {
     const all = byUse.filter((member) => member.template === template);
     return all.slice(0, Math.max(0, all.length - wanted));
   });
@@ -90,16 +90,16 @@ export function nextStep(view: PoolView): PoolStep {
     view.limitBytes - taken,
     memory === undefined ? Number.POSITIVE_INFINITY : memory.availableBytes - reserve,
   );
-  const missing = ({ template, wanted }: Shelf): number =>
+  const missing = ({ template, wanted }: PoolTemplate): number =>
     wanted - kept.filter((member) => member.template === template).length;
-  const [next] = shelves
-    .filter((shelf) => missing(shelf) > 0 && shelf.bytes <= room)
+  const [next] = templates
+    .filter((poolTemplate) => missing(poolTemplate) > 0 && poolTemplate.bytes <= room)
     .toSorted((a, b) => missing(b) / b.wanted - missing(a) / a.wanted);
   return next === undefined ? { remove: [] } : { remove: [], add: next.template };
 }
 
-function shelfOf(shelves: readonly Shelf[], template: string): Shelf | undefined {
-  return shelves.find((shelf) => shelf.template === template && shelf.wanted > 0);
+function templateOf(templates: readonly PoolTemplate[], template: string): PoolTemplate | undefined {
+  return templates.find((poolTemplate) => poolTemplate.template === template && poolTemplate.wanted > 0);
 }
 
 function sum(members: readonly Member[]): number {
@@ -167,7 +167,7 @@ export class WarmPool {
     const { clock, logger, settings, onWarmPool } = this.#services;
     const view = this.#view();
     const ready = view.members.filter(({ isReady }) => isReady).length;
-    const wanted = view.shelves.reduce((total, shelf) => total + shelf.wanted, 0);
+    const wanted = view.templates.reduce((total, poolTemplate) => total + poolTemplate.wanted, 0);
     onWarmPool({ ready, other: view.members.length - ready, wanted });
     if (this.#isSettling()) return;
     const step = nextStep(view);
@@ -236,7 +236,7 @@ export class WarmPool {
     const isThere = ({ metadata }: VirtualCluster): boolean => metadata.deletionTimestamp === undefined;
     const members = unclaimed.filter(isThere).map((vc) => this.#member(vc, choices));
     return {
-      shelves: [...choices].map(([template, { wanted, choice }]) => ({
+      templates: [...choices].map(([template, { wanted, choice }]) => ({
         template,
         wanted,
         bytes: memoryOf(choice.template.spec, settings.replicas),

@@ -1,13 +1,13 @@
 import { existsSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { TenantAtWork } from '../tenant-at-work.ts';
+import { CurrentTenant } from '../current-tenant.ts';
 import { Watchdog } from '../watchdog.ts';
 
 // A process with a watchdog that works for two tenants: for `quiet` with pauses, for `blue` without any, in the way that
 // the second argument names. The first is a kubeconfig, the third a file.
 const [kubeconfig, how, file = ''] = process.argv.slice(2);
 
-const atWork = new TenantAtWork();
+const atWork = new CurrentTenant();
 const watchdog = new Watchdog({
   atWork,
   suspect: (name) => ({ namespace: 'acme', name, uid: name }),

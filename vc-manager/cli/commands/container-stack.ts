@@ -23,7 +23,7 @@ docker-compose.yml calls these steps; each ends when it is done.
   prepare     write certificates, kubeconfigs and configuration for every container into the state directory
   wait NAME.. until these components answer: etcd, datastore, kube-apiserver
   grant       what manager, syncer and gateway may do in the super cluster
-  furnish     simulated nodes and storage in the super cluster; until the nodes are ready
+  simulate    simulated nodes and storage in the super cluster; until the nodes are ready
   healthy     whether a manager works on the super cluster just now
 
 Example:
@@ -35,7 +35,7 @@ const leaseFreshMs = 60_000;
 export function configure(command: Command, cli: Cli): void {
   command
     .addArgument(
-      new Argument('<step>', 'what to do').choices(['prepare', 'wait', 'grant', 'furnish', 'healthy']),
+      new Argument('<step>', 'what to do').choices(['prepare', 'wait', 'grant', 'simulate', 'healthy']),
     )
     .argument('[names...]', 'components to wait for')
     .option('--nodes <n>', 'simulated nodes; 0 for none, and no storage', wholeNumber(0, 2048), 3)
@@ -71,8 +71,8 @@ async function containerStack(cli: Cli, step: string, names: string[], flags: Fl
   } else if (step === 'grant') {
     await withSuperCluster(cli, flags, (client) => grantComponentRights(client, cli.signal));
     report('manager, syncer and gateway have their rights');
-  } else if (step === 'furnish') {
-    await stack.furnish(cli.signal, report);
+  } else if (step === 'simulate') {
+    await stack.simulate(cli.signal, report);
     report('the nodes are ready');
   } else {
     const holder = await leaseHolder(cli, flags);

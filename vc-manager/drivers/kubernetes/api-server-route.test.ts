@@ -103,7 +103,7 @@ describe('way in', () => {
 
   describe('the address at which pods look for their API server', () => {
     it('leads to the pods of the API servers, and not to another address that is translated', async () => {
-      expect(await driver.lead(id, '10.112.0.1', { signal })).toBe(true);
+      expect(await driver.routeAddress(id, '10.112.0.1', { signal })).toBe(true);
       expect(wayIn()).toMatchObject({
         metadata: { labels: { 'skerry.dev/id': id } },
         spec: {
@@ -115,24 +115,24 @@ describe('way in', () => {
     });
 
     it('can be another one, which no Service changes to', async () => {
-      await driver.lead(id, '10.112.0.1', { signal });
+      await driver.routeAddress(id, '10.112.0.1', { signal });
       const before = wayIn()?.metadata.uid;
-      expect(await driver.lead(id, '10.112.4.1', { signal })).toBe(true);
+      expect(await driver.routeAddress(id, '10.112.4.1', { signal })).toBe(true);
       expect(wayIn()).toMatchObject({ spec: { clusterIP: '10.112.4.1' } });
       expect(wayIn()?.metadata.uid).not.toBe(before);
       const uid = wayIn()?.metadata.uid;
-      await driver.lead(id, '10.112.4.1', { signal });
+      await driver.routeAddress(id, '10.112.4.1', { signal });
       expect(wayIn()?.metadata.uid).toBe(uid);
     });
 
     it('is given back, and what is not ours stays', async () => {
       const ref = { namespace, name: 'kubernetes' };
       cluster.server.put(resources.services, { metadata: ref, spec: { clusterIP: '10.112.0.1' } });
-      await driver.leadNoMore(id, { signal });
+      await driver.unrouteAddress(id, { signal });
       expect(wayIn()).toBeDefined();
-      await driver.lead(id, '10.112.0.1', { signal });
+      await driver.routeAddress(id, '10.112.0.1', { signal });
       for (const _ of ['given back', 'once more']) {
-        await driver.leadNoMore(id, { signal });
+        await driver.unrouteAddress(id, { signal });
         expect(wayIn()).toBeUndefined();
       }
     });
@@ -150,7 +150,7 @@ describe('way in', () => {
           causes: [{ field: 'spec.clusterIPs', message }],
         },
       });
-      expect(await driver.lead(id, '10.112.0.1', { signal })).toBe(false);
+      expect(await driver.routeAddress(id, '10.112.0.1', { signal })).toBe(false);
     });
   });
 });

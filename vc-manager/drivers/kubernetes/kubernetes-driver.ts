@@ -113,13 +113,13 @@ export class KubernetesDriver implements ControlPlaneDriver {
     );
   }
 
-  async lead(id: string, address: string, { signal }: { signal: AbortSignal }): Promise<boolean> {
+  async routeAddress(id: string, address: string, { signal }: { signal: AbortSignal }): Promise<boolean> {
     return this.#lock.run(id, signal, () =>
       routeToApiServers(this.#objects, id, { address, targetPort: apiServerBindPort, signal }),
     );
   }
 
-  async leadNoMore(id: string, { signal }: { signal: AbortSignal }): Promise<void> {
+  async unrouteAddress(id: string, { signal }: { signal: AbortSignal }): Promise<void> {
     await this.#lock.run(id, signal, () => removeRoute(this.#objects, id, signal));
   }
 

@@ -105,7 +105,7 @@ async function reserveAddresses(
   // The addresses of a slice that was just chosen are free, as a rule.
   const likely = tenant.wasStarted ? 'there' : 'absent';
   await giveBack(tenant, services);
-  const isLed = services.driver.lead !== undefined && !isForPods(tenant.vc.status?.gateway);
+  const isLed = services.driver.routeAddress !== undefined && !isForPods(tenant.vc.status?.gateway);
   const conflicts = await Promise.all(
     reserved.map(({ purpose, offset }) => {
       const address = addressAt(slice, offset);
@@ -125,7 +125,7 @@ async function giveBack({ vc, id, signal }: Tenant, { driver, drivers }: Service
   const { move, gateway } = vc.status ?? {};
   const places = move === undefined ? [] : [move.from, move.to];
   for (const each of new Set([driver, ...places.map((place) => drivers.get(place.driver))]))
-    if (each !== driver || isForPods(gateway)) await each?.leadNoMore?.(id, { signal });
+    if (each !== driver || isForPods(gateway)) await each?.unrouteAddress?.(id, { signal });
 }
 
 /**
@@ -140,7 +140,7 @@ async function routeToApiServer(
 ): Promise<Conflict | undefined> {
   const { id, signal } = tenant;
   const endMs = clock.monotonic() + freedWithinMs;
-  while (!(await driver.lead?.(id, address, { signal }))) {
+  while (!(await driver.routeAddress?.(id, address, { signal }))) {
     const existing = await find<IPAddress>(client, resources.ipAddresses, { name: address }, signal);
     const service = existing && (await serviceAt(tenant, client, existing));
     const isReserved = isOf(tenant, existing);

@@ -2,7 +2,7 @@ import { annotationKeys } from '../../../api/labels.ts';
 import { hasRunSince } from '../../../api/running-pods.ts';
 import { sleepAfterIdleMs } from '../../../api/virtual-cluster.ts';
 import { type KubeObject, type Resource, resources } from '../../../kube/index.ts';
-import { AnswerTime } from '../answer-time.ts';
+import { CallTimeBudget } from '../call-time-budget.ts';
 import { cronJobDueMs, jobDueMs } from '../due-times.ts';
 import { explain } from '../errors.ts';
 import { authorityRequest } from '../jobs.ts';
@@ -56,7 +56,7 @@ export const fallAsleep: Step = {
     const startedMs = services.clock.monotonic();
     let left: Left | undefined;
     try {
-      left = await new AnswerTime(longestVisitMs).within(tenant.signal, (signal) =>
+      left = await new CallTimeBudget(longestVisitMs).within(tenant.signal, (signal) =>
         reason === 'Idle' ? leftByIdle(tenant, services, signal) : whatIsLeft(tenant, nowMs, signal),
       );
     } catch (error) {

@@ -87,7 +87,7 @@ function mortal(
   { driver = world.driver, otherDrivers = {}, snapshots, ...options }: Partial<OperatorOptions>,
 ): Parameters<World['run']>[0] {
   const mortalDriver = (each: OperatorOptions['driver']): OperatorOptions['driver'] =>
-    dying.counting(each, ['ensure', 'stop', 'remove', 'locate', 'lead', 'leadNoMore']);
+    dying.counting(each, ['ensure', 'stop', 'remove', 'locate', 'routeAddress', 'unrouteAddress']);
   const others = Object.entries(otherDrivers) as [DriverName, OperatorOptions['driver']][];
   return {
     ...options,

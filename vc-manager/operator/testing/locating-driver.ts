@@ -11,13 +11,13 @@ export class LocatingDriver extends FakeDriver {
   /** An address is given back. */
   onFree: () => void = () => {};
 
-  async lead(id: string, address: string): Promise<boolean> {
+  async routeAddress(id: string, address: string): Promise<boolean> {
     if (!this.isFree(address)) return false;
     this.led.set(id, address);
     return true;
   }
 
-  async leadNoMore(id: string): Promise<void> {
+  async unrouteAddress(id: string): Promise<void> {
     this.led.delete(id);
     this.onFree();
   }

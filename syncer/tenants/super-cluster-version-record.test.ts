@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { resources } from '../../kube/index.ts';
 import { startFakeCluster } from '../../kube/testing/index.ts';
-import { SuperPast } from './super-past.ts';
+import { SuperClusterVersionRecord } from './super-cluster-version-record.ts';
 
 const { signal } = new AbortController();
 
@@ -10,7 +10,7 @@ it('asks the super cluster once for both: whether it is behind, and what to writ
   await using superCluster = await startFakeCluster();
   superCluster.server.put(resources.namespaces, { metadata: { name: 'kube-system', uid: 'super' } });
   const identity = { expectedUid: 'super', distrusted: undefined };
-  const past = new SuperPast(tenant.client, superCluster.client, identity);
+  const past = new SuperClusterVersionRecord(tenant.client, superCluster.client, identity);
   const first = await past.look(signal);
   await past.record(first.now, signal);
   superCluster.server.put(resources.namespaces, { metadata: { name: 'shop' } });
@@ -24,6 +24,6 @@ it('asks the super cluster once for both: whether it is behind, and what to writ
   // What is written down tells the restored server from the one that it was.
   await using restored = await startFakeCluster();
   restored.server.put(resources.namespaces, { metadata: { name: 'kube-system', uid: 'super' } });
-  const behind = await new SuperPast(tenant.client, restored.client, identity).look(signal);
+  const behind = await new SuperClusterVersionRecord(tenant.client, restored.client, identity).look(signal);
   expect(behind.shown).toBe(second.now);
 });

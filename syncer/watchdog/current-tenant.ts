@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
 /** For which tenant this process works at a moment: known in all that a piece of work begins, awaited or not. */
-export class TenantAtWork {
+export class CurrentTenant {
   readonly #uid = new AsyncLocalStorage<string>();
 
   /** UID of a VirtualCluster; undefined where work is nobody's or everybody's. */

@@ -4,7 +4,7 @@ import { byTenantIndex, type Caches } from '../reconcile/caches.ts';
 import { usedEveryMs } from './health.ts';
 import type { StatusWriter, UsedResources } from './status-writer.ts';
 
-interface SleepersUsageOptions {
+interface SleepingTenantUsageOptions {
   /** Complete, as far as the tenants go that are served. */
   superCaches: Caches;
   /** The tenants that are asleep, and that this replica would serve. */
@@ -21,10 +21,10 @@ interface SleepersUsageOptions {
  * than measured stays as it was: only the tenant changes it, and a pod that ends wakes it. Of a tenant that has woken
  * meanwhile nothing is written: its session does.
  */
-export class SleepersUsage {
-  readonly #o: SleepersUsageOptions;
+export class SleepingTenantUsage {
+  readonly #o: SleepingTenantUsageOptions;
 
-  constructor(options: SleepersUsageOptions) {
+  constructor(options: SleepingTenantUsageOptions) {
     this.#o = options;
   }
 

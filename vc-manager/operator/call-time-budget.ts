@@ -4,7 +4,7 @@ import { tenantTooSlow } from './errors.ts';
  * How long the answers of a tenant's API server may take, all together: it may answer each call just in time, and a
  * manager has few workers.
  */
-export class AnswerTime {
+export class CallTimeBudget {
   readonly #longestMs: number;
   #leftMs: number;
 

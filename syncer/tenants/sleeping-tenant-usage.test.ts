@@ -5,7 +5,7 @@ import { type KubeObject, resources } from '../../kube/index.ts';
 import { FakeClock } from '../../kube/testing/index.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { Caches } from '../reconcile/caches.ts';
-import { SleepersUsage } from './sleepers-usage.ts';
+import { SleepingTenantUsage } from './sleeping-tenant-usage.ts';
 import type { UsedResources } from './status-writer.ts';
 
 const everyMs = 5 * 60_000;
@@ -30,7 +30,7 @@ function world(used: (uid: string, pods: readonly KubeObject[]) => Promise<UsedR
   const sleepers: VirtualCluster[] = [];
   const written: unknown[] = [];
   const warned: string[] = [];
-  const usage = new SleepersUsage({
+  const usage = new SleepingTenantUsage({
     superCaches,
     sleepers: () => sleepers,
     used: (uid, pods) => used(uid, pods),

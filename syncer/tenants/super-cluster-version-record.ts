@@ -20,7 +20,7 @@ const writeTimeoutMs = 5_000;
  * How far the super cluster had come, written down in the tenant, where a restored backup of the super cluster does not take
  * it back (sync rule `side-identity`). A tenant that changes it stops its own deletions, and those of no other.
  */
-export class SuperPast {
+export class SuperClusterVersionRecord {
   readonly #tenant: KubeClient;
   readonly #super: KubeClient;
   readonly #identity: Pick<IdentityGuard, 'expectedUid' | 'distrusted'>;
