@@ -76,7 +76,7 @@ async function listAll<T extends KubeObject>(
   let values = 0;
   // A server may send one page after the other with fewer objects than asked for, or none.
   let covered = 0;
-  const endMs = performance.now() + longestListMs;
+  let endMs = performance.now() + longestListMs;
   for (let pages = 0; list === undefined || (token && covered < wanted); pages++) {
     if (pages > mostPages || performance.now() > endMs)
       throw new RangeError(`a list of ${resource.plural} has no end`);
@@ -101,6 +101,7 @@ async function listAll<T extends KubeObject>(
       return whole.list;
     }
     bytes += next.bytes;
+    endMs += next.restedMs;
     if (bytes > listBytes)
       throw connection.failure(new TooLarge(`the list of ${resource.plural}`, listBytes), options.signal);
     values += next.values;
@@ -125,6 +126,8 @@ interface Page<T extends KubeObject> {
   bytes: number;
   /** 0 where nothing limits them. */
   values: number;
+  /** For which this thread rested before it read the answer. */
+  restedMs: number;
 }
 
 async function page<T extends KubeObject>(
@@ -155,13 +158,15 @@ async function page<T extends KubeObject>(
   };
   const text = await requestText(connection, call);
   const turn = connection.meter?.turn(options.signal);
+  const fromMs = performance.now();
   if (turn !== undefined) await turn;
+  const restedMs = turn === undefined ? 0 : performance.now() - fromMs;
   return metered(connection.meter, () => {
     const json = options.cutManagedFields ? withoutManagedFields(text) : text;
     const answer = parseAnswer(connection, json);
     const { listValues } = connection.readLimits;
     const values = Number.isFinite(listValues) ? countValues(json, listValues) : 0;
-    return { list: asList<T>(connection, resource, answer), bytes: text.length, values };
+    return { list: asList<T>(connection, resource, answer), bytes: text.length, values, restedMs };
   });
 }
 

@@ -159,7 +159,14 @@ export async function* watch<T extends KubeObject = KubeObject>(
   const deadline = setTimeout(end, options.timeoutSeconds * 1000 + (options.graceMs ?? 30_000));
   let initial = options.initialEvents === true;
   let initialBytes = 0;
-  const initialDeadline = initial ? setTimeout(end, options.initialTimeoutMs ?? 30_000) : undefined;
+  // What this thread rested in between is not the server's time.
+  let restedMs = 0;
+  const endInitial = (): void => {
+    if (restedMs < 1) return end();
+    initialDeadline = setTimeout(endInitial, restedMs);
+    restedMs = 0;
+  };
+  let initialDeadline = initial ? setTimeout(endInitial, options.initialTimeoutMs ?? 30_000) : undefined;
   try {
     if (status !== 200) {
       const text = await readText(body, refusalLimits).catch(() => '');
@@ -170,7 +177,11 @@ export async function* watch<T extends KubeObject = KubeObject>(
     for await (const chunk of body) {
       for (const line of metered(meter, () => splitter.push(chunk))) {
         const turn = meter?.turn(options.signal);
-        if (turn !== undefined) await turn;
+        if (turn !== undefined) {
+          const fromMs = performance.now();
+          await turn;
+          restedMs += performance.now() - fromMs;
+        }
         const event = metered(meter, () =>
           parseEvent(connection, resource, options.cutManagedFields ? withoutManagedFields(line) : line),
         );

@@ -337,10 +337,12 @@ export class TenantCustomResources {
     return [...this.#watched.values()].map(({ reflector }) => reflector);
   }
 
-  /** Works until aborted. The tenant has joined the engine. */
+  /** Works until aborted; rejects when a definition could not be read. The tenant has joined the engine. */
   async run(signal: AbortSignal): Promise<void> {
     const { state, informers, superCaches } = this.#options;
     this.#signal = signal;
+    const failed = Promise.withResolvers<never>();
+    failed.promise.catch(() => undefined);
     let isDue = false;
     // Once for all events of a turn, and for none of a definition that nobody has published.
     const changed = ({ object }: StoreEvent): void => {
@@ -348,7 +350,12 @@ export class TenantCustomResources {
       isDue = true;
       setImmediate(() => {
         isDue = false;
-        this.reconcile();
+        // Definitions are the tenant's invention.
+        try {
+          this.reconcile();
+        } catch (error) {
+          failed.reject(error);
+        }
       });
     };
     const definitions = resources.customResourceDefinitions;
@@ -357,14 +364,19 @@ export class TenantCustomResources {
       state.caches.store(definitions).subscribe(changed),
       superCaches.store(definitions).subscribe(changed),
     ];
-    this.reconcile();
-    if (!signal.aborted) {
-      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+    try {
+      this.reconcile();
+      const aborted = new Promise((resolve) => {
+        if (signal.aborted) resolve(undefined);
+        else signal.addEventListener('abort', resolve, { once: true });
+      });
+      await Promise.race([aborted, failed.promise]);
+    } finally {
+      for (const each of unsubscribe) each();
+      for (const name of this.#watched.keys()) this.#stop(name);
+      informers.release(state.info.uid);
+      await Promise.all(this.#running);
     }
-    for (const each of unsubscribe) each();
-    for (const name of this.#watched.keys()) this.#stop(name);
-    informers.release(state.info.uid);
-    await Promise.all(this.#running);
   }
 
   /** Whether anything depends on the definition of this name. */

@@ -17,7 +17,7 @@ import type { TokenAsk } from '../kinds/pods/token-asks.ts';
 import { isDeleting, type Pod } from '../kinds/pods/types.ts';
 import { hasLostItsLabel, isOurs, originalUid, tenantUidOf } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
-import type { QuotaAdmission } from '../quota/quota-admission.ts';
+import type { NoRoom, QuotaAdmission } from '../quota/quota-admission.ts';
 import { byTenantIndex, type Caches, type SuperWatch } from '../reconcile/caches.ts';
 import { contestedNotice } from '../reconcile/contested-writes.ts';
 import type { SpecialController } from '../reconcile/controller.ts';
@@ -72,7 +72,7 @@ interface PodTokenOptions extends DeletionSafetyOptions {
   /** A tenant that is served, by the UID of its VirtualCluster. */
   tenant: (uid: string) => TenantState | undefined;
   enqueue: (tenant: TenantState, key: KeyRef, priority: Priority) => void;
-  quota: Pick<QuotaAdmission, 'reserve' | 'giveBack'>;
+  quota: Pick<QuotaAdmission, 'reserve' | 'enlarge' | 'giveBack'>;
   observer?: ExecutorObserver;
 }
 
@@ -301,28 +301,24 @@ export class PodTokenController implements SpecialController {
     patch: MergePatch | undefined,
     signal: AbortSignal,
   ): Promise<{ readonly added: MergePatch } | Outcome> {
-    const withoutRoom = await this.#reserve(look, before, patch, signal);
-    if (withoutRoom !== undefined) return withoutRoom;
+    const { quota } = this.#options;
+    const withoutRoom = quota.reserve(look.tenant, look.key, tokenSecrets, before, patch);
+    if (withoutRoom !== undefined) return this.#wait(look, withoutRoom, signal);
     const content = await issueTokens(look, pod, secret, signal);
-    // It is reserved as it will be sent.
-    this.#options.quota.giveBack(look.tenant, look.key);
-    if ('is' in content) return content;
+    if ('is' in content) {
+      quota.giveBack(look.tenant, look.key);
+      return content;
+    }
     const [object, whole] =
       patch === undefined
         ? [applyMergePatch(before, content.added) as KubeObject, undefined]
         : [before, applyMergePatch(patch, content.added) as MergePatch];
-    return (await this.#reserve(look, object, whole, signal)) ?? content;
+    const noRoom = quota.enlarge(look.tenant, look.key, tokenSecrets, object, whole);
+    return noRoom === undefined ? content : this.#wait(look, noRoom, signal);
   }
 
-  /** Sync rule `quota`. `undefined`: the write may be sent. */
-  async #reserve(
-    look: Look,
-    before: KubeObject,
-    patch: MergePatch | undefined,
-    signal: AbortSignal,
-  ): Promise<Outcome | undefined> {
-    const noRoom = this.#options.quota.reserve(look.tenant, look.key, tokenSecrets, before, patch);
-    if (noRoom === undefined) return undefined;
+  /** Sync rule `quota`. */
+  async #wait(look: Look, noRoom: NoRoom, signal: AbortSignal): Promise<Outcome> {
     await notice(look, noRoom.notice, signal);
     return noRoom.afterMs === undefined ? done : { is: 'later', afterMs: noRoom.afterMs };
   }

@@ -5,8 +5,10 @@ import type { Action } from './contract.ts';
 import {
   type DefinedVersion,
   type Definition,
+  isEstablished,
   customResourceDefinitionKind as kind,
   servedResource,
+  versionsOf,
 } from './custom-resource-definitions.ts';
 import { carryOut, testContext } from './testing.ts';
 
@@ -56,6 +58,16 @@ const versionsIn = (actions: readonly Action[]): unknown => {
   const spec = first?.do === 'patchTenant' ? (first.patch['spec'] as Definition['spec']) : undefined;
   return spec?.versions?.map(({ name, served, storage }) => [name, served, storage]);
 };
+
+it.each([5, 'x', {}, [null], [5]])('a definition whose server sends %j for a list has nothing', (sent) => {
+  const definition = {
+    metadata: { name: 'x' },
+    spec: { versions: sent },
+    status: { conditions: sent },
+  } as unknown as Definition;
+  expect(isEstablished(definition)).toBe(false);
+  expect(versionsOf(definition)).toEqual([]);
+});
 
 describe('the copy of a published definition', () => {
   it('has all but the status, which is that of the tenant’s API server', () => {

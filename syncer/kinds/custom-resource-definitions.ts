@@ -3,6 +3,7 @@ import { deepEqual } from 'fast-equals';
 import { labelKeys } from '../../api/labels.ts';
 import {
   apiVersionOf,
+  isRecord,
   type KubeObject,
   type MergePatch,
   mergePatch,
@@ -44,7 +45,9 @@ export interface DefinedVersion {
 }
 
 export function versionsOf(definition: Definition): readonly DefinedVersion[] {
-  return definition.spec?.versions ?? [];
+  const versions = definition.spec?.versions;
+  // What a tenant's server sends may be anything.
+  return Array.isArray(versions) ? versions.filter((each): each is DefinedVersion => isRecord(each)) : [];
 }
 
 export function servedVersion(definition: Definition, name: string | undefined): DefinedVersion | undefined {
@@ -72,11 +75,11 @@ export function resourceOf(definition: Definition, version: string): Resource | 
 }
 
 /** Whether the server answers for objects of this definition, and will go on doing so. */
-export function isEstablished(definition: Definition): boolean {
-  return (
-    definition.metadata.deletionTimestamp === undefined &&
-    definition.status?.conditions?.some(({ type, status }) => type === 'Established' && status === 'True') ===
-      true
+export function isEstablished({ metadata, status }: Definition): boolean {
+  const conditions: unknown = status?.conditions;
+  if (metadata.deletionTimestamp !== undefined || !Array.isArray(conditions)) return false;
+  return conditions.some(
+    (each: unknown) => isRecord(each) && each['type'] === 'Established' && each['status'] === 'True',
   );
 }
 

@@ -159,6 +159,26 @@ it('takes a new namespace for 256 KiB, and a larger one for what it has', () => 
   expect(written(2 * 1024 * 1024)).toBe(2);
 });
 
+it('a write that takes more than was known does not stand in line a second time', () => {
+  const { quota } = new Trial();
+  const key = (name: string) => ({ kind: 'pods', namespace: 'shop', name });
+  const object = (name: string, bytes: number) => ({ metadata: { name }, data: { a: 'x'.repeat(bytes) } });
+  const ask = (name: string) => {
+    quota.began('u1', key(name));
+    return quota.reserve(tenant, key(name), kindOf('pods'), object(name, 10));
+  };
+  expect(ask('first')).toBeUndefined();
+  // Takes all that there is, so that others wait.
+  quota.began('u1', key('large'));
+  expect(quota.reserve(tenant, key('large'), kindOf('pods'), object('large', 3_000_000))).toBeUndefined();
+  expect(ask('next')).toBeDefined();
+  const before = [...quota.usageOf('u1')][0]?.used ?? 0;
+  expect(quota.enlarge(tenant, key('first'), kindOf('pods'), object('first', 5_000))).toBeUndefined();
+  const after = [...quota.usageOf('u1')][0]?.used ?? 0;
+  expect(after - before).toBeGreaterThan(4_500);
+  expect(after - before).toBeLessThan(5_500);
+});
+
 it('counts no bytes of a write that is not made after all, and knows who would lose its turn', () => {
   const { quota } = new Trial();
   const writesOf = (): number | undefined => [...quota.usageOf('u1')][0]?.used;

@@ -118,7 +118,7 @@ export interface Charged extends SuperObjects {
 }
 
 /** A write that has no room now. */
-interface NoRoom {
+export interface NoRoom {
   readonly notice: Notice;
   /** When to ask again; undefined: the key is queued when its turn has come. */
   readonly afterMs?: number;
@@ -222,15 +222,47 @@ export class QuotaAdmission {
     const id = keyId(key);
     const toWait = noRoomYet(book, budget, id);
     if (toWait !== undefined) return toWait;
+    book.asked.add(id);
     const object = patch === undefined ? before : (applyMergePatch(before, patch) as KubeObject);
     const bytes = sizeOf(kind, object, before);
-    book.asked.add(id);
-    const excess = book.ledger.reserve(id, chargeOf(kind, object, !this.#charged.includes(kind), bytes));
-    if (excess.length === 0) {
-      budget.take(id, isNamespace ? Math.max(costOfNamespace, bytes) : bytes);
-      if (!isNamespace) book.taken.set(id, bytes + (book.taken.get(id) ?? 0));
-      return undefined;
+    const noRoom = this.#claim(book, id, kind, object, bytes);
+    if (noRoom !== undefined) return noRoom;
+    budget.take(id, isNamespace ? Math.max(costOfNamespace, bytes) : bytes);
+    if (!isNamespace) book.taken.set(id, bytes + (book.taken.get(id) ?? 0));
+    return undefined;
+  }
+
+  /**
+   * The same for a write that was reserved in this run and takes more than was known then. It has had its turn among those
+   * that wait to write, and does not stand in their line again.
+   */
+  enlarge(
+    tenant: TenantState,
+    key: KeyRef,
+    kind: Charged,
+    before: KubeObject,
+    patch?: MergePatch,
+  ): NoRoom | undefined {
+    const book = this.#books.get(tenant.info.uid);
+    const id = keyId(key);
+    const reserved = book?.taken.get(id);
+    if (book === undefined || reserved === undefined) return this.reserve(tenant, key, kind, before, patch);
+    const object = patch === undefined ? before : (applyMergePatch(before, patch) as KubeObject);
+    const bytes = sizeOf(kind, object, before);
+    const noRoom = this.#claim(book, id, kind, object, bytes);
+    if (noRoom !== undefined) {
+      this.giveBack(tenant, key);
+      return noRoom;
     }
+    book.budget.take(id, bytes - reserved);
+    book.taken.set(id, bytes);
+    return undefined;
+  }
+
+  /** Room for an object in the quota, in which it stands in line where there is none. */
+  #claim(book: Book, id: string, kind: Charged, object: KubeObject, bytes: number): NoRoom | undefined {
+    const excess = book.ledger.reserve(id, chargeOf(kind, object, !this.#charged.includes(kind), bytes));
+    if (excess.length === 0) return undefined;
     return {
       notice: { type: 'Warning', reason: 'QuotaExceeded', message: messageOf(excess) },
       isExceeded: true,

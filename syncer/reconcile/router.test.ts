@@ -115,7 +115,12 @@ describe('events of the super cluster', () => {
     });
     const kept = bench.state.tombstones.super.get('pods/shop/x')?.object;
     expect(kept).toEqual({
-      metadata: { uid: 's1', annotations: { [annotationKeys.uid]: 't1' } },
+      metadata: {
+        namespace: metadata.namespace,
+        name: 'x',
+        uid: 's1',
+        annotations: { [annotationKeys.uid]: 't1' },
+      },
       spec: { nodeName: 'n1', containers: [{ name: 'main', image: 'busybox' }] },
       status,
     });

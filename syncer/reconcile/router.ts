@@ -98,6 +98,8 @@ export class Router {
   }
 
   leave(uid: string): void {
+    const tenant = this.#tenants.get(uid);
+    if (tenant !== undefined) this.#passes.delete(tenant);
     this.#tenants.delete(uid);
   }
 
@@ -117,7 +119,10 @@ export class Router {
       return;
     }
     this.#passes.set(tenant, keys);
-    void this.#enqueueRest(tenant, keys);
+    this.#enqueueRest(tenant, keys).catch((error: unknown) => {
+      if (this.#passes.get(tenant) === keys) this.#passes.delete(tenant);
+      this.#options.onError(tenant, { kind: 'namespaces', name: '' }, error);
+    });
   }
 
   /** Until the tenant leaves or is to be looked at once more from the beginning. */
@@ -365,10 +370,12 @@ export function recordTombstone(
 /** What `superGone` and the checks around it ask for of a super object that is gone. */
 function lastStateOf(kind: SyncedKind, superObject: KubeObject): KubeObject | undefined {
   if (kind.superGone === undefined) return undefined;
-  const { uid, deletionTimestamp, generation, annotations } = superObject.metadata;
+  const { namespace, name, uid, deletionTimestamp, generation, annotations } = superObject.metadata;
   const mark = annotations?.[annotationKeys.uid];
   const kept: KubeObject = {
     metadata: {
+      ...(namespace !== undefined && { namespace }),
+      ...(name !== undefined && { name }),
       ...(uid !== undefined && { uid }),
       ...(deletionTimestamp !== undefined && { deletionTimestamp }),
       ...(generation !== undefined && { generation }),

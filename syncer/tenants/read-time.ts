@@ -7,7 +7,7 @@ const freeShare = 0.1;
 /** Less is owed until it is more: timers are no finer. */
 const shortestRestMs = 2;
 const longestRestMs = 10_000;
-/** How long one counts among those that take more than what is free. */
+/** How long after its rest one counts among those that take more than what is free. */
 const countsForMs = 1_000;
 
 /**
@@ -16,7 +16,7 @@ const countsForMs = 1_000;
  */
 export class SharedReadTime {
   readonly #clock: Pick<Clock, 'monotonic' | 'sleep'>;
-  /** When each last took more than what is free for it. */
+  /** Until when each counts as one that takes more than what is free for it. */
   readonly #over = new Map<object, number>();
 
   constructor(clock: Pick<Clock, 'monotonic' | 'sleep'>) {
@@ -25,22 +25,24 @@ export class SharedReadTime {
 
   /** Of one more tenant. */
   tenant(): ReadTime {
-    return new ReadTime(this.#clock, (member) => this.#members(member));
+    return new ReadTime(this.#clock, (member, owedMs) => this.#restMs(member, owedMs));
   }
 
-  /** How many there are that take more than what is free, this one included. */
-  #members(member: object): number {
+  /** Of one that takes more than what is free, and counts among those as long as it rests. */
+  #restMs(member: object, owedMs: number): number {
     const nowMs = this.#clock.monotonic();
     this.#over.set(member, nowMs);
-    for (const [each, atMs] of this.#over) if (nowMs - atMs > countsForMs) this.#over.delete(each);
-    return this.#over.size;
+    for (const [each, untilMs] of this.#over) if (untilMs < nowMs) this.#over.delete(each);
+    const restMs = Math.min(longestRestMs, owedMs * (2 * this.#over.size - 1));
+    this.#over.set(member, nowMs + restMs + countsForMs);
+    return restMs;
   }
 }
 
 /** How much of the thread's time reading from one tenant takes, over all its lists and watches. */
 export class ReadTime implements ReadMeter {
   readonly #clock: Pick<Clock, 'monotonic' | 'sleep'>;
-  readonly #members: (member: object) => number;
+  readonly #restMs: (member: object, owedMs: number) => number;
   /** Of what is free, taken. */
   #takenMs = 0;
   /** When it last worked or rested. */
@@ -51,9 +53,9 @@ export class ReadTime implements ReadMeter {
   /** Ends with the last of the turns that were asked for. */
   #turns: Promise<void> = Promise.resolve();
 
-  constructor(clock: Pick<Clock, 'monotonic' | 'sleep'>, members: (member: object) => number) {
+  constructor(clock: Pick<Clock, 'monotonic' | 'sleep'>, restMs: (member: object, owedMs: number) => number) {
     this.#clock = clock;
-    this.#members = members;
+    this.#restMs = restMs;
     this.#atMs = clock.monotonic();
   }
 
@@ -81,11 +83,9 @@ export class ReadTime implements ReadMeter {
 
   async #rest(signal: AbortSignal | undefined): Promise<void> {
     signal?.throwIfAborted();
-    let restMs = 0;
-    if (this.#owedMs >= shortestRestMs) {
-      restMs = Math.min(longestRestMs, this.#owedMs * (2 * this.#members(this) - 1));
-      this.#owedMs = 0;
-    }
+    if (this.#owedMs < shortestRestMs) return;
+    const restMs = this.#restMs(this, this.#owedMs);
+    this.#owedMs = 0;
     await this.#clock.sleep(restMs, signal);
     this.#atMs = this.#clock.monotonic();
   }

@@ -1099,7 +1099,7 @@ export const attempts: readonly Attempt[] = [
   {
     attacker: 'tenant',
     attack: "keep the manager's workers by control planes of a few tenants that never become ready",
-    stoppedBy: 'those that took long share half of the workers',
+    stoppedBy: 'those that took long share half of the workers (without `--redis`)',
     test: 'vc-manager/jobs/work-queue.test.ts › has half of its room for others, and serves those in their order',
     control: "expect(started).toEqual(['s1', 's2'])",
   },

@@ -214,6 +214,19 @@ describe('WorkQueue', () => {
     });
   });
 
+  it('has room for one that is interrupted for somebody in a long call, though keys that take long have theirs', async () => {
+    const { queue, started, clock, finish, stop } = setUp(4);
+    for (const key of ['s1', 's2', 'snapshot']) queue.add(key);
+    await clock.advance(11_000);
+    for (const key of ['s1', 's2']) await finish(key, { kind: 'failed' });
+    await clock.advance(100);
+    expect(started.slice(3)).toEqual(['s1', 's2']);
+    queue.interrupt('snapshot', { isAwaited: true });
+    await clock.advance(0);
+    expect(started.slice(5)).toEqual(['snapshot']);
+    await stop();
+  });
+
   it('waits longer after what takes a worker each time, and neither an exit nor anything but a change ends that', async () => {
     const { queue, started, clock, finish, stop } = setUp();
     queue.add('a');

@@ -37,6 +37,8 @@ export class WorkQueue {
   readonly #failures = new Map<string, number>();
   /** Keys whose last call took long, and that are known yet. */
   readonly #slow = new Set<string>();
+  /** Somebody waits for what comes after the call that is running. */
+  readonly #awaited = new Set<string>();
   readonly #wakeup = new Wakeup();
 
   constructor(options: WorkQueueOptions) {
@@ -81,7 +83,10 @@ export class WorkQueue {
    */
   interrupt(key: string, { isAwaited = false } = {}): void {
     this.#failures.delete(key);
-    if (isAwaited) this.#slow.delete(key);
+    if (isAwaited) {
+      this.#slow.delete(key);
+      if (this.#running.has(key)) this.#awaited.add(key);
+    }
     this.add(key);
     this.#running.get(key)?.abort(interrupted);
   }
@@ -149,7 +154,8 @@ export class WorkQueue {
   /** What is not handled again is forgotten: another key may have its name. */
   #note(key: string, outcome: ReconcileResult | undefined, tookMs: number): void {
     const isOver = outcome?.kind === 'done' && outcome.againAfterMs === undefined;
-    if (tookMs > slowMs && !isOver) this.#slow.add(key);
+    const isAwaited = this.#awaited.delete(key);
+    if (tookMs > slowMs && !isOver && !isAwaited) this.#slow.add(key);
     else this.#slow.delete(key);
   }
 

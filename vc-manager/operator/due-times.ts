@@ -2,13 +2,22 @@ import type { KubeObject } from '../../kube/index.ts';
 import { nearCron } from './near-cron.ts';
 
 interface CronJob extends KubeObject {
-  spec?: { schedule?: string; timeZone?: string | null; suspend?: boolean | null };
+  spec?: {
+    schedule?: string;
+    timeZone?: string | null;
+    suspend?: boolean | null;
+    startingDeadlineSeconds?: number | null;
+  };
   status?: { lastScheduleTime?: string | null };
 }
 
 interface Job extends KubeObject {
-  spec?: { ttlSecondsAfterFinished?: number | null };
-  status?: { conditions?: readonly { type: string; status: string; lastTransitionTime?: string | null }[] };
+  spec?: { ttlSecondsAfterFinished?: number | null; suspend?: boolean | null };
+  status?: {
+    active?: number | null;
+    failed?: number | null;
+    conditions?: readonly { type: string; status: string; lastTransitionTime?: string | null }[];
+  };
 }
 
 /** In characters. An API server sets no limit. */
@@ -70,6 +79,25 @@ function asCron(schedule: string): string {
         .join(','),
     )
     .join(' ');
+}
+
+/** By how much the tenant has to be woken earlier for a CronJob not to count as missed by the time that it is awake. */
+export function leadMs({ spec }: CronJob): number {
+  return (spec?.startingDeadlineSeconds ?? never) < 120 ? 60_000 : 0;
+}
+
+/** Whether a pod of a Job has failed and the next one is to come, after a pause of up to six minutes. */
+export function isBetweenTries({ metadata, spec, status }: Job): boolean {
+  const hasEnded = status?.conditions?.some(
+    ({ type, status: is }) => (type === 'Complete' || type === 'Failed') && is === 'True',
+  );
+  return (
+    metadata.deletionTimestamp === undefined &&
+    spec?.suspend !== true &&
+    hasEnded !== true &&
+    (status?.active ?? 0) === 0 &&
+    (status?.failed ?? 0) > 0
+  );
 }
 
 /**

@@ -155,8 +155,12 @@ function enqueueForEvent(
     queue.add(keyOf(object));
   } else if (type === 'modified' && previous !== undefined) {
     // A running job is for the old state.
-    if (isDesiredStateChanged(object, previous)) queue.interrupt(keyOf(object));
-    else if (isHandoverBySyncer(object, previous)) queue.add(keyOf(object));
+    if (isDesiredStateChanged(object, previous)) {
+      // That it is deleted happens once, so that nobody comes first by it again and again.
+      const isDeletedNow =
+        object.metadata.deletionTimestamp !== undefined && previous.metadata.deletionTimestamp === undefined;
+      queue.interrupt(keyOf(object), { isAwaited: isDeletedNow });
+    } else if (isHandoverBySyncer(object, previous)) queue.add(keyOf(object));
   }
 }
 

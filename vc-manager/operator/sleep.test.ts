@@ -185,6 +185,7 @@ describe('a tenant that nobody needs', () => {
 
     it.each([
       ['a CronJob that is due before long', resources.cronJobs, () => ({ spec: { schedule: '@every 20m' } })],
+      ['a Job that tries again after a pause', resources.jobs, () => ({ status: { failed: 1 } })],
       [
         'a Job that has to be deleted soon',
         resources.jobs,

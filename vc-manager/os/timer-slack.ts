@@ -12,11 +12,19 @@ const nanosecondsPerMs = 1_000_000;
 export function withTimerSlack<T>(ms: number, start: () => T): T {
   const before = readSlack();
   if (before === undefined) return start();
+  writeSlack(String(ms * nanosecondsPerMs));
   try {
-    writeFileSync(ownSlack, String(ms * nanosecondsPerMs));
     return start();
   } finally {
-    writeFileSync(ownSlack, before);
+    writeSlack(before);
+  }
+}
+
+function writeSlack(nanoseconds: string): void {
+  try {
+    writeFileSync(ownSlack, nanoseconds);
+  } catch {
+    // It is read only here: what is started is woken as always.
   }
 }
 

@@ -3,7 +3,7 @@ import { hasRunSince } from '../../../api/running-pods.ts';
 import { sleepAfterIdleMs } from '../../../api/virtual-cluster.ts';
 import { type KubeObject, type Resource, resources } from '../../../kube/index.ts';
 import { CallTimeBudget } from '../call-time-budget.ts';
-import { cronJobDueMs, jobDueMs } from '../due-times.ts';
+import { cronJobDueMs, isBetweenTries, jobDueMs, leadMs } from '../due-times.ts';
 import { explain } from '../errors.ts';
 import { authorityRequest } from '../jobs.ts';
 import { storedRequest } from '../requests.ts';
@@ -182,7 +182,7 @@ async function leftByIdle(
   }
   let left: Left;
   try {
-    left = await whatIsLeft(tenant, nowMs, signal);
+    left = await whatIsLeft(tenant, nowMs, signal, { retriesAreDue: true });
   } catch (error) {
     if (signal.aborted) throw error;
     return undefined;
@@ -203,16 +203,24 @@ const latestMs = 8.64e15;
  * What is not to be missed while it sleeps: when a CronJob is to run or a Job to be removed, and how many pods run. To be
  * asked while its API server runs.
  */
-async function whatIsLeft(tenant: Tenant, nowMs: number, signal: AbortSignal): Promise<Left> {
+async function whatIsLeft(
+  tenant: Tenant,
+  nowMs: number,
+  signal: AbortSignal,
+  { retriesAreDue = false } = {},
+): Promise<Left> {
   // Containers have no other one; processes have that of the machine, as this one has.
   const timeZone = tenant.vc.status?.driver === 'process' ? undefined : 'UTC';
   let dueMs = Number.POSITIVE_INFINITY;
   let schedules = 0;
   const visit = visitor(tenant, signal);
   await visit(resources.cronJobs, (cronJob) => {
-    if (schedules++ < mostSchedules) dueMs = Math.min(dueMs, cronJobDueMs(cronJob, nowMs, timeZone));
+    if (schedules++ < mostSchedules)
+      dueMs = Math.min(dueMs, cronJobDueMs(cronJob, nowMs, timeZone) - leadMs(cronJob));
   });
   await visit(resources.jobs, (job) => {
+    // No pod runs whose end would wake the tenant.
+    if (retriesAreDue && isBetweenTries(job)) dueMs = nowMs;
     dueMs = Math.min(dueMs, Math.max(jobDueMs(job), nowMs + overdueMs));
   });
   let pods = 0;
