@@ -162,8 +162,8 @@ export async function* watch<T extends KubeObject = KubeObject>(
   // What this thread rested in between is not the server's time.
   let restedMs = 0;
   const endInitial = (): void => {
-    if (restedMs < 1) return end();
-    initialDeadline = setTimeout(endInitial, restedMs);
+    if (restedMs >= 1) initialDeadline = setTimeout(endInitial, restedMs);
+    else end();
     restedMs = 0;
   };
   let initialDeadline = initial ? setTimeout(endInitial, options.initialTimeoutMs ?? 30_000) : undefined;
