@@ -223,10 +223,8 @@ export class QuotaAdmission {
     const toWait = noRoomYet(book, budget, id);
     if (toWait !== undefined) return toWait;
     book.asked.add(id);
-    const object = patch === undefined ? before : (applyMergePatch(before, patch) as KubeObject);
-    const bytes = sizeOf(kind, object, before);
-    const noRoom = this.#claim(book, id, kind, object, bytes);
-    if (noRoom !== undefined) return noRoom;
+    const bytes = this.#claim(book, id, kind, before, patch);
+    if (typeof bytes !== 'number') return bytes;
     budget.take(id, isNamespace ? Math.max(costOfNamespace, bytes) : bytes);
     if (!isNamespace) book.taken.set(id, bytes + (book.taken.get(id) ?? 0));
     return undefined;
@@ -247,22 +245,28 @@ export class QuotaAdmission {
     const id = keyId(key);
     const reserved = book?.taken.get(id);
     if (book === undefined || reserved === undefined) return this.reserve(tenant, key, kind, before, patch);
-    const object = patch === undefined ? before : (applyMergePatch(before, patch) as KubeObject);
-    const bytes = sizeOf(kind, object, before);
-    const noRoom = this.#claim(book, id, kind, object, bytes);
-    if (noRoom !== undefined) {
+    const bytes = this.#claim(book, id, kind, before, patch);
+    if (typeof bytes !== 'number') {
       this.giveBack(tenant, key);
-      return noRoom;
+      return bytes;
     }
     book.budget.take(id, bytes - reserved);
     book.taken.set(id, bytes);
     return undefined;
   }
 
-  /** Room for an object in the quota, in which it stands in line where there is none. */
-  #claim(book: Book, id: string, kind: Charged, object: KubeObject, bytes: number): NoRoom | undefined {
+  /** Room in the quota for what a write makes of an object, and its bytes; it stands in line where there is none. */
+  #claim(
+    book: Book,
+    id: string,
+    kind: Charged,
+    before: KubeObject,
+    patch: MergePatch | undefined,
+  ): NoRoom | number {
+    const object = patch === undefined ? before : (applyMergePatch(before, patch) as KubeObject);
+    const bytes = sizeOf(kind, object, before);
     const excess = book.ledger.reserve(id, chargeOf(kind, object, !this.#charged.includes(kind), bytes));
-    if (excess.length === 0) return undefined;
+    if (excess.length === 0) return bytes;
     return {
       notice: { type: 'Warning', reason: 'QuotaExceeded', message: messageOf(excess) },
       isExceeded: true,
