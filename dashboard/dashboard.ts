@@ -899,12 +899,15 @@ export class Dashboard {
     throw new HttpError(404, 'there is no such page');
   }
 
-  /** Where no way of a pod is known, or nobody can say so: with the pods that there are, if whoever asks may list them. */
+  /**
+   * Where no way of a pod is known, or nobody can say so: with the pods that there are, if whoever asks may list them.
+   * `problem`: why nobody can.
+   */
   async #podsOf(
     slowest: Promise<PodList>,
     list: () => Promise<ListedPods>,
     signal: AbortSignal,
-  ): Promise<PodList & Partial<ListedPods>> {
+  ): Promise<PodList & Partial<ListedPods> & { readonly problem?: string }> {
     const traced = await slowest.catch((error: unknown) => ({ error }));
     signal.throwIfAborted();
     if ('pods' in traced && traced.pods.length > 0) return traced;
@@ -912,7 +915,8 @@ export class Dashboard {
     signal.throwIfAborted();
     if ('pods' in traced) return { ...traced, ...found };
     if (found === undefined) throw traced.error;
-    return { known: 0, ready: 0, spans: [], pods: [], ...found };
+    const problem = this.#explain(traced.error).message;
+    return { known: 0, ready: 0, spans: [], pods: [], problem, ...found };
   }
 
   /** What this program meets on its way names syncers, addresses and commands of operators. */

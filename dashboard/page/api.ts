@@ -51,6 +51,8 @@ export interface PodList extends Pick<SlowestPods, 'known' | 'ready' | 'total'> 
   /** Where no way is known. */
   readonly listed?: readonly ListedPod[];
   readonly isCut?: boolean;
+  /** Why the syncer could not be asked. */
+  readonly problem?: string;
   readonly pods: readonly PodReport[];
 }
 

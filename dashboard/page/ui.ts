@@ -2,7 +2,7 @@ import htm from 'htm';
 import { type ComponentChildren, h, type VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Health } from './api.ts';
-import { commandIn, percent } from './format.ts';
+import { percent, withCommands } from './format.ts';
 
 export const html = htm.bind(h) as (strings: TemplateStringsArray, ...values: unknown[]) => VNode;
 
@@ -190,21 +190,23 @@ export function Section({
   </section>`;
 }
 
-/** A line of advice, with a button that copies the command in it. */
+/** A line of advice, with a button behind each command that copies it. */
 export function Advice({ text }: { text: string }): VNode {
-  const [isCopied, setCopied] = useState(false);
-  const command = commandIn(text);
-  const copy = () => {
-    void navigator.clipboard.writeText(command ?? '').then(() => setCopied(true));
-  };
   return html`<span class="advice"
-    >${text}${
-      command !== undefined &&
-      html` <button type="button" class="copy" onClick=${copy} aria-label=${`Copy: ${command}`}>
-        ${isCopied ? 'Copied' : 'Copy'}
-      </button>`
-    }</span
+    >${withCommands(text).map(({ text: part, isCommand }) =>
+      isCommand ? html`${part} <${CopyButton} command=${part} />` : part,
+    )}</span
   >`;
+}
+
+function CopyButton({ command }: { command: string }): VNode {
+  const [isCopied, setCopied] = useState(false);
+  const copy = () => {
+    void navigator.clipboard.writeText(command).then(() => setCopied(true));
+  };
+  return html`<button type="button" class="copy" onClick=${copy} aria-label=${`Copy: ${command}`}>
+    ${isCopied ? 'Copied' : 'Copy'}
+  </button>`;
 }
 
 interface DialogProps {

@@ -122,8 +122,11 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     ['DeletionHeld', 'TooManyAtOnce', annotationKeys.confirmDeletions],
   ] as const)('says what %s stops, and the command that decides can be copied', async (type, reason, key) => {
     const name = type.toLowerCase();
-    const command = `kubectl annotate --overwrite virtualcluster ${name} -n a ${key}=7f0d3a1e-0000-4000-8000-2b6a1c9d4e5f`;
-    const message = `Deletes are stopped. If that is meant: ${command}`;
+    // Of a tenant both sides may have lost something: then there are two questions.
+    const commands = ['7f0d3a1e-0000-4000-8000-2b6a1c9d4e5f', 'second'].map(
+      (token) => `kubectl annotate --overwrite virtualcluster ${name} -n a ${key}=${token}`,
+    );
+    const message = commands.map((each) => `Deletes are stopped. If that is meant: ${each}`).join('. ');
     const ready = { type: 'Ready', status: 'True', reason: 'Ready', message: '' } as const;
     const lastTransitionTime = new Date().toISOString();
     const conditions = [ready, { type, status: 'True', reason, message } as const];
@@ -135,10 +138,12 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     const row = rowOf(name);
     await row.getByText('Wrong').waitFor();
     await row.getByText(reason).waitFor();
-    const copy = row.getByRole('button', { name: `Copy: ${command}` });
-    await copy.click();
-    await copy.getByText('Copied').waitFor();
-    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(command);
+    for (const command of commands) {
+      const copy = row.getByRole('button', { name: `Copy: ${command}`, exact: true });
+      await copy.click();
+      await copy.getByText('Copied').waitFor();
+      expect(await page.evaluate('navigator.clipboard.readText()')).toBe(command);
+    }
   });
 
   it('shows a job that goes on, and renews, tries again and cancels', async () => {
@@ -167,7 +172,7 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     });
   });
 
-  it('lists the pods that there are of a tenant that no syncer has measured', async () => {
+  it('lists the pods that there are of a tenant whose syncer cannot be asked, and says why', async () => {
     await putRunning('unmeasured');
     const labels = {
       [labelKeys.tenant]: get('unmeasured')?.metadata.uid ?? '',
@@ -184,6 +189,9 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
       });
     await open('unmeasured');
     const pods = page.getByRole('table', { name: 'Pods of the tenant' });
+    // There is no syncer here: that is something else than one that has measured none.
+    await page.getByText(/could not be asked how long pods took: no syncer has a Lease/).waitFor();
+    expect(await page.getByText('has measured no pod').count()).toBe(0);
     const web = pods.getByRole('row').filter({ has: page.getByRole('button', { name: 'shop/web' }) });
     await web.getByText('Running').waitFor();
     await web.getByText('node-1').waitFor();
