@@ -923,7 +923,7 @@ export class Dashboard {
   readonly #refuseTenant = (error: unknown): never => {
     if (this.#explain(error).status === 404) throw new HttpError(404, 'there is no such pod');
     this.#options.onProblem?.(`a tenant was not told of its pods: ${messageOf(error)}`);
-    throw new HttpError(503, 'this is not known at the moment: try again later, or ask the operator');
+    throw new HttpError(503, 'there is no answer at the moment; try again later, or ask the operator');
   };
 
   /** Throws when the tenant's API server does not know the token any more, or it may not look. */

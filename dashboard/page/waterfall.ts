@@ -31,7 +31,7 @@ export function Pods({ base }: { base: string }): VNode {
     title: 'Pod',
     isName: true,
     cell: (pod) =>
-      html`<button type="button" class="link" aria-expanded=${chosen === name(pod)} onClick=${() => setChosen(name(pod))}>
+      html`<button type="button" class="link" aria-expanded=${chosen === name(pod)} onClick=${() => setChosen(chosen === name(pod) ? '' : name(pod))}>
         ${name(pod)}
       </button>`,
   };
