@@ -57,6 +57,35 @@ describe('policies that keep tenants apart (sync rule `tenant-isolation`)', () =
     expect(policies(bench).map(({ spec }) => spec)).toEqual(made.map(({ spec }) => spec));
   });
 
+  it('are made once for all pods that come first, before a cache shows them, and again after a failure', async () => {
+    await using bench = await Bench.start({ tenant: { isolation } });
+    const { controller } = controllerOf(bench);
+    bench.namespace('shop');
+    const before = () => controller.beforePods(bench.state, 'shop', signal);
+    const creates = () => bench.super.server.requests.filter(({ verb }) => verb === 'create').length;
+    bench.super.server.inject({
+      verb: 'create',
+      plural: 'networkpolicies',
+      fault: { kind: 'status', code: 403 },
+    });
+    expect((await Promise.allSettled([before(), before()])).map(({ status }) => status)).toEqual([
+      'rejected',
+      'rejected',
+    ]);
+    expect(creates()).toBe(2);
+    await Promise.all([before(), before()]);
+    await before();
+    expect(creates()).toBe(4);
+    policies(bench);
+    await before();
+    expect(creates()).toBe(4);
+    bench.super.server.remove(resources.networkPolicies, { namespace: bench.shop, name: 'skerry-egress' });
+    const gone = { metadata: { namespace: bench.shop, name: 'skerry-egress' } };
+    bench.superCaches.watched('networkisolation').apply('DELETED', gone);
+    await before();
+    expect(policies(bench)).toHaveLength(2);
+  });
+
   it('follow the settings while deletions of the tenant are stopped', async () => {
     await using bench = await Bench.start({ tenant: { isolation } });
     const { controller } = controllerOf(bench);

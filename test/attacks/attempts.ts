@@ -442,6 +442,14 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack:
+      'have pods run in a new namespace before anything isolates it, with the workers held up in calls that hang',
+    stoppedBy: 'no pod is made in a namespace before its policies are',
+    test: 'syncer/engine.test.ts › makes no pod before the policies that isolate it',
+    control: 'expect(policies).toHaveLength(2)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'take the place of the policies that keep tenants apart by a policy of their name',
     stoppedBy: 'sync rule `reserved-names`',
     test: 'syncer/kinds/network-policies.test.ts › never takes the place of those that keep tenants apart',
