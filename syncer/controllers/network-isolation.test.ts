@@ -61,28 +61,28 @@ describe('policies that keep tenants apart (sync rule `tenant-isolation`)', () =
     await using bench = await Bench.start({ tenant: { isolation } });
     const { controller } = controllerOf(bench);
     bench.namespace('shop');
-    const before = () => controller.beforePods(bench.state, 'shop', signal);
+    const firstPod = () => controller.beforePods(bench.state, 'shop', signal);
     const creates = () => bench.super.server.requests.filter(({ verb }) => verb === 'create').length;
     bench.super.server.inject({
       verb: 'create',
       plural: 'networkpolicies',
       fault: { kind: 'status', code: 403 },
     });
-    expect((await Promise.allSettled([before(), before()])).map(({ status }) => status)).toEqual([
+    expect((await Promise.allSettled([firstPod(), firstPod()])).map(({ status }) => status)).toEqual([
       'rejected',
       'rejected',
     ]);
     expect(creates()).toBe(2);
-    await Promise.all([before(), before()]);
-    await before();
+    await Promise.all([firstPod(), firstPod()]);
+    await firstPod();
     expect(creates()).toBe(4);
     policies(bench);
-    await before();
+    await firstPod();
     expect(creates()).toBe(4);
     bench.super.server.remove(resources.networkPolicies, { namespace: bench.shop, name: 'skerry-egress' });
     const gone = { metadata: { namespace: bench.shop, name: 'skerry-egress' } };
     bench.superCaches.watched('networkisolation').apply('DELETED', gone);
-    await before();
+    await firstPod();
     expect(policies(bench)).toHaveLength(2);
   });
 
