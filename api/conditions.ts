@@ -21,7 +21,14 @@ export type SyncerConditionType =
   | 'IdentityMismatch'
   | 'DeletionHeld'
   | 'NetworkPoliciesEnforced'
+  | 'TenantsIsolated'
   | 'CustomResourcesSynced';
+
+/** Of `NetworkPoliciesEnforced` and `TenantsIsolated`: nothing is known to act on NetworkPolicies. */
+export const noEngineReason = 'NoEngine';
+
+/** Of `TenantsIsolated`: the operator wants it so. */
+export const switchedOffReason = 'SwitchedOff';
 
 /** Reason of the condition `Synced` by which the syncer says that it has left the tenant for good. */
 export const leftReason = 'Left';

@@ -4,7 +4,12 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { findCondition, resources } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
 import { definitionOf, widgets } from '../controllers/testing/custom-world.ts';
-import { customResourcesCondition, networkPoliciesCondition, StatusWriter } from './status-writer.ts';
+import {
+  customResourcesCondition,
+  isolationCondition,
+  networkPoliciesCondition,
+  StatusWriter,
+} from './status-writer.ts';
 import { DirectoryWorld } from './testing/directory-world.ts';
 
 const ref = { namespace: 'acme', name: 'blue' };
@@ -266,8 +271,28 @@ it('the condition says whether policies act, or why they do not', () => {
   expect(of(false, true)).toEqual({ status: 'False', reason: 'NotSynced' });
 });
 
+it('the condition says whether tenants are kept apart, or why not', () => {
+  const of = (podCIDRs: string[], podAddresses: string[]) => {
+    const isolation = { podCIDRs, closedCIDRs: [] };
+    const { status, reason } = isolationCondition({ isolation, networkPoliciesEnforced: true }, podAddresses);
+    return { status, reason };
+  };
+  const ranges = ['10.244.0.0/16', 'fd00::/48'];
+  expect(of(ranges, ['10.244.3.7', 'fd00::7'])).toEqual({ status: 'True', reason: 'Isolated' });
+  expect(of(ranges, ['10.244.3.7', '10.245.0.1'])).toEqual({ status: 'False', reason: 'PodOutsideRanges' });
+  expect(of(['10.244.0.0/16'], ['fd00::7'])).toEqual({ status: 'False', reason: 'PodOutsideRanges' });
+  expect(of([], [])).toEqual({ status: 'False', reason: 'PodRangesUnknown' });
+  const without = { isolation: undefined, networkPoliciesEnforced: true };
+  expect(isolationCondition(without, [])).toMatchObject({ status: 'False', reason: 'SwitchedOff' });
+  expect(isolationCondition({ ...without, networkPoliciesEnforced: false }, [])).toMatchObject({
+    status: 'False',
+    reason: 'NoEngine',
+  });
+});
+
 it('a tenant that is served has the condition', async () => {
   await using world = await DirectoryWorld.start();
   await world.make('blue');
   await world.says('blue', 'NetworkPoliciesEnforced', 'True', 'Enforced');
+  await world.says('blue', 'TenantsIsolated', 'False', 'SwitchedOff');
 });
