@@ -330,10 +330,13 @@ async function checkPolicies(client: KubeClient, signal: AbortSignal): Promise<C
   return ok(name, 'none was found that refuses what Skerry makes');
 }
 
-export function checkNetworkPolicies(apis: unknown, nodes: readonly Node[] = []): CheckResult {
+export function checkNetworkPolicies(apis: unknown, nodes: readonly KubeObject[] = []): CheckResult {
   const name = 'NetworkPolicies';
   const engine = networkPolicyEngine(apis);
-  if (engine !== undefined && !nodes.some(({ spec }) => (spec?.podCIDRs ?? []).length > 0))
+  if (
+    engine !== undefined &&
+    !(nodes as readonly Node[]).some(({ spec }) => (spec?.podCIDRs ?? []).length > 0)
+  )
     return warn(
       name,
       `acted upon by the engine of ${engine}, but no node says which addresses its pods get: pods of tenants would not be kept apart`,
