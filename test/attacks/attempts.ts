@@ -450,6 +450,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'have an own certificate served for every host, by an Ingress whose list of hosts is empty',
+    stoppedBy: 'sync rule `ingresses`: hosts of the rules in its place, or no certificate',
+    test: 'syncer/kinds/ingresses.test.ts › without hosts are for those of the rules, and for no others',
+    control: "tls: [{ secretName: 'cert', hosts: ['shop.example.com', 'x.apps.example.com'] }]",
+  },
+  {
+    attacker: 'tenant',
     attack: 'take the place of the policies that keep tenants apart by a policy of their name',
     stoppedBy: 'sync rule `reserved-names`',
     test: 'syncer/kinds/network-policies.test.ts › never takes the place of those that keep tenants apart',
