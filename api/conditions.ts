@@ -1,6 +1,6 @@
 import type { VirtualCluster } from './virtual-cluster.ts';
 
-/** Types of the conditions of a VirtualCluster that vc-manager writes. It never touches those of others. */
+/** Types of the conditions of a VirtualCluster that vc-manager writes. Of others it touches `Synced` alone, see `noSyncerReason`. */
 export type ManagerConditionType =
   | 'ServiceSliceReady'
   | 'CertificatesReady'
@@ -23,6 +23,9 @@ export type SyncerConditionType =
   | 'NetworkPoliciesEnforced'
   | 'TenantsIsolated'
   | 'CustomResourcesSynced';
+
+/** Of `Synced`, which is `Unknown` then: vc-manager sees no syncer. The only condition of the syncer's that it writes. */
+export const noSyncerReason = 'NoSyncer';
 
 /** Of `NetworkPoliciesEnforced` and `TenantsIsolated`: nothing is known to act on NetworkPolicies. */
 export const noEngineReason = 'NoEngine';

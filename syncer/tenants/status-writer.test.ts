@@ -1,4 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
+import { noSyncerReason } from '../../api/conditions.ts';
 import { monthlyUsage } from '../../api/usage.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { findCondition, resources } from '../../kube/index.ts';
@@ -259,6 +260,22 @@ it('a VirtualCluster that asks for custom resources at run time gets them, and t
   cluster.server.put(resources.namespaces, { metadata: { name: 'shop' } });
   cluster.server.put(widgets, { metadata: { name: 'one', namespace: 'shop' }, spec: { size: 1 } });
   await world.super.server.until(() => world.objectsOf('blue', widgets).length === 1);
+});
+
+it('says again what the manager has taken for not known meanwhile', async () => {
+  await using cluster = await startFakeCluster();
+  const put = (conditions: object[]) =>
+    cluster.server.put(resources.virtualClusters, {
+      metadata: { ...ref, uid: 'v1' },
+      status: { conditions },
+    });
+  const current = () => cluster.server.list(resources.virtualClusters)[0] as VirtualCluster;
+  put([]);
+  const writer = new StatusWriter(cluster.client, () => 0, current);
+  await writer.condition(ref, 'v1', joined);
+  put([{ ...joined, status: 'Unknown', reason: noSyncerReason }]);
+  await writer.condition(ref, 'v1', joined);
+  expect(findCondition(current().status?.conditions, 'Synced')).toMatchObject(joined);
 });
 
 it('the condition says whether policies act, or why they do not', () => {

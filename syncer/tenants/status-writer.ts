@@ -3,12 +3,14 @@ import ipaddr from 'ipaddr.js';
 import {
   isJoined,
   noEngineReason,
+  noSyncerReason,
   type SyncerConditionType,
   switchedOffReason,
 } from '../../api/conditions.ts';
 import { isAsleep, isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   type Condition,
+  findCondition,
   isNotFound,
   type KubeClient,
   modifyStatus,
@@ -68,6 +70,9 @@ export class StatusWriter {
 
   condition(ref: ObjectRef, uid: string, wanted: SyncerCondition, signal?: AbortSignal): Promise<void> {
     const said = `${wanted.status}/${wanted.reason}/${wanted.message}`;
+    const shown = findCondition(this.#cached(ref)?.status?.conditions, wanted.type);
+    // The manager has said meanwhile that nobody says anything.
+    if (shown?.reason === noSyncerReason) this.#last.get(uid)?.delete(wanted.type);
     return this.#say(ref, uid, wanted.type, said, signal, (status) => ({
       ...status,
       conditions: setCondition(status.conditions, wanted, new Date(this.#nowMs())),

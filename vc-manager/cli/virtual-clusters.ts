@@ -1,4 +1,4 @@
-import { fetchingReason, noEngineReason, switchedOffReason } from '../../api/conditions.ts';
+import { fetchingReason, noEngineReason, noSyncerReason, switchedOffReason } from '../../api/conditions.ts';
 import { backgroundPrefix, kubeconfigKey, nameProblem, secretNames } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isWaiting } from '../../api/warm.ts';
@@ -223,6 +223,7 @@ const noProblem: readonly string[] = [
 export function problems({ status }: VirtualCluster): string[] {
   const wrong = (status?.conditions ?? []).filter(({ type, status: is, reason = '' }) => {
     if (problemWhenTrue.includes(type)) return is === 'True';
+    if (reason === noSyncerReason) return true;
     return is === 'False' && !noProblem.includes(reason) && !noProblemTypes.includes(type);
   });
   // What Ready says is most often the reason of another condition too.
