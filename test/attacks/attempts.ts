@@ -450,6 +450,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: "take the syncer's thread by answers of 12 MiB to whatever it writes",
+    stoppedBy: 'what large answers take counts: all tenants over their allowance share half of the thread',
+    test: 'kube/round-trip.test.ts › count as time of their server, whose next call waits for its turn',
+    control: 'expect(counted).toEqual([16])',
+  },
+  {
+    attacker: 'tenant',
     attack: 'have an own certificate served for every host, by an Ingress whose list of hosts is empty',
     stoppedBy: 'sync rule `ingresses`: hosts of the rules in its place, or no certificate',
     test: 'syncer/kinds/ingresses.test.ts › without hosts are for those of the rules, and for no others',

@@ -12,7 +12,10 @@ it('what syncers have said of tenants is not known any more two minutes after th
   const { server, client } = cluster;
   const clock = new FakeClock();
   const virtualClusters = new Store<VirtualCluster>();
-  const settings = operatorSettings({});
+  const settings = operatorSettings({
+    advertiseAddress: '192.0.2.1',
+    etcdEndpoint: 'https://127.0.0.1:2379',
+  });
   const say = (name: string, status: string, reason: string): void => {
     const conditions = [{ type: 'Synced', status, reason }];
     const vc = server.put(resources.virtualClusters, {
