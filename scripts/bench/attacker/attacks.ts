@@ -54,6 +54,11 @@ async function fill(
   await Promise.all(Array.from({ length: 20 }, create));
 }
 
+function pod(namespace: string, name: string): KubeObject {
+  const containers = [{ name: 'main', image: 'registry.k8s.io/pause:3.10' }];
+  return { metadata: { namespace, name }, spec: { automountServiceAccountToken: false, containers } };
+}
+
 /** Objects without end: as a list, or as the events of a watch. Each has a name of its own. */
 function* endlessAnswer(isWatch: boolean, namespace: string): Generator<string> {
   const annotations = { junk: 'x'.repeat(10_000) };
@@ -72,7 +77,10 @@ function* endlessAnswer(isWatch: boolean, namespace: string): Generator<string> 
   }
 }
 
-/** Has a server of the attacker answer for the tenant's core API, without end. The API is its own again afterwards. */
+/**
+ * Has a server of the attacker answer for the tenant's core API, without end, when pods have begun to come up: their
+ * bindings, statuses and events are answered so. The API is its own again afterwards.
+ */
 async function answerWithoutEnd(client: KubeClient, namespace: string, signal: AbortSignal): Promise<void> {
   const { certPem: cert, keyPem: key } = await createAuthority({ commonName: 'endless' });
   const server = createTlsServer({ cert, key }, (request, response) => {
@@ -99,6 +107,8 @@ async function answerWithoutEnd(client: KubeClient, namespace: string, signal: A
     return client.patch(apiServices, { name: 'v1.' }, { spec }, { type: 'merge' });
   };
   try {
+    const pods = Array.from({ length: 200 }, (_, n) => pod(namespace, `endless-${n}`));
+    await Promise.all(pods.map((each) => client.create(resources.pods, each, { signal })));
     await standIn({ namespace, name, port: 443 });
     await aborted(signal);
   } finally {
@@ -201,17 +211,7 @@ export const attacks: Readonly<Record<string, Flood>> = {
       await inLoops(4, signal, (n) =>
         n >= 200
           ? aborted(signal)
-          : client.create(
-              resources.pods,
-              {
-                metadata: { namespace, name: `trapped-${n}` },
-                spec: {
-                  automountServiceAccountToken: false,
-                  containers: [{ name: 'main', image: 'registry.k8s.io/pause:3.10' }],
-                },
-              },
-              { signal },
-            ),
+          : client.create(resources.pods, pod(namespace, `trapped-${n}`), { signal }),
       );
     } finally {
       await client.delete(webhooks, { name: 'trap' }).catch(() => undefined);
