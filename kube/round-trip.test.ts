@@ -4,6 +4,7 @@ import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
 import { describe, expect, it, vi } from 'vitest';
+import { Chunks } from './chunks.ts';
 import { type Call, Connection } from './connection.ts';
 import { readText, roundTrip } from './round-trip.ts';
 
@@ -111,6 +112,20 @@ describe('calls over one connection', () => {
     for (let i = 0; i < 5; i++) await server.connection.request(call(method, `/${i}`, body));
     expect(server.seen).toHaveLength(5);
     expect(server.connections).toBe(1);
+  });
+
+  it('end with what was thrown where an answer is longer than a text can be', async () => {
+    await using server = await CountingServer.start();
+    const take = vi.spyOn(Chunks.prototype, 'take').mockImplementationOnce(() => {
+      throw new RangeError('Invalid string length');
+    });
+    try {
+      await expect(server.connection.request(call('GET', '/long'))).rejects.toThrow('Invalid string length');
+    } finally {
+      take.mockRestore();
+    }
+    await server.connection.request(call('GET', '/next'));
+    expect(server.seen).toEqual(['GET /long', 'GET /next']);
   });
 
   it('that were given up while they waited for it neither reach the server nor cost the connection', async () => {
