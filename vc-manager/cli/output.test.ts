@@ -71,8 +71,8 @@ describe('elapsed', () => {
 });
 
 describe.each([
-  ['json', json, JSON.parse],
-  ['yaml', yaml, parse],
+  ['json', json, (text: string): unknown => JSON.parse(text)],
+  ['yaml', yaml, (text: string): unknown => parse(text)],
 ] as const)('%s', (_, print, read) => {
   it('has nothing in it that a terminal would act on, and is read as what it was', () => {
     const value = {
