@@ -1,6 +1,6 @@
 import type { VirtualCluster } from './virtual-cluster.ts';
 
-/** Types of the conditions of a VirtualCluster that vc-manager writes. It never touches those of others. */
+/** Types of the conditions of a VirtualCluster that vc-manager writes. Of others it touches `Synced` alone, see `noSyncerReason`. */
 export type ManagerConditionType =
   | 'ServiceSliceReady'
   | 'CertificatesReady'
@@ -21,7 +21,17 @@ export type SyncerConditionType =
   | 'IdentityMismatch'
   | 'DeletionHeld'
   | 'NetworkPoliciesEnforced'
+  | 'TenantsIsolated'
   | 'CustomResourcesSynced';
+
+/** Of `Synced`, which is `Unknown` then: vc-manager sees no syncer. The only condition of the syncer's that it writes. */
+export const noSyncerReason = 'NoSyncer';
+
+/** Of `NetworkPoliciesEnforced` and `TenantsIsolated`: nothing is known to act on NetworkPolicies. */
+export const noEngineReason = 'NoEngine';
+
+/** Of `TenantsIsolated`: the operator wants it so. */
+export const switchedOffReason = 'SwitchedOff';
 
 /** Reason of the condition `Synced` by which the syncer says that it has left the tenant for good. */
 export const leftReason = 'Left';

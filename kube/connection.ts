@@ -2,7 +2,7 @@ import tls from 'node:tls';
 import { Agent, Client, type Dispatcher, Pool } from 'undici';
 import { deferredSignal } from './abort.ts';
 import { ConnectionError } from './errors.ts';
-import { defaultReadLimits, errorBytes, type ReadLimits } from './read-limits.ts';
+import { defaultReadLimits, errorBytes, isTooLarge, type ReadLimits } from './read-limits.ts';
 import type { ReadMeter } from './read-meter.ts';
 import { backstopMs, CallDeadline, RoundTripTimeout, readText, roundTrip } from './round-trip.ts';
 
@@ -94,6 +94,8 @@ export interface ConnectionOptions {
   readLimits?: Partial<ReadLimits>;
   /** Counts what lists and watches take of this thread's time, and makes them wait. */
   meter?: ReadMeter;
+  /** The same for answers to all other calls. Only large ones count: those to what is written are small. */
+  answerMeter?: ReadMeter;
   /** Called once for every call, when its answer starts or it fails; must not throw. */
   onCall?: (call: CallRecord) => void;
   /**
@@ -143,6 +145,15 @@ interface Stream {
   body: Dispatcher.ResponseData['body'];
 }
 
+/** Answers up to this size do not count. */
+const smallAnswerBytes = 64 * 1024;
+/** What receiving, decrypting and parsing a MiB takes of this thread, about; most of it is done where nothing can count it. */
+const msPerMebibyte = 8;
+
+function countAnswer(meter: ReadMeter, bytes: number): void {
+  if (bytes > smallAnswerBytes) meter.worked((bytes / 2 ** 20) * msPerMebibyte);
+}
+
 /** API servers end what was idle for 90 s. */
 const keepAliveMs = 80_000;
 /**
@@ -155,6 +166,7 @@ export class Connection {
   readonly server: string;
   readonly readLimits: ReadLimits;
   readonly meter: ReadMeter | undefined;
+  readonly #answerMeter: ReadMeter | undefined;
   readonly #calls: Dispatcher;
   readonly #watches: Dispatcher;
   readonly #origin: string;
@@ -171,6 +183,7 @@ export class Connection {
     }
     this.server = options.server.replace(/\/+$/, '');
     this.meter = options.meter;
+    this.#answerMeter = options.answerMeter;
     this.readLimits = { ...defaultReadLimits, ...options.readLimits };
     this.#origin = url.origin;
     this.#basePath = url.pathname.replace(/\/+$/, '');
@@ -207,6 +220,9 @@ export class Connection {
   /** Sends a call and reads the whole answer, whatever its status. Throws ConnectionError or the signal's reason. */
   async request(call: Call): Promise<Answer> {
     const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
+    const meter = call.verb === 'list' ? undefined : this.#answerMeter;
+    const turn = meter?.turn(call.signal);
+    if (turn !== undefined) await turn;
     const startedAt = performance.now();
     let status = 0;
     try {
@@ -224,6 +240,7 @@ export class Connection {
           bodyTimeout: timeoutMs,
           deadlineMs: timeoutMs + backstopMs,
           maxBytes: call.maxBytes ?? this.readLimits.objectBytes,
+          ...(meter === undefined ? {} : { onLength: (bytes: number) => countAnswer(meter, bytes) }),
         },
         call.signal,
       );
@@ -239,11 +256,17 @@ export class Connection {
   /** The same for a GET, over the connections of the watches, where no other call delays it. */
   async requestAside(call: Call & { method: 'GET' }): Promise<Answer> {
     const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
+    const meter = this.#answerMeter;
+    const turn = meter?.turn(call.signal);
+    if (turn !== undefined) await turn;
     const { status, retryAfter, body } = await this.stream(call, timeoutMs);
     const maxBytes = status > 299 ? errorBytes : (call.maxBytes ?? this.readLimits.objectBytes);
     try {
-      return { status, retryAfter, text: await readText(body, { maxBytes, timeoutMs }) };
+      const text = await readText(body, { maxBytes, timeoutMs });
+      if (meter !== undefined) countAnswer(meter, text.length);
+      return { status, retryAfter, text };
     } catch (error) {
+      if (meter !== undefined && isTooLarge(error)) countAnswer(meter, maxBytes);
       throw this.failure(error, call.signal);
     }
   }

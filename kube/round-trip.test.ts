@@ -4,6 +4,7 @@ import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
 import { describe, expect, it, vi } from 'vitest';
+import { Chunks } from './chunks.ts';
 import { type Call, Connection } from './connection.ts';
 import { readText, roundTrip } from './round-trip.ts';
 
@@ -54,6 +55,56 @@ const call = (method: string, path: string, more: Partial<Call> = {}): Call => (
   ...more,
 });
 
+describe('large answers to calls', () => {
+  it('count as time of their server, whose next call waits for its turn, and small ones do not', async () => {
+    const mebibyte = 2 ** 20;
+    const server = createServer((request, response) => {
+      const bytes = Number(request.url?.slice(1));
+      response.end('x'.repeat(bytes));
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    const counted: number[] = [];
+    let rest = Promise.resolve();
+    const answerMeter = { worked: (ms: number) => counted.push(Math.round(ms)), turn: () => rest };
+    await using connection = closing(
+      new Connection({
+        server: `http://127.0.0.1:${port}`,
+        answerMeter,
+        readLimits: { objectBytes: 4 * mebibyte },
+      }),
+    );
+    const ask = (bytes: number, verb: Call['verb'] = 'patch') =>
+      connection.request(call('GET', `/${bytes}`, { verb }));
+    await ask(60_000);
+    expect(counted).toEqual([]);
+    await ask(2 * mebibyte);
+    await ask(2 * mebibyte, 'list');
+    expect(counted).toEqual([16]);
+    await expect(ask(100 * mebibyte)).rejects.toThrow('larger than');
+    expect(counted.length).toBe(2);
+    expect(counted[1]).toBeGreaterThanOrEqual(32);
+    await connection.requestAside({ ...call('GET', `/${mebibyte}`), method: 'GET' });
+    expect(counted[2]).toBe(8);
+
+    const { promise, resolve } = Promise.withResolvers<void>();
+    rest = promise;
+    let isAnswered = false;
+    const next = ask(1).then(() => (isAnswered = true));
+    await ask(1, 'list');
+    expect(isAnswered).toBe(false);
+    resolve();
+    await next;
+    server.closeAllConnections();
+    server.close();
+  });
+});
+
+/** `await using` closes it. */
+function closing(connection: Connection): Connection & AsyncDisposable {
+  return Object.assign(connection, { [Symbol.asyncDispose]: () => connection.close() });
+}
+
 describe('calls over one connection', () => {
   it.each(['DELETE', 'PATCH', 'POST', 'PUT'])('leave it open, %s with a body too', async (method) => {
     await using server = await CountingServer.start();
@@ -61,6 +112,20 @@ describe('calls over one connection', () => {
     for (let i = 0; i < 5; i++) await server.connection.request(call(method, `/${i}`, body));
     expect(server.seen).toHaveLength(5);
     expect(server.connections).toBe(1);
+  });
+
+  it('end with what was thrown where an answer is longer than a text can be', async () => {
+    await using server = await CountingServer.start();
+    const take = vi.spyOn(Chunks.prototype, 'take').mockImplementationOnce(() => {
+      throw new RangeError('Invalid string length');
+    });
+    try {
+      await expect(server.connection.request(call('GET', '/long'))).rejects.toThrow('Invalid string length');
+    } finally {
+      take.mockRestore();
+    }
+    await server.connection.request(call('GET', '/next'));
+    expect(server.seen).toEqual(['GET /long', 'GET /next']);
   });
 
   it('that were given up while they waited for it neither reach the server nor cost the connection', async () => {

@@ -51,6 +51,8 @@ interface RoundTripOptions extends Dispatcher.DispatchOptions {
   deadlineMs: number;
   /** Of the body of a successful answer; what refuses is cut sooner. */
   maxBytes: number;
+  /** Told how many bytes of the body have come, when it has ended or is given up. */
+  onLength?: (bytes: number) => void;
 }
 
 /** A whole answer, whatever its status. */
@@ -75,12 +77,18 @@ export class RoundTripTimeout extends Error {
  */
 export function roundTrip(
   dispatcher: Dispatcher,
-  { deadlineMs, maxBytes, ...options }: RoundTripOptions,
+  { deadlineMs, maxBytes, onLength, ...options }: RoundTripOptions,
   signal: AbortSignal | undefined,
 ): Promise<WholeAnswer> {
   return new Promise((resolve, reject) => {
-    new RoundTrip({ deadlineMs, maxBytes }, signal, resolve, reject).start(dispatcher, options);
+    new RoundTrip({ deadlineMs, maxBytes, onLength }, signal, resolve, reject).start(dispatcher, options);
   });
+}
+
+interface Limits {
+  deadlineMs: number;
+  maxBytes: number;
+  onLength: ((bytes: number) => void) | undefined;
 }
 
 class RoundTrip implements Dispatcher.DispatchHandler {
@@ -90,6 +98,8 @@ class RoundTrip implements Dispatcher.DispatchHandler {
   /** A no-op while the constructor handles a signal that is already aborted. */
   #unlink: () => void = () => undefined;
   readonly #maxBytes: number;
+  readonly #onLength: ((bytes: number) => void) | undefined;
+  #bytes = 0;
   readonly #chunks = new Chunks();
   #controller: Dispatcher.DispatchController | undefined;
   #status = 0;
@@ -98,7 +108,7 @@ class RoundTrip implements Dispatcher.DispatchHandler {
   #ended: { readonly error: unknown } | undefined;
 
   constructor(
-    { deadlineMs, maxBytes }: { deadlineMs: number; maxBytes: number },
+    { deadlineMs, maxBytes, onLength }: Limits,
     signal: AbortSignal | undefined,
     resolve: (answer: WholeAnswer) => void,
     reject: (error: unknown) => void,
@@ -106,6 +116,7 @@ class RoundTrip implements Dispatcher.DispatchHandler {
     this.#resolve = resolve;
     this.#reject = reject;
     this.#maxBytes = maxBytes;
+    this.#onLength = onLength;
     this.#timer = setTimeout(() => this.#cancel(new RoundTripTimeout()), deadlineMs);
     this.#unlink = onAbort(signal, () => this.#cancel(signal?.reason));
   }
@@ -139,6 +150,7 @@ class RoundTrip implements Dispatcher.DispatchHandler {
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#ended !== undefined) return;
+    this.#bytes += chunk.length;
     const isRefusal = this.#status > 299;
     if (this.#chunks.length + chunk.length <= (isRefusal ? errorBytes : this.#maxBytes)) {
       this.#chunks.add(chunk);
@@ -187,6 +199,7 @@ class RoundTrip implements Dispatcher.DispatchHandler {
   }
 
   #release(): void {
+    this.#onLength?.(this.#bytes);
     clearTimeout(this.#timer);
     this.#unlink();
   }

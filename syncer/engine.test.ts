@@ -50,6 +50,30 @@ describe('engine', () => {
       await sides.until(() => sides.inSuper(resources.configMaps, 'x') === undefined);
     });
 
+    it.each([true, false])(
+      'makes no pod before the policies that isolate it (sync rule `tenant-isolation`; fair: %s)',
+      async (fair) => {
+        const isolation = { podCIDRs: ['10.244.0.0/16'], closedCIDRs: ['192.0.2.1/32'] };
+        await using sides = await TwoSides.start(undefined, { fair, tenant: { isolation } });
+        const fault = { kind: 'status', code: 503, reason: 'ServiceUnavailable' } as const;
+        sides.super.server.inject({ verb: 'create', plural: 'networkpolicies', times: 1_000, fault });
+        for (const name of ['a', 'b', 'c']) sides.inShop(resources.pods, pod(name));
+        const isAttempt = ({ verb, plural, namespace }: (typeof sides.super.server.requests)[number]) =>
+          verb === 'create' && plural === 'networkpolicies' && namespace === sides.shop;
+        await sides.until(() => sides.super.server.requests.filter(isAttempt).length >= 8);
+        expect(sides.super.server.list(resources.pods)).toEqual([]);
+        sides.super.server.clearFaults();
+        await sides.until(() => ['a', 'b', 'c'].every((name) => sides.inSuper(resources.pods, name)));
+        const version = ({ metadata }: KubeObject): number => Number(metadata.resourceVersion);
+        const policies = sides.super.server
+          .list(resources.networkPolicies)
+          .filter(({ metadata }) => metadata.namespace === sides.shop);
+        expect(policies).toHaveLength(2);
+        const firstPod = Math.min(...sides.super.server.list(resources.pods).map(version));
+        expect(Math.max(...policies.map(version))).toBeLessThan(firstPod);
+      },
+    );
+
     it('remembers of a failure what people read', async () => {
       await using sides = await TwoSides.start();
       const message = `no\u001b[2J${'x'.repeat(7_000)}`;

@@ -124,7 +124,7 @@ export class SyncEngine {
     });
     const gates = new Map(actionGates(options.superClient, options.superCaches));
     const admission = this.#admission;
-    if (admission !== undefined) gates.set('pods', (work, action) => this.#letIn(admission, work, action));
+    gates.set('pods', (work, action) => this.#letIn(work, action));
     this.#reconciler = new Reconciler({
       kinds: options.kinds,
       superClient: options.superClient,
@@ -378,10 +378,19 @@ export class SyncEngine {
     }
   }
 
-  /** Of a pod that has to wait after all, nothing was written. */
-  async #letIn(admission: PodAdmission, work: Work, action: GatedAction): ReturnType<ActionGate> {
-    const granted = await admission.gate(work, action);
-    if (granted !== action) this.#quota.giveBack(work.tenant, work.situation.key);
+  /** No pod is made before what isolates it. Of a pod that has to wait after all, nothing was written. */
+  async #letIn(work: Work, action: GatedAction): ReturnType<ActionGate> {
+    const { tenant, situation, signal } = work;
+    const giveBack = (): void => this.#quota.giveBack(tenant, situation.key);
+    try {
+      if (action.do === 'createSuper')
+        await this.#isolation.beforePods(tenant, situation.key.namespace ?? '', signal);
+    } catch (error) {
+      giveBack();
+      throw error;
+    }
+    const granted = this.#admission === undefined ? action : await this.#admission.gate(work, action);
+    if (granted !== action) giveBack();
     return granted;
   }
 

@@ -119,8 +119,8 @@ export class OwnStack implements Stack {
           warm: 0,
           warmMemory: undefined,
           networkPolicies: 'auto',
-          // Where a flood has a webhook that hangs.
-          tenantEgress: ['127.0.0.1:32768-65535'],
+          // Where floods have a webhook that hangs, and a server that answers without end.
+          tenantEgress: [host, advertiseAddress].map((address) => `${address}:32768-65535`),
         };
         const gateway = { gateway: options.withGateway, ports };
         return this.#withFlags({ ...shared, ...gateway, bindAddress: host, advertiseAddress }, parts);

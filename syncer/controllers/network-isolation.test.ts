@@ -57,6 +57,33 @@ describe('policies that keep tenants apart (sync rule `tenant-isolation`)', () =
     expect(policies(bench).map(({ spec }) => spec)).toEqual(made.map(({ spec }) => spec));
   });
 
+  it('are made once for all pods that come first, before a cache shows them, and again after a failure', async () => {
+    await using bench = await Bench.start({ tenant: { isolation } });
+    const { controller } = controllerOf(bench);
+    bench.namespace('shop');
+    const firstPod = () => controller.beforePods(bench.state, 'shop', signal);
+    const creates = () => bench.super.server.requests.filter(({ verb }) => verb === 'create').length;
+    bench.super.server.inject({
+      verb: 'create',
+      plural: 'networkpolicies',
+      fault: { kind: 'status', code: 403 },
+    });
+    expect((await Promise.allSettled([firstPod(), firstPod()])).map(({ status }) => status)).toEqual([
+      'rejected',
+      'rejected',
+    ]);
+    await Promise.all([firstPod(), firstPod()]);
+    await firstPod();
+    expect(creates()).toBe(4);
+    const [egress] = policies(bench) as [KubeObject];
+    await firstPod();
+    expect(creates()).toBe(4);
+    bench.super.server.remove(resources.networkPolicies, { namespace: bench.shop, name: 'skerry-egress' });
+    bench.superCaches.watched('networkisolation').apply('DELETED', egress);
+    await firstPod();
+    expect(policies(bench)).toHaveLength(2);
+  });
+
   it('follow the settings while deletions of the tenant are stopped', async () => {
     await using bench = await Bench.start({ tenant: { isolation } });
     const { controller } = controllerOf(bench);

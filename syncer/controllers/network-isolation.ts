@@ -53,6 +53,10 @@ interface NetworkIsolationOptions {
 export class NetworkIsolationController implements SpecialController {
   readonly name = name;
   readonly #options: NetworkIsolationOptions;
+  /** What every super namespace of a tenant has, as long as the tenant's settings are these. */
+  readonly #wanted = new WeakMap<TenantInfo, Readonly<Record<string, NetworkPolicySpec>>>();
+  /** Policies that are being made, or that no cache shows yet, by super namespace. */
+  readonly #making = new Map<string, Promise<void>>();
 
   constructor(options: NetworkIsolationOptions) {
     this.#options = options;
@@ -84,6 +88,57 @@ export class NetworkIsolationController implements SpecialController {
     }
   }
 
+  /**
+   * Makes the policies that a namespace of the super cluster does not have yet, before the first pod is made in it: once
+   * for all pods that wait for them. What is there and differs is the concern of `reconcile`. Throws what a client throws.
+   */
+  async beforePods(tenant: TenantState, namespace: string, signal: AbortSignal): Promise<void> {
+    const superNamespace = tenant.superNamespace(namespace);
+    const there = this.#options.superCaches.watched(name).byIndex(bySuperNamespace, superNamespace);
+    const missing = Object.entries(this.#wantedOf(tenant.info)).filter(
+      ([policyName]) => !there.some(({ metadata }) => metadata.name === policyName),
+    );
+    if (missing.length === 0) return;
+    let making = this.#making.get(superNamespace);
+    if (making === undefined) {
+      const place = { namespace: superNamespace, of: namespace };
+      making = this.#make(tenant.info, place, missing, signal);
+      this.#making.set(superNamespace, making);
+    }
+    try {
+      await making;
+    } catch (error) {
+      if (this.#making.get(superNamespace) === making) this.#making.delete(superNamespace);
+      throw error;
+    }
+  }
+
+  async #make(
+    tenant: TenantInfo,
+    place: { readonly namespace: string; readonly of: string },
+    policies: readonly (readonly [string, NetworkPolicySpec])[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const make = async ([policyName, spec]: readonly [string, NetworkPolicySpec]): Promise<void> => {
+      const object = policyObject(tenant, { ...place, name: policyName }, spec);
+      try {
+        await this.#options.superClient.create(resources.networkPolicies, object, { signal });
+      } catch (error) {
+        if (!isAlreadyExists(error)) throw error;
+      }
+    };
+    await Promise.all(policies.map(make));
+  }
+
+  #wantedOf(tenant: TenantInfo): Readonly<Record<string, NetworkPolicySpec>> {
+    let wanted = this.#wanted.get(tenant);
+    if (wanted === undefined) {
+      wanted = tenant.isolation === undefined ? {} : isolationPolicies(tenant, tenant.isolation);
+      this.#wanted.set(tenant, wanted);
+    }
+    return wanted;
+  }
+
   driftOf(tenant: TenantState, key: KeyRef): Drift | undefined {
     return this.#steps(tenant, key).length === 0 ? undefined : 'differs';
   }
@@ -95,8 +150,7 @@ export class NetworkIsolationController implements SpecialController {
     const home = superCaches.get(resources.namespaces, { name: namespace });
     if (home === undefined || !isOurs(home, tenant.info) || home.metadata.deletionTimestamp !== undefined)
       return [];
-    const { isolation } = tenant.info;
-    const wanted = isolation === undefined ? {} : isolationPolicies(tenant.info, isolation);
+    const wanted = this.#wantedOf(tenant.info);
     const there = superCaches.watched(name).byIndex(bySuperNamespace, namespace);
     const steps: Step[] = [];
     for (const [policyName, spec] of Object.entries(wanted)) {
@@ -130,10 +184,12 @@ export class NetworkIsolationController implements SpecialController {
   }
 
   #superNamespace({ type, object }: StoreEvent<KubeObject>): void {
-    if (type !== 'deleted') this.#enqueue(object);
+    if (type === 'deleted') this.#making.delete(object.metadata.name ?? '');
+    else this.#enqueue(object);
   }
 
   #policy({ object }: StoreEvent<KubeObject>): void {
+    this.#making.delete(object.metadata.namespace ?? '');
     this.#enqueue(object);
   }
 

@@ -316,14 +316,14 @@ describe('certificates', () => {
     expect(secretKind.admit?.(secret, off)).toEqual({ wanted: false });
   });
 
-  it('without hosts are for those of the rules, and for no others', () => {
-    const object = ingress({
-      tls: [{ secretName: 'cert' }],
-      rules: [rule('shop.example.com'), rule('x.apps.example.com')],
-    });
-    expect(kind.toSuper(object, context({ tenantObjects: [cert] }))['spec']).toMatchObject({
+  it.each([{}, { hosts: [] }])('without hosts are for those of the rules, and for no others: %j', (hosts) => {
+    const tls = [{ secretName: 'cert', ...hosts }];
+    const of = (rules: object[]) =>
+      kind.toSuper(ingress({ tls, rules }), context({ tenantObjects: [cert] }))['spec'];
+    expect(of([rule('shop.example.com'), rule('x.apps.example.com')])).toMatchObject({
       tls: [{ secretName: 'cert', hosts: ['shop.example.com', 'x.apps.example.com'] }],
     });
+    expect(of([])).toMatchObject({ tls: [] });
   });
 
   it('that the tenant does not have are not named below, and named after the Secret when it has them', () => {

@@ -389,21 +389,22 @@ function referencesOf(ingress: KubeObject): KeyRef[] {
 }
 
 /**
- * Hosts of a certificate are said where the tenant object leaves them out: to a controller that could mean every host.
+ * Hosts of a certificate are said where the tenant object leaves them out, or empty: to a controller that could mean every
+ * host. One that is for none does not go down.
  * A Secret that the tenant does not have is not named: what has its name in the super namespace is somebody else's.
  */
 function wantedSpec(tenantObject: KubeObject, context: SyncContext): IngressSpec {
   const { rules = [], tls } = knownPart(specOf(tenantObject), specShape) as IngressSpec;
   const className = classOf(tenantObject);
   const hosts = [...new Set(rules.flatMap(({ host }) => (host === undefined ? [] : [host])))];
-  const certificate = ({ secretName = '', ...rest }: IngressTls): IngressTls => ({
-    ...rest,
-    hosts: rest.hosts ?? hosts,
-    ...(secretName !== '' && hasSecret(secretName, tenantObject, context) ? { secretName } : {}),
-  });
+  const certificate = ({ secretName = '', hosts: own = [], ...rest }: IngressTls): IngressTls[] => {
+    const ofHosts = own.length > 0 ? own : hosts;
+    const known = secretName !== '' && hasSecret(secretName, tenantObject, context);
+    return ofHosts.length === 0 ? [] : [{ ...rest, hosts: ofHosts, ...(known ? { secretName } : {}) }];
+  };
   return {
     ...(className === undefined ? {} : { ingressClassName: className }),
-    ...(tls === undefined ? {} : { tls: tls.map(certificate) }),
+    ...(tls === undefined ? {} : { tls: tls.flatMap(certificate) }),
     rules,
   };
 }

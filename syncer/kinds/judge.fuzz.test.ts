@@ -235,7 +235,7 @@ describe.each([
       fc.property(fc.jsonValue(), fc.jsonValue(), (spec, status) => {
         writes(kind, { ...honest, spec, status } as KubeObject, superObject, at);
       }),
-      { numRuns: 300 },
+      fuzzed(1_200),
     );
   });
 });

@@ -15,6 +15,7 @@ function health(usage: object | undefined): { checked: () => Promise<boolean>; w
     state: {
       info: testTenant(),
       client: { raw: nothing },
+      superCaches: { byIndex: () => [] },
       caches: { store: () => ({ size: 3 }), latestVersion: () => '7' },
     },
     engine: { retryNow: () => undefined, usedBy: () => ({}) },

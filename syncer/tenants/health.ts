@@ -3,11 +3,13 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type Clock, findCondition, type Resource, resources } from '../../kube/index.ts';
 import type { TenantCustomResources } from '../controllers/custom-resources.ts';
 import type { SyncEngine } from '../engine.ts';
+import { byTenantIndex } from '../reconcile/caches.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
 import type { CallHealth } from './call-health.ts';
 import type { DeletionFreeze, MassDeletionHolds } from './deletion-holds.ts';
 import {
   customResourcesCondition,
+  isolationCondition,
   networkPoliciesCondition,
   type StatusWriter,
   type SyncerCondition,
@@ -39,6 +41,7 @@ const checkEveryMs = 10_000;
 const probeTimeoutMs = 5_000;
 const versionEveryMs = 5 * 60_000;
 const resourcesEveryMs = 60_000;
+const mostAddresses = 20;
 
 /** Looks at one tenant from time to time: is its API server there, is it the right one, how much does it hold. */
 export class Health {
@@ -96,6 +99,7 @@ export class Health {
       await this.#probe(signal);
       if (!isJoined()) return true;
       await this.#say(networkPoliciesCondition(state.info), signal);
+      await this.#say(isolationCondition(state.info, this.#podAddresses()), signal);
       custom.reconcile();
       await this.#sayCustomResources(signal);
       await freeze.answer(latest(), signal);
@@ -155,6 +159,19 @@ export class Health {
       .catch((error: unknown) =>
         this.#warn(error, signal, 'cannot write down how far the super cluster has come'),
       );
+  }
+
+  /** Of a few of its pods in the super cluster. */
+  #podAddresses(): string[] {
+    const addresses: string[] = [];
+    const { superCaches, info } = this.#options.state;
+    for (const pod of superCaches.byIndex(resources.pods, byTenantIndex, info.uid)) {
+      const { podIP } = (pod['status'] ?? {}) as { podIP?: string };
+      const { hostNetwork } = (pod['spec'] ?? {}) as { hostNetwork?: boolean };
+      if (podIP !== undefined && hostNetwork !== true) addresses.push(podIP);
+      if (addresses.length >= mostAddresses) break;
+    }
+    return addresses;
   }
 
   async #sayCustomResources(signal: AbortSignal): Promise<void> {

@@ -116,6 +116,7 @@ export class TenantSession {
         listBytes: Math.max(listBytes, cacheLimitBytes(options.vc, options.settings())),
       },
       meter: options.readTime.tenant(),
+      answerMeter: options.readTime.tenant(),
       onCall: (call) => {
         this.#calls.called(call);
         options.onCall?.(call);

@@ -1,10 +1,16 @@
 import { describe, expect, it, vi } from 'vitest';
+import { noSyncerReason } from '../../api/conditions.ts';
 import { monthlyUsage } from '../../api/usage.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { findCondition, resources } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
 import { definitionOf, widgets } from '../controllers/testing/custom-world.ts';
-import { customResourcesCondition, networkPoliciesCondition, StatusWriter } from './status-writer.ts';
+import {
+  customResourcesCondition,
+  isolationCondition,
+  networkPoliciesCondition,
+  StatusWriter,
+} from './status-writer.ts';
 import { DirectoryWorld } from './testing/directory-world.ts';
 
 const ref = { namespace: 'acme', name: 'blue' };
@@ -256,6 +262,22 @@ it('a VirtualCluster that asks for custom resources at run time gets them, and t
   await world.super.server.until(() => world.objectsOf('blue', widgets).length === 1);
 });
 
+it('says again what the manager has taken for not known meanwhile', async () => {
+  await using cluster = await startFakeCluster();
+  const put = (conditions: object[]) =>
+    cluster.server.put(resources.virtualClusters, {
+      metadata: { ...ref, uid: 'v1' },
+      status: { conditions },
+    });
+  const current = () => cluster.server.list(resources.virtualClusters)[0] as VirtualCluster;
+  put([]);
+  const writer = new StatusWriter(cluster.client, () => 0, current);
+  await writer.condition(ref, 'v1', joined);
+  put([{ ...joined, status: 'Unknown', reason: noSyncerReason }]);
+  await writer.condition(ref, 'v1', joined);
+  expect(findCondition(current().status?.conditions, 'Synced')).toMatchObject(joined);
+});
+
 it('the condition says whether policies act, or why they do not', () => {
   const of = (syncNetworkPolicies: boolean, networkPoliciesEnforced: boolean) => {
     const { status, reason } = networkPoliciesCondition({ syncNetworkPolicies, networkPoliciesEnforced });
@@ -266,8 +288,28 @@ it('the condition says whether policies act, or why they do not', () => {
   expect(of(false, true)).toEqual({ status: 'False', reason: 'NotSynced' });
 });
 
+it('the condition says whether tenants are kept apart, or why not', () => {
+  const of = (podCIDRs: string[], podAddresses: string[]) => {
+    const isolation = { podCIDRs, closedCIDRs: [] };
+    const { status, reason } = isolationCondition({ isolation, networkPoliciesEnforced: true }, podAddresses);
+    return { status, reason };
+  };
+  const ranges = ['10.244.0.0/16', 'fd00::/48'];
+  expect(of(ranges, ['10.244.3.7', 'fd00::7'])).toEqual({ status: 'True', reason: 'Isolated' });
+  expect(of(ranges, ['10.244.3.7', '10.245.0.1'])).toEqual({ status: 'False', reason: 'PodOutsideRanges' });
+  expect(of(['10.244.0.0/16'], ['fd00::7'])).toEqual({ status: 'False', reason: 'PodOutsideRanges' });
+  expect(of([], [])).toEqual({ status: 'False', reason: 'PodRangesUnknown' });
+  const without = { isolation: undefined, networkPoliciesEnforced: true };
+  expect(isolationCondition(without, [])).toMatchObject({ status: 'False', reason: 'SwitchedOff' });
+  expect(isolationCondition({ ...without, networkPoliciesEnforced: false }, [])).toMatchObject({
+    status: 'False',
+    reason: 'NoEngine',
+  });
+});
+
 it('a tenant that is served has the condition', async () => {
   await using world = await DirectoryWorld.start();
   await world.make('blue');
   await world.says('blue', 'NetworkPoliciesEnforced', 'True', 'Enforced');
+  await world.says('blue', 'TenantsIsolated', 'False', 'SwitchedOff');
 });

@@ -1,8 +1,16 @@
 import { deepEqual } from 'fast-equals';
-import { isJoined, type SyncerConditionType } from '../../api/conditions.ts';
+import ipaddr from 'ipaddr.js';
+import {
+  isJoined,
+  noEngineReason,
+  noSyncerReason,
+  type SyncerConditionType,
+  switchedOffReason,
+} from '../../api/conditions.ts';
 import { isAsleep, isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   type Condition,
+  findCondition,
   isNotFound,
   type KubeClient,
   modifyStatus,
@@ -62,6 +70,9 @@ export class StatusWriter {
 
   condition(ref: ObjectRef, uid: string, wanted: SyncerCondition, signal?: AbortSignal): Promise<void> {
     const said = `${wanted.status}/${wanted.reason}/${wanted.message}`;
+    const shown = findCondition(this.#cached(ref)?.status?.conditions, wanted.type);
+    // The manager has said meanwhile that nobody says anything.
+    if (shown?.reason === noSyncerReason) this.#last.get(uid)?.delete(wanted.type);
     return this.#say(ref, uid, wanted.type, said, signal, (status) => ({
       ...status,
       conditions: setCondition(status.conditions, wanted, new Date(this.#nowMs())),
@@ -259,6 +270,47 @@ export function customResourcesCondition(
   return { type, status: 'False', reason: 'NotSynced', message };
 }
 
+/**
+ * Whether pods of others are kept from those of a tenant (sync rule `tenant-isolation`). `podAddresses` are some that its
+ * pods have in the super cluster, but for those on the network of their node.
+ */
+export function isolationCondition(
+  { isolation, networkPoliciesEnforced }: Pick<TenantInfo, 'isolation' | 'networkPoliciesEnforced'>,
+  podAddresses: readonly string[],
+): SyncerCondition {
+  const type = 'TenantsIsolated';
+  const notIsolated = (reason: string, message: string): SyncerCondition => ({
+    type,
+    status: 'False',
+    reason,
+    message,
+  });
+  if (!networkPoliciesEnforced)
+    return notIsolated(noEngineReason, 'nothing in the super cluster is known to act on NetworkPolicies');
+  if (isolation === undefined)
+    return notIsolated(switchedOffReason, 'vc-syncer was started with --no-isolate-tenants');
+  const remedy = 'start vc-syncer with --pod-cidr RANGE for each range that pods get their addresses from';
+  if (isolation.podCIDRs.length === 0)
+    return notIsolated(
+      'PodRangesUnknown',
+      `no node says which addresses its pods get (spec.podCIDRs), so pods of other tenants are not kept out; ${remedy}`,
+    );
+  const ranges = isolation.podCIDRs.map((cidr) => ipaddr.parseCIDR(cidr));
+  const outside = podAddresses.find((address) => {
+    const parsed = ipaddr.parse(address);
+    return !ranges.some(
+      ([base, bits]) => base.kind() === parsed.kind() && parsed.match([base, bits] as never),
+    );
+  });
+  if (outside !== undefined)
+    return notIsolated(
+      'PodOutsideRanges',
+      `a pod has the address ${outside}, which is in none of ${isolation.podCIDRs.join(', ')}: pods of other tenants with such addresses are not kept out; ${remedy}`,
+    );
+  const message = 'NetworkPolicies in the super cluster keep pods of other tenants from those of this one';
+  return { type, status: 'True', reason: 'Isolated', message };
+}
+
 const type = 'NetworkPoliciesEnforced';
 
 /** What becomes of the NetworkPolicies of a tenant, for its operator to read. */
@@ -272,7 +324,7 @@ export function networkPoliciesCondition(
   if (!tenant.networkPoliciesEnforced) {
     const message =
       'vc-syncer knows of nothing in the super cluster that acts on them; if something does, start vc-syncer with --network-policies enforced';
-    return { type, status: 'False', reason: 'NoEngine', message };
+    return { type, status: 'False', reason: noEngineReason, message };
   }
   const message = 'they are carried over to a super cluster that acts on them';
   return { type, status: 'True', reason: 'Enforced', message };

@@ -442,6 +442,28 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack:
+      'have pods run in a new namespace before anything isolates it, with the workers held up in calls that hang',
+    stoppedBy: 'no pod is made in a namespace before its policies are',
+    test: 'syncer/engine.test.ts › makes no pod before the policies that isolate it',
+    control: 'expect(policies).toHaveLength(2)',
+  },
+  {
+    attacker: 'tenant',
+    attack: "take the syncer's thread by answers of 12 MiB to whatever it writes",
+    stoppedBy: 'what large answers take counts: all tenants over their allowance share half of the thread',
+    test: 'kube/round-trip.test.ts › count as time of their server, whose next call waits for its turn',
+    control: 'expect(counted).toEqual([16])',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'have an own certificate served for every host, by an Ingress whose list of hosts is empty',
+    stoppedBy: 'sync rule `ingresses`: hosts of the rules in its place, or no certificate',
+    test: 'syncer/kinds/ingresses.test.ts › without hosts are for those of the rules, and for no others',
+    control: "tls: [{ secretName: 'cert', hosts: ['shop.example.com', 'x.apps.example.com'] }]",
+  },
+  {
+    attacker: 'tenant',
     attack: 'take the place of the policies that keep tenants apart by a policy of their name',
     stoppedBy: 'sync rule `reserved-names`',
     test: 'syncer/kinds/network-policies.test.ts › never takes the place of those that keep tenants apart',

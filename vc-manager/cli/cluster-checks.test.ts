@@ -47,7 +47,18 @@ describe('what doctor thinks of a cluster', () => {
     ['a pod in the pool', checkServiceRange({ pods: ['10.113.0.9/32'] }), 'missing'],
     ['a node in the pool', checkServiceRange({ nodes: [node('True', {}, ['10.120.0.9', 'n'])] }), 'missing'],
     ['no range to be had', checkServiceRange({ refusal: 'it has none' }), 'warn'],
-    ['an engine for policies', checkNetworkPolicies({ groups: [{ name: 'cilium.io' }] }), 'ok'],
+    [
+      'an engine for policies',
+      checkNetworkPolicies({ groups: [{ name: 'cilium.io' }] }, [
+        node('True', { podCIDRs: ['10.1.0.0/24'] }),
+      ]),
+      'ok',
+    ],
+    [
+      'an engine that gives pods addresses of its own',
+      checkNetworkPolicies({ groups: [{ name: 'crd.k8s.amazonaws.com' }] }, [node('True')]),
+      'warn',
+    ],
     ['no known engine for policies', checkNetworkPolicies({ groups: [{ name: 'apps' }] }), 'warn'],
   ])('%s', (_, finding, state) => {
     expect(finding.state).toBe(state);

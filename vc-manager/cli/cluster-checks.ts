@@ -72,7 +72,7 @@ export async function checkCluster(client: KubeClient, signal: AbortSignal): Pro
     await checkServiceAddresses(client, nodes, signal),
     await checkPodSecurity(client, signal),
     await checkPolicies(client, signal),
-    checkNetworkPolicies(await client.raw('GET', '/apis', { signal })),
+    checkNetworkPolicies(await client.raw('GET', '/apis', { signal }), nodes),
     await checkEarlier(client, signal),
   ];
 }
@@ -330,9 +330,18 @@ async function checkPolicies(client: KubeClient, signal: AbortSignal): Promise<C
   return ok(name, 'none was found that refuses what Skerry makes');
 }
 
-export function checkNetworkPolicies(apis: unknown): CheckResult {
+export function checkNetworkPolicies(apis: unknown, nodes: readonly KubeObject[] = []): CheckResult {
   const name = 'NetworkPolicies';
   const engine = networkPolicyEngine(apis);
+  if (
+    engine !== undefined &&
+    !(nodes as readonly Node[]).some(({ spec }) => (spec?.podCIDRs ?? []).length > 0)
+  )
+    return warn(
+      name,
+      `acted upon by the engine of ${engine}, but no node says which addresses its pods get: pods of tenants would not be kept apart`,
+      "--set 'syncer.extraArgs={--pod-cidr=RANGE}' with the range that pods get their addresses from",
+    );
   if (engine !== undefined) return ok(name, `acted upon by the engine of ${engine}`);
   return warn(
     name,

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { age, ageSince, elapsed, table } from './output.ts';
+import { parse } from 'yaml';
+import { printable } from '../../kube/index.ts';
+import { age, ageSince, elapsed, json, table, yaml } from './output.ts';
 
 describe('table', () => {
   it('aligns columns three spaces apart, with nothing behind the last one', () => {
@@ -65,5 +67,21 @@ describe('elapsed', () => {
     [185_000, '3 min 05 s'],
   ])('writes %i ms as %s', (ms, text) => {
     expect(elapsed(ms)).toBe(text);
+  });
+});
+
+describe.each([
+  ['json', json, (text: string): unknown => JSON.parse(text)],
+  ['yaml', yaml, (text: string): unknown => parse(text)],
+] as const)('%s', (_, print, read) => {
+  it('has nothing in it that a terminal would act on, and is read as what it was', () => {
+    const value = {
+      'a\u009b': 'red\u009b31m',
+      plain: 'text',
+      list: ['\u202eback', '\u{e0041}', '\u001b[2J', '\u2028'],
+    };
+    const text = print(value);
+    for (const line of text.split('\n')) expect(printable(line, 10_000)).toBe(line);
+    expect(read(text)).toEqual(value);
   });
 });

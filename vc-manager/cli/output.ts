@@ -9,12 +9,26 @@ export type TableFormat = 'table' | 'json' | 'yaml';
 export const outputFormats = ['table', 'wide', 'json', 'yaml', 'name'] as const;
 export type OutputFormat = (typeof outputFormats)[number];
 
+/** What a terminal acts on, or shows in another order, and neither JSON nor YAML escapes by itself. */
+const acted = /[\u007f-\u009f\p{Cf}\u2028\u2029]/gu;
+
+/** As such texts are written between double quotes, in JSON and in YAML. */
+function escaped(text: string): string {
+  return text.replaceAll(acted, (found) =>
+    Array.from({ length: found.length }, (_, at) => {
+      return `\\u${found.charCodeAt(at).toString(16).padStart(4, '0')}`;
+    }).join(''),
+  );
+}
+
 export function json(value: unknown): string {
-  return `${JSON.stringify(value, null, 2)}\n`;
+  return `${escaped(JSON.stringify(value, null, 2))}\n`;
 }
 
 export function yaml(value: unknown): string {
-  return stringify(value, { lineWidth: 0 });
+  const text = stringify(value, { lineWidth: 0 });
+  if (text.search(acted) === -1) return text;
+  return escaped(stringify(value, { lineWidth: 0, defaultStringType: 'QUOTE_DOUBLE' }));
 }
 
 export function serialize(format: 'json' | 'yaml', value: unknown): string {

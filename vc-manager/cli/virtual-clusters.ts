@@ -1,4 +1,4 @@
-import { fetchingReason } from '../../api/conditions.ts';
+import { fetchingReason, noEngineReason, noSyncerReason, switchedOffReason } from '../../api/conditions.ts';
 import { backgroundPrefix, kubeconfigKey, nameProblem, secretNames } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isWaiting } from '../../api/warm.ts';
@@ -202,10 +202,12 @@ export function isReady(vc: VirtualCluster): boolean {
 
 /** Conditions that are a problem when they are true; all others when they are false. */
 const problemWhenTrue: readonly string[] = ['IdentityMismatch', 'DeletionHeld', 'PolicyLimited'];
-/** Not what is wrong with the tenant, but what the super cluster is like. */
+/** Whether the tenant's policies act is said to the tenant. */
 const noProblemTypes: readonly string[] = ['NetworkPoliciesEnforced'];
-/** What goes by, or was never asked for. */
+/** What goes by, was never asked for, or is what the super cluster is like. */
 const noProblem: readonly string[] = [
+  noEngineReason,
+  switchedOffReason,
   'Provisioning',
   fetchingReason,
   'Starting',
@@ -221,6 +223,7 @@ const noProblem: readonly string[] = [
 export function problems({ status }: VirtualCluster): string[] {
   const wrong = (status?.conditions ?? []).filter(({ type, status: is, reason = '' }) => {
     if (problemWhenTrue.includes(type)) return is === 'True';
+    if (reason === noSyncerReason) return true;
     return is === 'False' && !noProblem.includes(reason) && !noProblemTypes.includes(type);
   });
   // What Ready says is most often the reason of another condition too.

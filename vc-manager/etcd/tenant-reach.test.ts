@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { issue } from '../pki/index.ts';
 import { EtcdGateway, EtcdSession } from './gateway.ts';
 import { tenantPrefix, tenantUser } from './grants.ts';
-import { type FieldValue, grpcCall } from './testing/grpc-client.ts';
+import { type FieldValue, grpcCall, message } from './testing/grpc-client.ts';
 import { RealEtcd } from './testing/real-etcd.ts';
 
 const ok = 0;
@@ -29,10 +29,19 @@ describe('the etcd user of a tenant', () => {
     await etcd?.stop();
   });
 
-  async function as(id: string, method: string, fields: Record<number, FieldValue> = {}): Promise<number> {
+  async function identityOf(id: string): Promise<{ ca: string; cert: string; key: string }> {
     const leaf = await issue(etcd.pki.etcdCa, { commonName: tenantUser(id), usage: ['client'] });
-    const identity = { ca: etcd.pki.etcdCa.certPem, cert: leaf.certPem, key: leaf.keyPem };
-    return (await grpcCall(etcd.endpoint, identity, method, fields)).status;
+    return { ca: etcd.pki.etcdCa.certPem, cert: leaf.certPem, key: leaf.keyPem };
+  }
+
+  async function as(id: string, method: string, fields: Record<number, FieldValue> = {}): Promise<number> {
+    return (await grpcCall(etcd.endpoint, await identityOf(id), method, fields)).status;
+  }
+
+  /** The first answer in a stream of answers. */
+  async function heard(id: string, method: string, fields: Record<number, FieldValue>): Promise<string> {
+    const { body } = await grpcCall(etcd.endpoint, await identityOf(id), method, fields, { streams: true });
+    return body.toString('latin1');
   }
 
   const leases = async (): Promise<string[]> => {
@@ -59,6 +68,26 @@ describe('the etcd user of a tenant', () => {
     expect(await as('blue', 'KV/Range', { 1: '/tenants/blue/x' })).toBe(0);
   });
 
+  it('neither watches keys of another, nor reaches them by a transaction', async () => {
+    const [own, others] = ['blue', 'green'].map((id) => `${tenantPrefix(id)}secret`) as [string, string];
+    const watch = (key: string | Uint8Array, end?: Uint8Array) =>
+      heard('blue', 'Watch/Watch', { 1: message(end === undefined ? { 1: key } : { 1: key, 2: end }) });
+    expect(await watch(own)).not.toContain('permission denied');
+    expect(await watch(others)).toContain('permission denied');
+    expect(await watch(Uint8Array.of(0), Uint8Array.of(0))).toContain('permission denied');
+    const transaction = (operation: Record<number, FieldValue>) =>
+      as('blue', 'KV/Txn', { 2: message(operation) });
+    const get = (key: string) => transaction({ 1: message({ 1: key }) });
+    const put = (key: string) => transaction({ 2: message({ 1: key, 2: 'x' }) });
+    expect([await get(own), await put(own)]).toEqual([ok, ok]);
+    expect([await get(others), await put(others)]).toEqual([permissionDenied, permissionDenied]);
+  });
+
+  it('is told what etcd tells anybody with a certificate: members, sizes and alarms, and no keys', async () => {
+    const told = ['Cluster/MemberList', 'Maintenance/Status'];
+    for (const method of told) expect([method, await as('blue', method)]).toEqual([method, ok]);
+  });
+
   it("cannot end the lease that another tenant's keys are bound to, nor learn of it", async () => {
     const id = 4_711n;
     const key = `${tenantPrefix('green')}events/kept`;
@@ -82,6 +111,13 @@ describe('the etcd user of a tenant', () => {
     expect(await as('green', 'Lease/LeaseGrant', { 1: 600n, 2: id })).toBe(ok);
     expect(await as('blue', 'Lease/LeaseRevoke', { 1: id })).toBe(ok);
     expect(await as('green', 'KV/Put', { 1: `${tenantPrefix('green')}late`, 2: 'x', 3: id })).toBe(notFound);
+  });
+
+  it("can have the lease of another go on by its number: what is bound to it ends later, and is nobody else's", async () => {
+    const id = 4_713n;
+    expect(await as('green', 'Lease/LeaseGrant', { 1: 600n, 2: id })).toBe(ok);
+    expect(await heard('blue', 'Lease/LeaseKeepAlive', { 1: id })).not.toBe('');
+    expect(await as('green', 'Lease/LeaseRevoke', { 1: id })).toBe(ok);
   });
 
   it('neither raises an alarm, which would stop all writes, nor takes one away', async () => {

@@ -86,6 +86,35 @@ describe('control groups, in directories that stand for the file systems of the 
     expect(findControlGroups({ root })).toBeUndefined();
   });
 
+  it('of version 2 are made in the part of the tree that was given to a user, apart from the processes there', () => {
+    const scope = 'user.slice/user-1000.slice/skerry.scope';
+    write('cgroup.controllers', 'pids\n');
+    write('self', `0::/${scope}\n`);
+    write(`${scope}/cgroup.controllers`, 'cpu memory pids\n');
+    write(`${scope}/cgroup.subtree_control`, '\n');
+    write(`${scope}/cgroup.procs`, '41\n');
+    const find = () => findControlGroups({ root, self: join(root, 'self') });
+    const groups = find();
+    expect(groups?.version).toBe(2);
+    expect(read(`${scope}/skerry-main/cgroup.procs`)).toBe('41');
+    expect(read(`${scope}/cgroup.subtree_control`)).toBe('+cpu +memory');
+    groups?.place('skerry-a-blue-kube-apiserver', 77, limits);
+    expect(read(`${scope}/skerry/skerry-a-blue-kube-apiserver/memory.max`)).toBe('67108864');
+
+    // As the next process of the program finds itself.
+    write('self', `0::/${scope}/skerry-main\n`);
+    expect(find()?.names('skerry-a-')).toEqual(['skerry-a-blue-kube-apiserver']);
+    write(`${scope}/cgroup.controllers`, 'memory pids\n');
+    expect(find()).toBeUndefined();
+
+    const terminal = 'user.slice/user-1000.slice/vte-spawn-1.scope';
+    write('self', `0::/${terminal}\n`);
+    write(`${terminal}/cgroup.controllers`, 'cpu memory\n');
+    write(`${terminal}/cgroup.procs`, '42\n');
+    expect(find()).toBeUndefined();
+    expect(existsSync(join(root, terminal, 'skerry-main'))).toBe(false);
+  });
+
   it('never leave their place', () => {
     write('cgroup.controllers', 'cpu memory\n');
     write('cgroup.subtree_control', 'cpu memory\n');

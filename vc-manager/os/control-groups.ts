@@ -1,5 +1,5 @@
 import { mkdirSync, readdirSync, readFileSync, rmdirSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 
 export interface GroupLimits {
   /** Beyond it the kernel kills a process of the group. */
@@ -45,21 +45,30 @@ const othersAreLeftMs = 60_000;
 /** A process that removes empty groups goes through all of them once. */
 const mostAttempts = 20;
 
-/** Undefined where there are none, or they may not be changed: as a rule only root may. */
+/**
+ * Undefined where there are none, or they may not be changed: root may, and with version 2 a user to whom a part of the tree
+ * was given (`Delegate=yes` of systemd), from within it.
+ */
 export function findControlGroups({
   root = '/sys/fs/cgroup',
   self = '/proc/self/cgroup',
 }: Place = {}): ControlGroups | undefined {
   try {
-    const groups = isDirectory(join(root, 'memory'))
-      ? new V1(root, readFileSync(self, 'utf8'))
-      : new V2(root);
-    // Whether it may.
-    groups.probe();
-    return groups;
+    if (isDirectory(join(root, 'memory'))) return probed(new V1(root, readFileSync(self, 'utf8')));
+    try {
+      return probed(new V2(root));
+    } catch {
+      return probed(new V2(delegatedBase(root, readFileSync(self, 'utf8'))));
+    }
   } catch {
     return undefined;
   }
+}
+
+/** Throws where it may not make groups. */
+function probed<T extends Groups>(groups: T): T {
+  groups.probe();
+  return groups;
 }
 
 abstract class Groups {
@@ -192,16 +201,14 @@ class V2 extends Groups implements ControlGroups {
   readonly parents: readonly string[];
   readonly #parent: string;
 
-  constructor(root: string) {
+  /** `base`: a group without processes of its own. */
+  constructor(base: string) {
     super();
-    this.#parent = join(root, 'skerry');
+    this.#parent = join(base, 'skerry');
     this.parents = [this.#parent];
-    const words = (file: string): string[] => readFileSync(file, 'utf8').trim().split(/\s+/);
-    const needed = ['cpu', 'memory'];
-    if (!needed.every((each) => words(join(root, 'cgroup.controllers')).includes(each)))
-      throw new Error('not all controllers are here');
-    if (!needed.every((each) => words(join(root, 'cgroup.subtree_control')).includes(each)))
-      writeFileSync(join(root, 'cgroup.subtree_control'), '+cpu +memory');
+    assertControllers(base);
+    if (!hasControllers(join(base, 'cgroup.subtree_control')))
+      writeFileSync(join(base, 'cgroup.subtree_control'), '+cpu +memory');
     makeDirectory(this.#parent);
     writeFileSync(join(this.#parent, 'cgroup.subtree_control'), '+cpu +memory');
   }
@@ -218,6 +225,38 @@ class V2 extends Groups implements ControlGroups {
     const value = Math.min(10_000, Math.max(1, Math.round(share * 100)));
     return { file: join(this.#parent, name, 'cpu.weight'), value };
   }
+}
+
+/** Where the processes go that were in a group that was given to this user: one with groups below it may have none. */
+const leaf = 'skerry-main';
+/** Of units that were made for a command, as by `systemd-run`: to a terminal's own belong processes of others. */
+const ownUnit = /^(run-|skerry|vc-)[^/]*\.(scope|service)$/;
+
+/** The group of this process, after its processes have moved to one below it. Throws where it is not this user's. */
+function delegatedBase(root: string, self: string): string {
+  const path =
+    self
+      .split('\n')
+      .find((line) => line.startsWith('0::'))
+      ?.slice('0::'.length) ?? '/';
+  const own = join(root, path);
+  // Another process of this program was here first.
+  const base = basename(own) === leaf ? dirname(own) : own;
+  if (!ownUnit.test(basename(base))) throw new Error('it is not a unit of this program alone');
+  assertControllers(base);
+  makeDirectory(join(base, leaf));
+  for (const pid of readFileSync(join(base, 'cgroup.procs'), 'utf8').split('\n').filter(Boolean))
+    writeFileSync(join(base, leaf, 'cgroup.procs'), pid);
+  return base;
+}
+
+function assertControllers(base: string): void {
+  if (!hasControllers(join(base, 'cgroup.controllers'))) throw new Error('not all controllers are here');
+}
+
+function hasControllers(file: string): boolean {
+  const words = readFileSync(file, 'utf8').trim().split(/\s+/);
+  return words.includes('cpu') && words.includes('memory');
 }
 
 /** Groups of a parent that is gone are gone, too. */

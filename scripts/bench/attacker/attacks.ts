@@ -1,5 +1,7 @@
 import { once } from 'node:events';
+import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, createServer } from 'node:net';
+import { Readable } from 'node:stream';
 import {
   isAlreadyExists,
   type KubeClient,
@@ -7,6 +9,8 @@ import {
   resource,
   resources,
 } from '../../../kube/index.ts';
+import { defaultAdvertiseAddress } from '../../../vc-manager/cli/arguments.ts';
+import { createAuthority } from '../../../vc-manager/pki/index.ts';
 
 /** Does its worst at one tenant until aborted. What is refused does not end it. */
 export type Flood = (attacker: KubeClient, namespace: string, signal: AbortSignal) => Promise<void>;
@@ -49,6 +53,72 @@ async function fill(
   };
   await Promise.all(Array.from({ length: 20 }, create));
 }
+
+function pod(namespace: string, name: string): KubeObject {
+  const containers = [{ name: 'main', image: 'registry.k8s.io/pause:3.10' }];
+  return { metadata: { namespace, name }, spec: { automountServiceAccountToken: false, containers } };
+}
+
+/** Objects without end: as a list, or as the events of a watch. Each has a name of its own. */
+function* endlessAnswer(isWatch: boolean, namespace: string): Generator<string> {
+  const annotations = { junk: 'x'.repeat(10_000) };
+  if (!isWatch) yield '{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[';
+  for (let n = 1; ; n++) {
+    const metadata = {
+      namespace,
+      name: `endless-${n}`,
+      uid: `uid-${n}`,
+      resourceVersion: `${n}`,
+      annotations,
+    };
+    yield isWatch
+      ? `${JSON.stringify({ type: 'ADDED', object: { metadata } })}\n`
+      : `${JSON.stringify({ metadata })},`;
+  }
+}
+
+/**
+ * Has a server of the attacker answer for the tenant's core API, without end, when pods have begun to come up: their
+ * bindings, statuses and events are answered so. The API is its own again afterwards.
+ */
+async function answerWithoutEnd(client: KubeClient, namespace: string, signal: AbortSignal): Promise<void> {
+  const { certPem: cert, keyPem: key } = await createAuthority({ commonName: 'endless' });
+  const server = createTlsServer({ cert, key }, (request, response) => {
+    response.setHeader('content-type', 'application/json');
+    // Whether the API is there is asked for by its path alone.
+    if (!/^\/api\/v1\/./.test(request.url ?? '')) response.end('{"kind":"APIResourceList","resources":[]}');
+    else Readable.from(endlessAnswer(request.url?.includes('watch=') === true, namespace)).pipe(response);
+  }).listen(0, '0.0.0.0');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const name = 'endless';
+  await client.create(resources.services, {
+    metadata: { namespace, name },
+    spec: { ports: [{ port: 443 }] },
+  } as KubeObject);
+  await client.create(resources.endpointSlices, {
+    metadata: { namespace, name, labels: { 'kubernetes.io/service-name': name } },
+    addressType: 'IPv4',
+    endpoints: [{ addresses: [defaultAdvertiseAddress()], conditions: { ready: true } }],
+    ports: [{ port, protocol: 'TCP' }],
+  } as KubeObject);
+  const standIn = (service: object | null): Promise<unknown> => {
+    const spec = { service, insecureSkipTLSVerify: service === null ? null : true };
+    return client.patch(apiServices, { name: 'v1.' }, { spec }, { type: 'merge' });
+  };
+  try {
+    const pods = Array.from({ length: 200 }, (_, n) => pod(namespace, `endless-${n}`));
+    await Promise.all(pods.map((each) => client.create(resources.pods, each, { signal })));
+    await standIn({ namespace, name, port: 443 });
+    await aborted(signal);
+  } finally {
+    await standIn(null);
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+const apiServices = resource('apiregistration.k8s.io', 'v1', 'apiservices', 'APIService', false);
 
 export const attacks: Readonly<Record<string, Flood>> = {
   'lists of 5,000 objects': async (client, namespace, signal) => {
@@ -141,23 +211,15 @@ export const attacks: Readonly<Record<string, Flood>> = {
       await inLoops(4, signal, (n) =>
         n >= 200
           ? aborted(signal)
-          : client.create(
-              resources.pods,
-              {
-                metadata: { namespace, name: `trapped-${n}` },
-                spec: {
-                  automountServiceAccountToken: false,
-                  containers: [{ name: 'main', image: 'registry.k8s.io/pause:3.10' }],
-                },
-              },
-              { signal },
-            ),
+          : client.create(resources.pods, pod(namespace, `trapped-${n}`), { signal }),
       );
     } finally {
       await client.delete(webhooks, { name: 'trap' }).catch(() => undefined);
       trap.close();
     }
   },
+  // The last one: the tenant is held for a while afterwards.
+  'bodies without end': answerWithoutEnd,
 };
 
 /** What has to be there before a flood is measured. */

@@ -21,20 +21,34 @@ const quiet = 'quiet';
 const sidesOf = (names: readonly string[]): Side[] =>
   [quiet, ...names].map((name) => ({ name, through: { fair: true } }));
 
-/** Largest resident memory of the syncer, in MB, while something goes on. */
-async function syncerMemory<T>(lab: Lab, work: Promise<T>): Promise<{ result: T; megabytes: number }> {
+interface SyncerMeanwhile<T> {
+  readonly result: T;
+  /** Largest resident memory of one process. */
+  readonly megabytes: number;
+  /** Processes that were not there at first. */
+  readonly restarts: number;
+}
+
+/** What the syncer's processes were like while something went on. */
+async function watchSyncer<T>(lab: Lab, work: Promise<T>): Promise<SyncerMeanwhile<T>> {
   let most = 0;
+  const syncers = async (): Promise<number[]> =>
+    (await lab.processes()).flatMap(({ pid, component }) => (component === 'vc-syncer' ? [pid] : []));
+  const first = await syncers();
+  const later = new Set<number>();
   const watching = new AbortController();
   const watch = async (): Promise<void> => {
     while (!watching.signal.aborted) {
-      for (const { pid, component } of await lab.processes())
-        if (component === 'vc-syncer') most = Math.max(most, ((await memoryOf(pid))?.rss ?? 0) / megabyte);
+      for (const pid of await syncers()) {
+        if (!first.includes(pid)) later.add(pid);
+        most = Math.max(most, ((await memoryOf(pid))?.rss ?? 0) / megabyte);
+      }
       await new Promise((resolve) => setTimeout(resolve, 500));
     }
   };
   const watched = watch();
   try {
-    return { result: await work, megabytes: Math.round(most) };
+    return { result: await work, megabytes: Math.round(most), restarts: later.size };
   } finally {
     watching.abort();
     await watched;
@@ -51,6 +65,7 @@ export const floods: Scenario = {
   async run(lab, options) {
     const { latencyPods: pods, rate, repeats, tenants: tenantCount } = options;
     const memory = new Map<string, number[]>();
+    const restarts = new Map<string, number>();
     const rounds: PodRound[] = await runRounds({
       lab,
       options,
@@ -64,9 +79,10 @@ export const floods: Scenario = {
         const { connection, namespace } = attacker;
         const flood = side.name === quiet ? undefined : { connection, namespace, attack: side.name };
         const measured = await during(flood, () =>
-          syncerMemory(lab, lab.generator.request('run', run, lab.signal)),
+          watchSyncer(lab, lab.generator.request('run', run, lab.signal)),
         );
         memory.set(side.name, [...(memory.get(side.name) ?? []), measured.megabytes]);
+        restarts.set(side.name, (restarts.get(side.name) ?? 0) + measured.restarts);
         return measured.result;
       },
       count: ({ pods: all }) => all.length,
@@ -85,6 +101,7 @@ export const floods: Scenario = {
           'p99, ms': ready('p99'),
           'p99 to quiet': (all) => renderCell(ready('p99')(all) / quietP99),
           'syncer, MB': (all) => renderCell(median(memory.get(all[0]?.side ?? '') ?? [])),
+          'syncer restarts': (all) => String(restarts.get(all[0]?.side ?? '') ?? 0),
           'never Ready': allNeverReady,
         }),
       ],
@@ -95,6 +112,7 @@ export const floods: Scenario = {
           all.map(({ result }) => readyTimes(result.pods).p99),
         ),
         ...figure(`${side}, syncer`, 'MB', memory.get(side) ?? []),
+        ...figure(`${side}, restarts of the syncer`, '', [restarts.get(side) ?? 0]),
       ]),
       plots: [],
     };

@@ -14,6 +14,8 @@ export interface TwoSidesOptions {
   clock?: Clock;
   workers?: number;
   fair?: boolean;
+  /** Settings of the tenant that is there from the beginning. */
+  tenant?: Partial<TenantInfo>;
 }
 
 /** One life of an engine: what it remembers ends with it. */
@@ -39,7 +41,7 @@ export class TwoSides implements AsyncDisposable {
   private constructor(tenant: FakeCluster, superCluster: FakeCluster, options: TwoSidesOptions) {
     this.super = superCluster;
     this.super.server.put(resources.namespaces, { metadata: { name: 'kube-system', uid: 'super' } });
-    this.#first = new TenantSide(tenant, testTenant());
+    this.#first = new TenantSide(tenant, testTenant(options.tenant));
     this.#tenants = [this.#first];
     this.#options = options;
   }

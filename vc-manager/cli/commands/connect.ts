@@ -4,10 +4,10 @@ import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { changeKubeconfigFile } from '../kubeconfig-file.ts';
-import { personalKubeconfig } from '../personal-kubeconfig.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { runWithKubeconfig } from '../tenant-command.ts';
-import { adminKubeconfig, getVirtualCluster, validRef } from '../virtual-clusters.ts';
+import { tenantKubeconfig } from '../tenant-kubeconfig.ts';
+import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -50,7 +50,7 @@ async function connect(cli: Cli, name: string, args: readonly string[], flags: F
   const ref = validRef(name, flags.namespace);
   const kubeconfig = await withSuperCluster(cli, flags, async (client) => {
     const vc = await getVirtualCluster(client, ref, cli.signal);
-    return flags.personal ? personalKubeconfig(client, vc, cli) : adminKubeconfig(client, vc, cli.signal);
+    return tenantKubeconfig(client, vc, cli, flags.personal);
   });
   if (args.length > 0) {
     await runWithKubeconfig(cli, kubeconfig, args);

@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander';
+import { noSyncerReason } from '../../../api/conditions.ts';
 import {
   type Place,
   sleepAfterIdleMs,
@@ -314,7 +315,7 @@ function pendingDecisions(vc: VirtualCluster): string[] {
   const lines = waiting.map(({ type, message }) => message ?? type);
   const synced = conditions.find(({ type }) => type === 'Synced');
   if (vc.status?.phase === 'Ready' && vc.metadata.deletionTimestamp === undefined) {
-    if (synced?.status === 'False' && synced.reason !== 'Joining')
+    if ((synced?.status === 'False' && synced.reason !== 'Joining') || synced?.reason === noSyncerReason)
       lines.push(`It is not synced: ${synced.message ?? synced.reason ?? 'no reason given'}`);
     if (synced === undefined) {
       lines.push(

@@ -5,10 +5,10 @@ import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { changeKubeconfigFile } from '../kubeconfig-file.ts';
-import { personalKubeconfig } from '../personal-kubeconfig.ts';
 import { localKubeconfigFile, readSettings, stateChoice } from '../state-directory.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { adminKubeconfig, getVirtualCluster, validRef } from '../virtual-clusters.ts';
+import { tenantKubeconfig } from '../tenant-kubeconfig.ts';
+import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -64,7 +64,7 @@ async function kubeconfigText(cli: Cli, name: string | undefined, flags: Flags):
   const ref = validRef(name, flags.namespace);
   return withSuperCluster(cli, flags, async (client) => {
     const vc = await getVirtualCluster(client, ref, cli.signal);
-    return flags.personal ? personalKubeconfig(client, vc, cli) : adminKubeconfig(client, vc, cli.signal);
+    return tenantKubeconfig(client, vc, cli, flags.personal);
   });
 }
 

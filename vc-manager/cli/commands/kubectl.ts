@@ -5,10 +5,12 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { runWithKubeconfig } from '../tenant-command.ts';
-import { adminKubeconfig, getVirtualCluster, validRef } from '../virtual-clusters.ts';
+import { tenantKubeconfig } from '../tenant-kubeconfig.ts';
+import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
+  personal?: boolean;
 }
 
 const help = `
@@ -23,6 +25,7 @@ export function configure(command: Command, cli: Cli): void {
     .addArgument(tenantArgument('<name>'))
     .argument('[args...]', 'what kubectl is to do, after "--"')
     .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
+    .option('--personal', 'in your own name in the super cluster, as "vc-manager kubeconfig --personal"')
     .addHelpText('after', help)
     .action(async (name: string, args: string[], _, chosen: Command) =>
       kubectl(cli, name, args, chosen.optsWithGlobals<Flags>()),
@@ -32,7 +35,7 @@ export function configure(command: Command, cli: Cli): void {
 async function kubectl(cli: Cli, name: string, args: readonly string[], flags: Flags): Promise<void> {
   const ref = validRef(name, flags.namespace);
   const kubeconfig = await withSuperCluster(cli, flags, async (client) =>
-    adminKubeconfig(client, await getVirtualCluster(client, ref, cli.signal), cli.signal),
+    tenantKubeconfig(client, await getVirtualCluster(client, ref, cli.signal), cli, flags.personal),
   );
   await runWithKubeconfig(cli, kubeconfig, [await findKubectl(cli), ...args]);
 }

@@ -17,15 +17,21 @@ interface GrpcResult {
 /** Of a request message: bytes, or a number or enumeration. */
 export type FieldValue = string | Uint8Array | bigint;
 
+/** A message whose fields are given by number, as one that is within another is encoded. */
+export function message(fields: Record<number, FieldValue>): Buffer {
+  return Buffer.concat(Object.entries(fields).map(([number, value]) => field(Number(number), value)));
+}
+
 /**
- * One unary call to etcd as an API server makes it: the user is the common name of the client certificate.
- * `fields` are those of the request message, by number.
+ * One call to etcd as an API server makes it: the user is the common name of the client certificate. `fields` are those of
+ * the request message, by number. `streams`: until the first answer of a call that goes on; its status is 0 then.
  */
 export async function grpcCall(
   endpoint: string,
   identity: GrpcIdentity,
   method: string,
   fields: Record<number, FieldValue>,
+  { streams = false } = {},
 ): Promise<GrpcResult> {
   const session = connect(endpoint, identity);
   try {
@@ -40,25 +46,28 @@ export async function grpcCall(
       const chunks: Buffer[] = [];
       const finish = (headers: Record<string, unknown>) => {
         if (headers['grpc-status'] === undefined) return;
-        const message = decodeURIComponent(String(headers['grpc-message'] ?? ''));
-        resolve({ status: Number(headers['grpc-status']), message, body: Buffer.concat(chunks) });
+        const text = decodeURIComponent(String(headers['grpc-message'] ?? ''));
+        resolve({ status: Number(headers['grpc-status']), message: text, body: Buffer.concat(chunks) });
       };
       // A refusal comes without a body, in the headers; anything else ends with trailers.
-      stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+      stream.on('data', (chunk: Buffer) => {
+        chunks.push(chunk);
+        if (streams) resolve({ status: 0, message: '', body: chunk });
+      });
       stream.on('response', finish).on('trailers', finish).once('error', reject);
-      stream.end(
-        frame(Buffer.concat(Object.entries(fields).map(([number, value]) => field(Number(number), value)))),
-      );
+      const request = frame(message(fields));
+      if (streams) stream.write(request);
+      else stream.end(request);
     });
   } finally {
     session.destroy();
   }
 }
 
-function frame(message: Buffer): Buffer {
+function frame(content: Buffer): Buffer {
   const header = Buffer.alloc(5);
-  header.writeUInt32BE(message.length, 1);
-  return Buffer.concat([header, message]);
+  header.writeUInt32BE(content.length, 1);
+  return Buffer.concat([header, content]);
 }
 
 function field(number: number, value: FieldValue): Buffer {

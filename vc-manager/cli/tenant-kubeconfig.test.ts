@@ -4,7 +4,7 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { Connection, connectionFromSecret, KubeClient, resources } from '../../kube/index.ts';
 import { FakeApiServer } from '../../kube/testing/index.ts';
 import { type CertificateAuthority, createAuthority } from '../pki/index.ts';
-import { personalKubeconfig } from './personal-kubeconfig.ts';
+import { tenantKubeconfig } from './tenant-kubeconfig.ts';
 
 const atMs = Date.parse('2026-05-01T12:00:00Z');
 const { signal } = new AbortController();
@@ -54,7 +54,7 @@ describe('the kubeconfig of an operator', () => {
     await server.stop();
   });
 
-  const made = (of = vc) => personalKubeconfig(client, of, { clock: { now: () => atMs }, signal });
+  const made = (of = vc) => tenantKubeconfig(client, of, { clock: { now: () => atMs }, signal }, true);
   const events = () => server.list(resources.events);
 
   it('is in the name that the super cluster knows, for an hour, and leaves an event', async () => {
@@ -95,6 +95,40 @@ describe('the kubeconfig of an operator', () => {
       CN: `skerry:operator:${client.username}`,
     });
     expect(events()[0]?.['message']).not.toContain('\n');
+  });
+
+  it('that is stored is given out with an event as well, one for each who takes it, and without where none may be written', async () => {
+    const text = await made();
+    server.put(resources.secrets, {
+      metadata: { namespace: 'team', name: 'blue-kubeconfig' },
+      data: { kubeconfig: Buffer.from(text).toString('base64') },
+    });
+    const kubeconfigSecret = { name: 'blue-kubeconfig', key: 'kubeconfig' };
+    const of = { ...vc, status: { ...vc.status, kubeconfigSecret } };
+    const clock = { now: () => atMs };
+    const stored = () => tenantKubeconfig(client, of, { clock, signal });
+    const [first, second] = [await stored(), await stored()];
+    expect(first).toBe(second);
+    expect(first).toContain('https://127.0.0.1:21000');
+    client.username = 'joe@example.com';
+    await stored();
+    const taken = () => events().filter(({ message }) => String(message).includes('stored'));
+    expect(
+      taken()
+        .map(({ message, count }) => [message, count])
+        .sort(),
+    ).toEqual([
+      ["jane@example.com has taken the stored kubeconfig of the tenant's administrators.", 2],
+      ["joe@example.com has taken the stored kubeconfig of the tenant's administrators.", 1],
+    ]);
+    server.inject({
+      verb: 'create',
+      plural: 'events',
+      fault: { kind: 'status', code: 403, reason: 'Forbidden' },
+    });
+    client.username = 'jim@example.com';
+    expect(await stored()).toBe(first);
+    expect(taken()).toHaveLength(2);
   });
 
   it('needs a control plane, and to know who asks', async () => {

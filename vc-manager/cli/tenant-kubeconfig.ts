@@ -1,8 +1,10 @@
-import { randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { apiVersion, internalSecretNames } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
+  ApiError,
   type Clock,
+  isAlreadyExists,
   type KubeClient,
   type KubeObject,
   metaTime,
@@ -12,6 +14,36 @@ import {
 } from '../../kube/index.ts';
 import { adminGroup, issue, trustOf } from '../pki/index.ts';
 import { CliError } from './errors.ts';
+import { adminKubeconfig } from './virtual-clusters.ts';
+
+interface Caller {
+  readonly clock: Pick<Clock, 'now'>;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * A kubeconfig for the tenant's administrators: the stored one, or one in the caller's own name. An event on the
+ * VirtualCluster says who has it. Where the caller may not write events, only the super cluster's audit log tells of the
+ * stored one.
+ */
+export async function tenantKubeconfig(
+  client: KubeClient,
+  vc: VirtualCluster,
+  caller: Caller,
+  personal = false,
+): Promise<string> {
+  if (personal) return personalKubeconfig(client, vc, caller);
+  const stored = await adminKubeconfig(client, vc, caller.signal);
+  try {
+    const who = await whoAmI(client, caller.signal);
+    const message = `${who} has taken the stored kubeconfig of the tenant's administrators.`;
+    await recordAccess(client, vc, { who, message, now: new Date(caller.clock.now()) }, caller.signal);
+  } catch (error) {
+    caller.signal.throwIfAborted();
+    if (!(error instanceof ApiError || error instanceof CliError)) throw error;
+  }
+  return stored;
+}
 
 /** Long enough for a look around, and nothing revokes it. */
 const validForMs = 60 * 60_000;
@@ -20,10 +52,10 @@ const validForMs = 60 * 60_000;
  * A kubeconfig for the tenant in the name of the caller, as the super cluster authenticates it: audit logs and webhooks of the
  * tenant see who acts. An event on the VirtualCluster says so before it is given out; without the event there is none.
  */
-export async function personalKubeconfig(
+async function personalKubeconfig(
   client: KubeClient,
   vc: VirtualCluster,
-  { clock, signal }: { clock: Pick<Clock, 'now'>; signal: AbortSignal },
+  { clock, signal }: Caller,
 ): Promise<string> {
   const { name = '', namespace = '' } = vc.metadata;
   const { id, endpoint, gateway, syncerSecret } = vc.status ?? {};
@@ -42,13 +74,8 @@ export async function personalKubeconfig(
     { commonName: user, organizations: [adminGroup], usage: ['client'], validForMs, now },
   );
   const until = new Date(now.getTime() + validForMs);
-  await recordAccess(
-    client,
-    vc,
-    `${caller} has a kubeconfig as ${user}, until ${metaTime(until)}.`,
-    now,
-    signal,
-  );
+  const message = `${caller} has a kubeconfig as ${user}, until ${metaTime(until)}.`;
+  await recordAccess(client, vc, { who: caller, message, now }, signal);
   const clusterName = `${namespace}/${name}`;
   return renderKubeconfig({
     clusterName,
@@ -96,28 +123,36 @@ async function whoAmI(client: KubeClient, signal: AbortSignal): Promise<string> 
   return username;
 }
 
+/** One event for each that does the same, with the number of times. */
 async function recordAccess(
   client: KubeClient,
   { metadata }: VirtualCluster,
-  message: string,
-  now: Date,
+  { who, message, now }: { who: string; message: string; now: Date },
   signal: AbortSignal,
 ): Promise<void> {
   const { name = '', namespace = '', uid = '' } = metadata;
   const { kind } = resources.virtualClusters;
-  await client.create(
-    resources.events,
-    {
-      metadata: { namespace, name: `${name}.${randomBytes(8).toString('hex')}` },
-      involvedObject: { apiVersion, kind, namespace, name, uid },
-      type: 'Normal',
-      reason: 'AdminAccess',
-      message: printable(message, 1_000),
-      source: { component: 'vc-manager' },
-      firstTimestamp: metaTime(now),
-      lastTimestamp: metaTime(now),
-      count: 1,
-    },
-    { signal },
-  );
+  const digest = createHash('sha256').update(`${uid}\n${who}\n${message}`).digest('hex').slice(0, 16);
+  const ref = { namespace, name: `${name}.${digest}` };
+  const event = {
+    metadata: ref,
+    involvedObject: { apiVersion, kind, namespace, name, uid },
+    type: 'Normal',
+    reason: 'AdminAccess',
+    message: printable(message, 1_000),
+    source: { component: 'vc-manager' },
+    firstTimestamp: metaTime(now),
+    lastTimestamp: metaTime(now),
+    count: 1,
+  };
+  try {
+    await client.create(resources.events, event, { signal });
+  } catch (error) {
+    if (!isAlreadyExists(error)) throw error;
+    const { count = 1 } = await client.get<KubeObject & { count?: number }>(resources.events, ref, {
+      signal,
+    });
+    const again = { count: count + 1, lastTimestamp: metaTime(now) };
+    await client.patch(resources.events, ref, again, { type: 'merge', signal });
+  }
 }

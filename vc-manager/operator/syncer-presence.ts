@@ -1,0 +1,92 @@
+import { noSyncerReason } from '../../api/conditions.ts';
+import { labelKeys } from '../../api/labels.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import {
+  findCondition,
+  isNotFound,
+  type Lease,
+  modifyStatus,
+  resources,
+  setCondition,
+} from '../../kube/index.ts';
+import type { Services } from './services.ts';
+
+const lookEveryMs = 30_000;
+/** A replica that takes over, an upgrade and a restart are shorter. */
+const patienceMs = 120_000;
+
+const noSyncer = {
+  type: 'Synced',
+  status: 'Unknown',
+  reason: noSyncerReason,
+  message:
+    'no vc-syncer has renewed its Lease for two minutes: what changes on either side is not carried over. Its log: vc-manager logs --stack vc-syncer',
+} as const;
+
+type PresenceServices = Pick<Services, 'client' | 'clock' | 'logger' | 'virtualClusters' | 'settings'>;
+
+/**
+ * What syncers have said of tenants is not so any more when there is none: where no Lease of theirs has changed for two
+ * minutes, `Synced` becomes `Unknown`, until a syncer says it anew. As the controllers of Kubernetes do with nodes.
+ */
+export class SyncerPresence {
+  readonly #services: PresenceServices;
+  /** When each replica last renewed its Lease, in its own words: clocks of two machines are not compared. */
+  #renewed = '';
+  #changedAtMs: number | undefined;
+
+  constructor(services: PresenceServices) {
+    this.#services = services;
+  }
+
+  /** Looks every half minute until aborted. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.#services;
+    while (!signal.aborted) {
+      try {
+        await this.look(signal);
+      } catch (error) {
+        if (signal.aborted) break;
+        logger.debug({ err: error }, 'the Leases of syncers cannot be read');
+      }
+      await clock.sleep(lookEveryMs, signal).catch(() => undefined);
+    }
+  }
+
+  async look(signal: AbortSignal): Promise<void> {
+    const { client, clock, settings, virtualClusters } = this.#services;
+    const { namespace } = settings;
+    const labelSelector = `${labelKeys.component}=vc-syncer`;
+    const { items } = await client.list<Lease>(resources.leases, { namespace, labelSelector, signal });
+    const renewed = items
+      .map(({ metadata, spec }) => `${metadata.uid} ${spec?.renewTime}`)
+      .sort()
+      .join('\n');
+    const nowMs = clock.monotonic();
+    const isRenewed = items.length > 0 && renewed !== this.#renewed;
+    this.#renewed = renewed;
+    if (isRenewed || this.#changedAtMs === undefined) this.#changedAtMs = nowMs;
+    if (nowMs - this.#changedAtMs < patienceMs) return;
+    for (const vc of virtualClusters.list()) if (isSaidToBeSynced(vc)) await this.#sayUnknown(vc, signal);
+  }
+
+  async #sayUnknown({ metadata }: VirtualCluster, signal: AbortSignal): Promise<void> {
+    const { client, clock } = this.#services;
+    const { namespace, name = '', uid } = metadata;
+    const change = (current: VirtualCluster): VirtualCluster | undefined => {
+      if (current.metadata.uid !== uid || !isSaidToBeSynced(current)) return undefined;
+      const conditions = setCondition(current.status?.conditions, noSyncer, new Date(clock.now()));
+      return { ...current, status: { ...current.status, conditions } };
+    };
+    const ref = { namespace, name };
+    await modifyStatus<VirtualCluster>(client, resources.virtualClusters, ref, change, { signal }).catch(
+      (error: unknown) => {
+        if (!isNotFound(error)) throw error;
+      },
+    );
+  }
+}
+
+function isSaidToBeSynced({ status }: VirtualCluster): boolean {
+  return findCondition(status?.conditions, 'Synced')?.status === 'True';
+}
