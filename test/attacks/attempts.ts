@@ -485,6 +485,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'owner',
+    attack: 'have the dashboard dial servers around it, by the address in the kubeconfig Secret',
+    stoppedBy: 'only the server that the status of the VirtualCluster names is dialled',
+    test: 'dashboard/dashboard.test.ts › dials the server that the VirtualCluster has',
+    control: 'expect(await asked()).toBe(200)',
+  },
+  {
+    attacker: 'owner',
     attack: 'have a kubeconfig with an exec plugin or a file path read, where it could write its Secret',
     stoppedBy: 'server, TLS name, CA and certificate are read, nothing else',
     test: 'syncer/tenants/credentials.test.ts › are refused if they would have us run something',
