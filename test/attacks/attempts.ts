@@ -457,6 +457,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'choose a load balancer that is not for tenants, as one of an internal network',
+    stoppedBy: '`loadBalancerClass` goes by the policy (`loadBalancerOptions`)',
+    test: 'syncer/kinds/services/services.test.ts › has a load balancer of its choice where the policy allows that',
+    control: 'expect(serviceKind.admit?.(asked, allowed)).toEqual({ wanted: true })',
+  },
+  {
+    attacker: 'tenant',
     attack: 'have an own certificate served for every host, by an Ingress whose list of hosts is empty',
     stoppedBy: 'sync rule `ingresses`: hosts of the rules in its place, or no certificate',
     test: 'syncer/kinds/ingresses.test.ts › without hosts are for those of the rules, and for no others',
