@@ -142,7 +142,7 @@ const runtimeClassName = objectName.describe('Runtime class that every pod gets,
 const externalIPs = z.boolean().describe('Whether Services may have externalIPs.');
 const loadBalancerOptions = z
   .boolean()
-  .describe('Whether Services may have loadBalancerIP and loadBalancerSourceRanges.');
+  .describe('Whether Services may have loadBalancerIP, loadBalancerSourceRanges and loadBalancerClass.');
 const endpointCIDRs = textSet(addressRange).describe(
   "Ranges beside the tenant's own pods that its EndpointSlices may point into.",
 );
@@ -328,7 +328,7 @@ export const virtualClusterPolicySpecSchema = z.strictObject({
   loadBalancerOptions: z
     .boolean()
     .describe(
-      'Whether loadBalancerIP and loadBalancerSourceRanges of Services may be asked for. false when absent.',
+      'Whether loadBalancerIP, loadBalancerSourceRanges and loadBalancerClass of Services may be asked for. false when absent.',
     )
     .optional(),
   endpointCIDRs: textSet(addressRange)

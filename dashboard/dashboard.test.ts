@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { resources } from '../kube/index.ts';
+import type { VirtualCluster } from '../api/virtual-cluster.ts';
+import { type KubeObject, resources } from '../kube/index.ts';
 import { createTestCertificates } from '../kube/testing/index.ts';
 import { Dashboard, DashboardError } from './dashboard.ts';
 import { HttpError } from './http.ts';
@@ -448,6 +449,27 @@ describe('the dashboard', () => {
     }
   });
 
+  it('dials the server that the VirtualCluster has, whatever its owner has written into the Secret', async () => {
+    const other = await dashboardWorld();
+    try {
+      other.tenantServer.people.set('admin-of-blue', { name: 'blue-admin', may: () => true });
+      await other.dashboard.ready(AbortSignal.timeout(30_000));
+      const browser = other.browser();
+      expect(await browser.signIn({ token: 'admin-of-blue', tenant: 'a/blue' })).toBe(200);
+      const asked = async () => (await browser.get('/api/own/events')).status;
+      expect(await asked()).toBe(200);
+      const { api } = other.superCluster;
+      const blue = api
+        .list(resources.virtualClusters)
+        .find(({ metadata }) => metadata.name === 'blue') as VirtualCluster;
+      const { gateway: _, ...status } = blue.status ?? {};
+      api.put(resources.virtualClusters, { ...blue, status } as KubeObject);
+      await expect.poll(asked).toBe(503);
+    } finally {
+      await other.close();
+    }
+  });
+
   it('does not listen beyond loopback where tokens would be read on the way', async () => {
     const other = await dashboardWorld();
     await other.close();
@@ -510,7 +532,10 @@ describe('the dashboard', () => {
     // All of them have the API server of one.
     for (const name of ['green', 'pink', 'cyan']) {
       const namespace = 'a';
-      other.superCluster.api.put(resources.virtualClusters, { metadata: { namespace, name } });
+      other.superCluster.api.put(resources.virtualClusters, {
+        metadata: { namespace, name },
+        status: { endpoint: other.tenantServer.url },
+      } as KubeObject);
       other.superCluster.api.put(resources.secrets, { metadata: { namespace, name: `${name}-kubeconfig` } });
     }
     const left = new AbortController();

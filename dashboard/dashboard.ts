@@ -538,7 +538,15 @@ export class Dashboard {
   async #tenantServer(tenant: string, signal: AbortSignal): Promise<ConnectionOptions> {
     const vc = this.#fleet.get(refOf(tenant));
     if (vc === undefined) throw new HttpError(404, 'the tenant is gone');
-    return connectionFromSecret(await this.#backend.kubeconfig(this.#program, vc, signal));
+    const server = connectionFromSecret(await this.#backend.kubeconfig(this.#program, vc, signal));
+    // Who owns the VirtualCluster may write that Secret, and does not choose whom this program dials.
+    const { gateway, endpoint } = vc.status ?? {};
+    if (server.server !== (gateway?.server ?? endpoint))
+      throw new HttpError(
+        503,
+        'the kubeconfig Secret of this tenant names another server than its VirtualCluster: the manager puts it right within a minute',
+      );
+    return server;
   }
 
   async #begin(

@@ -88,7 +88,7 @@ export async function dashboardWorld(options: Partial<DashboardOptions> = {}, wa
     ['a', 'green'],
     ['b', 'red'],
   ] as const)
-    superCluster.api.put(resources.virtualClusters, virtualCluster(namespace, name));
+    superCluster.api.put(resources.virtualClusters, virtualCluster(namespace, name, tenantServer.url));
   const kubeconfig = renderKubeconfig({
     clusterName: 'blue',
     server: tenantServer.url,
@@ -212,7 +212,7 @@ function listedPod(name = '', node?: string): ListedPod {
   return node === undefined ? pod : { ...pod, node };
 }
 
-function virtualCluster(namespace: string, name: string): VirtualCluster {
+function virtualCluster(namespace: string, name: string, server: string): VirtualCluster {
   const lastTransitionTime = '2026-01-01T00:00:00Z';
   const secret = 'what only operators know';
   return {
@@ -227,6 +227,7 @@ function virtualCluster(namespace: string, name: string): VirtualCluster {
       phase: 'Ready',
       version: '1.36.3',
       endpoint: 'https://10.9.8.7:6443',
+      gateway: { server, serverName: `${name}.tenants.test`, port: Number(new URL(server).port) },
       driver: 'process',
       usage: { pods: 4, nodes: 2 },
       certificatesDue: '2027-01-01T00:00:00Z',

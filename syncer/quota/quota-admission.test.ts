@@ -371,6 +371,7 @@ describe('the quota of a tenant', () => {
         sides.inSuper(resources.persistentVolumeClaims, 'data') !== undefined,
     );
     expect(sides.engine.usedBy(sides.info.uid)).toEqual({
+      pods: '1',
       'requests.cpu': '300m',
       'requests.memory': '0',
       'requests.storage': expect.stringMatching(/^(3Gi|3221225472)$/),

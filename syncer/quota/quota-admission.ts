@@ -40,7 +40,23 @@ const restPerLook = 20;
 const longestRestMs = 1_000;
 
 /** What the manager adds up as usage, whether it is limited or not. */
-const meteredResources = ['requests.cpu', 'requests.memory', 'requests.storage'] as const;
+const meteredResources = ['pods', 'requests.cpu', 'requests.memory', 'requests.storage'] as const;
+
+/** The same of a tenant that no session serves, by what the super cluster has of it, as quantities. */
+export function meteredUsage(
+  superCaches: Caches,
+  kinds: readonly Charged[],
+  uid: string,
+): Record<string, string> {
+  const sums = new Map<string, bigint>(meteredResources.map((each) => [each, 0n]));
+  for (const kind of kinds) {
+    if (kind.name !== 'pods' && kind.name !== 'persistentvolumeclaims') continue;
+    for (const object of superCaches.of(kind).byIndex(byTenantIndex, uid))
+      for (const [resource, amount] of chargeOf(kind, object, false, 0).amounts)
+        if (sums.has(resource)) sums.set(resource, (sums.get(resource) ?? 0n) + amount);
+  }
+  return Object.fromEntries([...sums].map(([resource, sum]) => [resource, formatQuantity(sum)]));
+}
 
 /** What a tenant has of one limited resource; in units, not in nano-units. */
 export interface ResourceUsage {

@@ -32,10 +32,12 @@ function world(used: (uid: string, pods: readonly KubeObject[]) => Promise<UsedR
   const warned: string[] = [];
   const usage = new SleepingTenantUsage({
     superCaches,
+    kinds: allKinds,
     sleepers: () => sleepers,
     used: (uid, pods) => used(uid, pods),
     status: {
-      usageAsleep: async (ref, uid, what) => void written.push([ref.name, uid, what]),
+      usageAsleep: async (ref, uid, { used: what, counted }) =>
+        void written.push([ref.name, uid, what, counted.pods]),
     },
     clock,
     onError: ({ metadata }, error) => warned.push(`${metadata.name}: ${String(error)}`),
@@ -63,7 +65,7 @@ it('measures the pods of tenants that are asleep', async () => {
   there.sleepers.push(sleeper('blue', before));
   await there.pass();
   expect(asked).toEqual([['uid-blue', ['a', 'b']]]);
-  expect(there.written).toEqual([['blue', 'uid-blue', { cpu: '20m', memory: '64Mi' }]]);
+  expect(there.written).toEqual([['blue', 'uid-blue', { cpu: '20m', memory: '64Mi' }, '2']]);
   there.sleepers.pop();
   await there.pass();
   expect(there.written).toHaveLength(1);
@@ -77,8 +79,8 @@ it('takes back a figure that cannot be measured any more, and goes on with the o
   there.sleepers.push(sleeper('blue', before), sleeper('new', undefined), sleeper('green', before));
   await there.pass();
   expect(there.written).toEqual([
-    ['blue', 'uid-blue', undefined],
-    ['green', 'uid-green', undefined],
+    ['blue', 'uid-blue', undefined, '2'],
+    ['green', 'uid-green', undefined, '1'],
   ]);
   expect(there.warned).toEqual(['blue: Error: no kubelet']);
 });

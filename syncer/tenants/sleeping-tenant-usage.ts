@@ -1,5 +1,7 @@
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type Clock, type KubeObject, resources } from '../../kube/index.ts';
+import type { SyncedKind } from '../kinds/contract.ts';
+import { meteredUsage } from '../quota/quota-admission.ts';
 import { byTenantIndex, type Caches } from '../reconcile/caches.ts';
 import { usedEveryMs } from './health.ts';
 import type { StatusWriter, UsedResources } from './status-writer.ts';
@@ -7,6 +9,7 @@ import type { StatusWriter, UsedResources } from './status-writer.ts';
 interface SleepingTenantUsageOptions {
   /** Complete, as far as the tenants go that are served. */
   superCaches: Caches;
+  kinds: readonly SyncedKind[];
   /** The tenants that are asleep, and that this replica would serve. */
   sleepers: () => Iterable<VirtualCluster>;
   /** What these pods of the super cluster use, which are all that the tenant with this UID has; undefined where nothing says so. */
@@ -17,8 +20,8 @@ interface SleepingTenantUsageOptions {
 }
 
 /**
- * Writes down what pods of tenants that are asleep use: no session measures them, and they run on. What is counted rather
- * than measured stays as it was: only the tenant changes it, and a pod that ends wakes it. Of a tenant that has woken
+ * Writes down what tenants that are asleep have and use in the super cluster: no session measures it, and it may be more than
+ * the last one has said, which counts once a minute. What is counted in the tenant alone stays as it was. Of a tenant that has woken
  * meanwhile nothing is written: its session does.
  */
 export class SleepingTenantUsage {
@@ -43,7 +46,7 @@ export class SleepingTenantUsage {
   }
 
   async #measure({ metadata, status }: VirtualCluster, signal: AbortSignal): Promise<void> {
-    const { superCaches, used, onError } = this.#o;
+    const { superCaches, kinds, used, onError } = this.#o;
     const { namespace, name = '', uid = '' } = metadata;
     if (status?.usage === undefined) return;
     const ofTenant = superCaches.byIndex(resources.pods, byTenantIndex, uid);
@@ -52,6 +55,7 @@ export class SleepingTenantUsage {
       return undefined;
     });
     signal.throwIfAborted();
-    await this.#o.status.usageAsleep({ namespace, name }, uid, now, signal);
+    const counted = meteredUsage(superCaches, kinds, uid);
+    await this.#o.status.usageAsleep({ namespace, name }, uid, { used: now, counted }, signal);
   }
 }

@@ -122,34 +122,35 @@ describe('the status writer', () => {
   describe('of what a tenant uses that is asleep', () => {
     const before = { pods: 2, services: 1, nodes: 1, cpu: '900m', memory: '1Gi', resources: { pods: '2' } };
     const used = { cpu: '20m', memory: '64Mi' };
+    const counted = { pods: '3', 'requests.cpu': '1' };
     const put = (cluster: FakeCluster, status: VirtualCluster['status'], metadata = {}): void => {
       cluster.server.remove(resources.virtualClusters, ref);
       cluster.server.put(resources.virtualClusters, { metadata: { ...ref, uid: 'v1', ...metadata }, status });
     };
 
-    it('leaves what was counted before, and takes back what nobody knows', async () => {
+    it('counts what there is in the super cluster, leaves what was counted in the tenant, and takes back what nobody knows', async () => {
       const { cluster, writer, status } = await world();
       await using _ = cluster;
       put(cluster, { phase: 'Asleep', usage: before });
-      await writer.usageAsleep(ref, 'v1', used);
-      expect(status()).toEqual({ phase: 'Asleep', usage: { ...before, ...used } });
-      await writer.usageAsleep(ref, 'v1', undefined);
-      const { cpu: _cpu, memory: _memory, ...counted } = before;
-      expect(status()).toEqual({ phase: 'Asleep', usage: counted });
+      await writer.usageAsleep(ref, 'v1', { used, counted });
+      expect(status()).toEqual({ phase: 'Asleep', usage: { ...before, ...used, resources: counted } });
+      await writer.usageAsleep(ref, 'v1', { used: undefined, counted });
+      const { cpu: _cpu, memory: _memory, ...said } = before;
+      expect(status()).toEqual({ phase: 'Asleep', usage: { ...said, resources: counted } });
     });
 
     it('writes nothing of one that is awake, another one, on its way out, or without a count', async () => {
       const { cluster, writer, status, writes } = await world();
       await using _ = cluster;
       put(cluster, { phase: 'Ready', usage: before });
-      await writer.usageAsleep(ref, 'v1', used);
+      await writer.usageAsleep(ref, 'v1', { used, counted });
       put(cluster, { phase: 'Asleep', usage: before }, { uid: 'v2' });
-      await writer.usageAsleep(ref, 'v1', used);
+      await writer.usageAsleep(ref, 'v1', { used, counted });
       put(cluster, { phase: 'Asleep', usage: before }, { deletionTimestamp: '2026-01-01T00:00:00Z' });
-      await writer.usageAsleep(ref, 'v1', used);
+      await writer.usageAsleep(ref, 'v1', { used, counted });
       expect(status()?.usage).toEqual(before);
       put(cluster, { phase: 'Asleep' });
-      await writer.usageAsleep(ref, 'v1', used);
+      await writer.usageAsleep(ref, 'v1', { used, counted });
       expect(status()).toEqual({ phase: 'Asleep' });
       expect(writes()).toBe(0);
     });
@@ -167,7 +168,7 @@ describe('the status writer', () => {
         put(cluster, awake);
         return found;
       });
-      await writer.usageAsleep(ref, 'v1', used);
+      await writer.usageAsleep(ref, 'v1', { used, counted });
       expect(status()).toEqual(awake);
     });
 
@@ -177,8 +178,8 @@ describe('the status writer', () => {
       const { resources: _counted, ...usage } = before;
       await writer.usage(ref, 'v1', usage);
       put(cluster, { phase: 'Asleep', usage });
-      await writer.usageAsleep(ref, 'v1', used);
-      expect(status()?.usage).toEqual({ ...usage, ...used });
+      await writer.usageAsleep(ref, 'v1', { used, counted });
+      expect(status()?.usage).toEqual({ ...usage, ...used, resources: counted });
       put(cluster, { phase: 'Ready', usage: { ...usage, ...used } });
       await writer.usage(ref, 'v1', usage);
       expect(status()?.usage).toEqual(usage);

@@ -122,16 +122,20 @@ export class StatusWriter {
   }
 
   /**
-   * What pods of a tenant use that is asleep, and has said what it has; undefined: nobody knows. Nothing is written when it
-   * is not asleep any more, or another VirtualCluster has its name.
+   * What pods of a tenant use that is asleep, and has said what it has; undefined: nobody knows. `counted`: what it has in the
+   * super cluster. Nothing is written when it is not asleep any more, or another VirtualCluster has its name.
    */
   usageAsleep(
     ref: ObjectRef,
     uid: string,
-    used: UsedResources | undefined,
+    { used, counted }: { used: UsedResources | undefined; counted: Readonly<Record<string, string>> },
     signal?: AbortSignal,
   ): Promise<void> {
-    const change = ({ cpu: _cpu, memory: _memory, ...counted }: Usage): Usage => ({ ...counted, ...used });
+    const change = ({ cpu: _cpu, memory: _memory, ...said }: Usage): Usage => ({
+      ...said,
+      ...used,
+      resources: { ...said.resources, ...counted },
+    });
     return this.#inLine(uid, async () => {
       const cached = this.#cached(ref)?.status?.usage;
       if (cached !== undefined && deepEqual(change(cached), cached)) return;

@@ -457,6 +457,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'choose a load balancer that is not for tenants, as one of an internal network',
+    stoppedBy: '`loadBalancerClass` goes by the policy (`loadBalancerOptions`)',
+    test: 'syncer/kinds/services/services.test.ts › has a load balancer of its choice where the policy allows that',
+    control: 'expect(serviceKind.admit?.(asked, allowed)).toEqual({ wanted: true })',
+  },
+  {
+    attacker: 'tenant',
     attack: 'have an own certificate served for every host, by an Ingress whose list of hosts is empty',
     stoppedBy: 'sync rule `ingresses`: hosts of the rules in its place, or no certificate',
     test: 'syncer/kinds/ingresses.test.ts › without hosts are for those of the rules, and for no others',
@@ -482,6 +489,13 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'the policy of the namespace is a ceiling; the syncer reads the decision of the manager only',
     test: 'test/policy-ceiling.test.ts › without one, nothing can be had but the defaults',
     control: '› that a VirtualCluster may reach',
+  },
+  {
+    attacker: 'owner',
+    attack: 'have the dashboard dial servers around it, by the address in the kubeconfig Secret',
+    stoppedBy: 'only the server that the status of the VirtualCluster names is dialled',
+    test: 'dashboard/dashboard.test.ts › dials the server that the VirtualCluster has',
+    control: 'expect(await asked()).toBe(200)',
   },
   {
     attacker: 'owner',

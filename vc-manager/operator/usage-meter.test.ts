@@ -80,6 +80,9 @@ describe('usage', () => {
   }
 
   it('is what a tenant has, times how long', () => {
+    const shows = (pods: Record<string, string>) =>
+      usageOf(virtualCluster('a', { usage: { pods: 0, resources: pods } }), 0.5, 0).podHours;
+    expect([shows({ pods: '6' }), shows({})]).toEqual([3, 0]);
     expect(usageOf(virtualCluster('a'), 0.5, 7)).toEqual({
       hours: 0.5,
       podHours: 3,

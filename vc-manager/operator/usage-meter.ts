@@ -233,7 +233,8 @@ export function usageOf({ status }: VirtualCluster, hours: number, apiCalls: num
   const amount = (quantity: string | undefined): number => Math.max(0, parseQuantity(quantity ?? '0') ?? 0);
   return {
     hours,
-    podHours: pods * hours,
+    // Those in the super cluster, where that is said: of its own a tenant may show what it likes.
+    podHours: (of['pods'] === undefined ? pods : amount(of['pods'])) * hours,
     cpuHours: amount(cpu) * hours,
     cpuRequestHours: amount(of['requests.cpu']) * hours,
     memoryGiBHours: (amount(memory) / GiB) * hours,

@@ -41,6 +41,7 @@ describe('a Service that is about to be created (sync rule `judged-writes`)', ()
     ['one family twice', { ipFamilies: ['IPv4', 'IPv4'] }, 'InvalidField'],
     ['external addresses', { externalIPs: ['192.0.2.1'] }, 'NotSupported'],
     ['the load balancer of another', { loadBalancerIP: '192.0.2.1' }, 'NotSupported'],
+    ['a load balancer of its choice', { loadBalancerClass: 'theirs/internal' }, 'NotSupported'],
     ['an unheard-of type', { type: 'Everything' }, 'InvalidField'],
     ['a null', { selector: null }, 'InvalidField'],
   ])('is not, with %s', (_what, spec, reason) => {

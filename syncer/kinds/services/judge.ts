@@ -62,7 +62,7 @@ function judgeSpec(spec: ServiceSpec, tenant: TenantInfo): Notice | undefined {
     return refusal('InvalidField', 'spec.type is none that Kubernetes has');
   if (spec.externalIPs !== undefined && !policy.externalIPs)
     return refusal('NotSupported', 'spec.externalIPs is not allowed in this cluster (policy: externalIPs)');
-  for (const field of ['loadBalancerIP', 'loadBalancerSourceRanges'] as const)
+  for (const field of ['loadBalancerIP', 'loadBalancerSourceRanges', 'loadBalancerClass'] as const)
     if (spec[field] !== undefined && !policy.loadBalancerOptions)
       return refusal(
         'NotSupported',

@@ -22,6 +22,15 @@ function isAllowed(field: (typeof optionalFields)[number], policy: TenantPolicy)
   return field === 'externalIPs' ? policy.externalIPs : policy.loadBalancerOptions;
 }
 
+/**
+ * Which of the super cluster's load balancers a Service asks for, where it may. Nothing changes that of a Service that is
+ * there, so it is none of the fields that are taken away.
+ */
+export function allowedClass(own: ServiceSpec, policy: TenantPolicy): Pick<ServiceSpec, 'loadBalancerClass'> {
+  const { loadBalancerClass } = own;
+  return policy.loadBalancerOptions && loadBalancerClass !== undefined ? { loadBalancerClass } : {};
+}
+
 /** What the tenant object asks for and may have. */
 export function allowedRestrictedFields(tenantObject: KubeObject, policy: TenantPolicy): Options {
   const own = specOf(tenantObject);
@@ -40,15 +49,15 @@ export function droppedFields(tenantObject: KubeObject, policy: TenantPolicy): r
   const own = specOf(tenantObject);
   const { annotations = {} } = tenantObject.metadata;
   const annotated = annotations[sourceRangesAnnotation] !== undefined;
-  const fields = optionalFields.filter(
+  const fields: string[] = optionalFields.filter(
     (field) =>
       !isAllowed(field, policy) &&
       (isAsked(own[field]) || (field === 'loadBalancerSourceRanges' && annotated)),
   );
-  const keys = policy.loadBalancerOptions
-    ? []
-    : Object.keys(annotations).filter((key) => addressAnnotations.has(key));
-  return [...fields, ...keys];
+  if (policy.loadBalancerOptions) return fields;
+  const ofClass = isAsked(own.loadBalancerClass) ? ['loadBalancerClass'] : [];
+  const keys = Object.keys(annotations).filter((key) => addressAnnotations.has(key));
+  return [...fields, ...ofClass, ...keys];
 }
 
 /** Whether an annotation of a Service goes down; those that stand for fields go by the policy of those fields. */

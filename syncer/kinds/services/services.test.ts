@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { defaultPolicy } from '../../../api/policy.ts';
 import { applyMergePatch, type KubeObject, resources } from '../../../kube/index.ts';
 import { serviceKind } from './services.ts';
 import { context, created, patchOf, service } from './testing.ts';
@@ -48,6 +49,20 @@ describe('sync rule `cluster-ip`: load balancers', () => {
     });
     expect(serviceKind.down(tenantObject, created(tenantObject), context())).toEqual([]);
   });
+});
+
+it('has a load balancer of its choice where the policy allows that, and keeps the one that it has', () => {
+  const asked = service({ type: 'LoadBalancer', loadBalancerClass: 'theirs/internal' });
+  const allowed = context({ policy: { ...defaultPolicy, loadBalancerOptions: true } });
+  expect(serviceKind.toSuper(asked, allowed)['spec']).toMatchObject({ loadBalancerClass: 'theirs/internal' });
+  expect(serviceKind.toSuper(asked, context())['spec']).not.toHaveProperty('loadBalancerClass');
+  expect(serviceKind.admit?.(asked, context())).toMatchObject({
+    wanted: true,
+    notice: { reason: 'NotSupported', message: expect.stringContaining('does not allow loadBalancerClass') },
+  });
+  expect(serviceKind.admit?.(asked, allowed)).toEqual({ wanted: true });
+  const there = created(asked, { healthCheckNodePort: 0, loadBalancerClass: 'theirs/internal' });
+  expect(serviceKind.down(asked, there, context())).not.toContainEqual({ do: 'deleteSuper' });
 });
 
 describe('sync rule `service-updates`: updates', () => {

@@ -26,6 +26,7 @@ import {
   withRefused,
 } from './node-ports.ts';
 import {
+  allowedClass,
   allowedRestrictedFields,
   droppedFields,
   refusedOptionsPatch,
@@ -61,9 +62,11 @@ function wantedSpec(tenantObject: KubeObject, context: SyncContext): ServiceSpec
     externalIPs: _externalIPs,
     loadBalancerIP: _loadBalancerIP,
     loadBalancerSourceRanges: _loadBalancerSourceRanges,
+    loadBalancerClass: _loadBalancerClass,
     ...rest
   } = own;
-  const spec = { ...rest, ...allowedRestrictedFields(tenantObject, context.tenant.policy) };
+  const { policy } = context.tenant;
+  const spec = { ...rest, ...allowedClass(own, policy), ...allowedRestrictedFields(tenantObject, policy) };
   if (clusterIP === 'None') return { ...spec, clusterIP };
   if (!hasAddress(own) || context.tenant.serviceIpMode === 'assigned') return spec;
   if (clusterIPs === undefined || clusterIPs.length < 2) return { ...spec, clusterIP: clusterIP as string };

@@ -32,7 +32,7 @@ const serviceRules: DownRules = {
     const found = sameFields.flatMap((field) =>
       unequal(wantedField(own, field, tenant.apiServer.port), at(superObject, 'spec', field), field),
     );
-    for (const field of ['externalIPs', 'loadBalancerIP', 'loadBalancerSourceRanges']) {
+    for (const field of ['externalIPs', 'loadBalancerIP', 'loadBalancerSourceRanges', 'loadBalancerClass']) {
       if (!isEmpty(at(superObject, 'spec', field))) found.push(`${field} went down`);
     }
     found.push(
