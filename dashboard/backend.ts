@@ -1,7 +1,7 @@
 import type { PodList, PodReport } from '../api/pod-report.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import type { KubeClient } from '../kube/index.ts';
-import type { ComponentRow, EventRow, JobRow, LatestEvents, ListedPod, QuotaRow } from './types.ts';
+import type { ComponentRow, EventRow, JobRow, LatestEvents, ListedPod, Preview, QuotaRow } from './types.ts';
 
 export interface TenantRef {
   readonly namespace: string;
@@ -38,12 +38,6 @@ export type Action =
   | { readonly do: 'sleep' | 'wake' | 'snapshot' | 'renew' | 'retry' | 'cancel' }
   | { readonly do: 'upgrade'; readonly version?: string; readonly force?: boolean }
   | { readonly do: 'delete'; readonly uid: string };
-
-/** What would come of an action: lines for people, and whether it is refused as long as it is not forced. */
-export interface Preview {
-  readonly text: string;
-  readonly needsForce: boolean;
-}
 
 /** The super cluster, by two sets of credentials. */
 export interface SuperCluster {

@@ -182,19 +182,24 @@ describe('the dashboard', () => {
       };
       const names = ({ body }: { body: string }) =>
         (JSON.parse(body) as { listed?: { name: string }[] }).listed?.map(({ name }) => name);
+      const problem = ({ body }: { body: string }) => (JSON.parse(body) as { problem?: string }).problem;
       const measured = world.measured.pods;
       try {
         expect(names(await listed('operator'))).toBeUndefined();
+        expect(problem(await listed('operator'))).toBeUndefined();
         world.measured.pods = [];
         const before = world.superCluster.asked.length;
         expect(names(await listed('operator'))).toEqual(['late']);
         const asked = world.superCluster.asked.slice(before).filter(({ path }) => path.includes('/pods'));
         expect(asked.map(({ headers }) => headers.authorization)).toEqual(['Bearer operator']);
+        expect(problem(await listed('operator'))).toBeUndefined();
         world.failing.with = new Error('no syncer serves it');
-        expect(names(await listed('operator'))).toEqual(['late']);
+        const unasked = await listed('operator');
+        expect([names(unasked), problem(unasked)]).toEqual([['late'], 'no syncer serves it']);
         // Those of a tenant are what its own API server shows it, and no place in the super cluster.
         const own = await listed('admin-of-blue', 'a/blue');
         expect(names(own)).toEqual(['own-late']);
+        expect(problem(own)).toContain('try again later');
         expect(own.body).not.toMatch(/real-node-7|a\/blue|syncer/);
         world.failing.with = undefined;
         expect(names(await listed('admin-of-blue', 'a/blue'))).toEqual(['own-late']);

@@ -907,12 +907,15 @@ export class Dashboard {
     throw new HttpError(404, 'there is no such page');
   }
 
-  /** Where no way of a pod is known, or nobody can say so: with the pods that there are, if whoever asks may list them. */
+  /**
+   * Where no way of a pod is known, or nobody can say so: with the pods that there are, if whoever asks may list them.
+   * `problem`: why nobody can.
+   */
   async #podsOf(
     slowest: Promise<PodList>,
     list: () => Promise<ListedPods>,
     signal: AbortSignal,
-  ): Promise<PodList & Partial<ListedPods>> {
+  ): Promise<PodList & Partial<ListedPods> & { readonly problem?: string }> {
     const traced = await slowest.catch((error: unknown) => ({ error }));
     signal.throwIfAborted();
     if ('pods' in traced && traced.pods.length > 0) return traced;
@@ -920,14 +923,15 @@ export class Dashboard {
     signal.throwIfAborted();
     if ('pods' in traced) return { ...traced, ...found };
     if (found === undefined) throw traced.error;
-    return { known: 0, ready: 0, spans: [], pods: [], ...found };
+    const problem = this.#explain(traced.error).message;
+    return { known: 0, ready: 0, spans: [], pods: [], problem, ...found };
   }
 
   /** What this program meets on its way names syncers, addresses and commands of operators. */
   readonly #refuseTenant = (error: unknown): never => {
     if (this.#explain(error).status === 404) throw new HttpError(404, 'there is no such pod');
     this.#options.onProblem?.(`a tenant was not told of its pods: ${messageOf(error)}`);
-    throw new HttpError(503, 'this is not known at the moment: try again later, or ask the operator');
+    throw new HttpError(503, 'there is no answer at the moment; try again later, or ask the operator');
   };
 
   /** Throws when the tenant's API server does not know the token any more, or it may not look. */

@@ -170,3 +170,13 @@ export interface ListedPod {
   /** As the super cluster calls it. */
   readonly node?: string;
 }
+
+/** What would come of an action. */
+export interface Preview {
+  /** Lines for people. */
+  readonly text: string;
+  /** Whether it would change anything. */
+  readonly isPossible: boolean;
+  /** Whether it is refused as long as it is not forced. */
+  readonly needsForce: boolean;
+}

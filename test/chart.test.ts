@@ -438,6 +438,58 @@ describe('the Helm chart', () => {
       expect([exitCode, stderr]).toEqual([0, '']);
     });
 
+    it('is not installed where etcd would wait for a volume for ever, and says what helps', async () => {
+      const { client } = world.superCluster;
+      const { items: classes } = await client.list(resources.storageClasses);
+      const refusal = async (...args: string[]): Promise<string> => {
+        const { exitCode, stderr } = await install('install', '--dry-run=server', ...args);
+        return exitCode === 0 ? '' : stderr;
+      };
+      const removeClasses = async (): Promise<void> => {
+        const { items } = await client.list(resources.storageClasses);
+        for (const { metadata } of items)
+          await client.delete(resources.storageClasses, { name: metadata.name ?? '' });
+      };
+      const createClasses = async (
+        change: (annotations?: Record<string, string>) => object,
+      ): Promise<void> => {
+        for (const { metadata, ...rest } of classes) {
+          const { name, labels = {}, annotations } = metadata;
+          const wanted = { ...rest, metadata: { name: name ?? '', labels, ...change(annotations) } };
+          await client.create(resources.storageClasses, wanted);
+        }
+      };
+      const free = { metadata: { name: 'chart-test-free' } };
+      try {
+        await removeClasses();
+        expect(await refusal()).toContain('this cluster has no StorageClass. Install a provisioner');
+        expect(await refusal('--set', 'etcd.storage.className=fast')).toBe('');
+        // Whoever installs without roles may not be allowed to ask.
+        expect(await refusal('--set', 'rbac.create=false')).toBe('');
+        await createClasses(() => ({}));
+        const names = classes.map(({ metadata }) => metadata.name).sort();
+        expect(await refusal()).toContain(`etcd.storage.className=NAME (there is ${names.join(', ')})`);
+        await client.create(resources.persistentVolumes, {
+          ...free,
+          spec: {
+            capacity: { storage: '1Gi' },
+            accessModes: ['ReadWriteOnce'],
+            hostPath: { path: '/nowhere' },
+          },
+        });
+        await world.superCluster.until(
+          { resource: resources.persistentVolumes, ...free.metadata, what: 'the volume to be free' },
+          ([found]) => at(found, 'status', 'phase') === 'Available',
+        );
+        expect(await refusal()).toBe('');
+      } finally {
+        await client.delete(resources.persistentVolumes, free.metadata).catch(ignoreMissing);
+        await removeClasses();
+        await createClasses((annotations) => ({ annotations }));
+      }
+      expect(await refusal()).toBe('');
+    });
+
     it('is installed and upgraded, and its pods run', async () => {
       const first = await install('install', '--wait', '--timeout', '90s');
       expect(complaints(first)).toEqual([]);
@@ -530,9 +582,7 @@ describe('the Helm chart', () => {
         standby.kill('SIGTERM');
         await standby;
         for (const ref of refs)
-          await world.superCluster.client.delete(resources.secrets, ref).catch((error: unknown) => {
-            if (!isNotFound(error)) throw error;
-          });
+          await world.superCluster.client.delete(resources.secrets, ref).catch(ignoreMissing);
       }
     });
 
@@ -551,3 +601,7 @@ describe('the Helm chart', () => {
     });
   });
 });
+
+function ignoreMissing(error: unknown): void {
+  if (!isNotFound(error)) throw error;
+}

@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises';
-import { createInterface } from 'node:readline';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { parse } from 'yaml';
@@ -7,6 +6,7 @@ import { startBrowser, whyNoBrowser } from '../dashboard/testing/browser.ts';
 import { connectionFromSecret, isNotFound, resource, resources } from '../kube/index.ts';
 import { scriptRunBy } from '../scripts/docs-commands.ts';
 import type { Cluster } from './harness/cluster.ts';
+import { type StartedDashboard, startDashboard } from './harness/dashboard.ts';
 import { container, namespace, pod } from './harness/manifests.ts';
 import { pageOf, Reader } from './harness/reader.ts';
 import { type Tenant, World } from './harness/world.ts';
@@ -27,7 +27,7 @@ describe.skipIf(missing !== undefined)(
     /** Made and deleted by way of the page. */
     let tenant: Tenant;
     let browser: Browser;
-    let dashboard: { link: string; origin: string; stop: () => Promise<void> };
+    let dashboard: StartedDashboard;
     let operator: Page;
     /** What browsers have complained about. */
     const complaints: string[] = [];
@@ -39,7 +39,7 @@ describe.skipIf(missing !== undefined)(
       await world.cli(['delete', 'dash-blue', '--yes', '--wait', '--ignore-not-found']);
       [there, dashboard] = await Promise.all([
         world.sharedTenant('dashboard'),
-        startDashboard(Reader.of(world)),
+        startDashboard(Reader.of(world), documentedCommand()),
       ]);
       operator = await visit(dashboard.link);
     });
@@ -317,22 +317,8 @@ describe.skipIf(missing !== undefined)(
   },
 );
 
-/** `vc-manager dashboard`, as somebody at a terminal starts it. */
-async function startDashboard(reader: Reader) {
-  const command = scriptRunBy(pageOf('docs/dashboard.md'), 'test/dashboard.test.ts', 'vc-manager dashboard');
-  const child = reader.start(command);
-  const link = await new Promise<string>((resolve, reject) => {
-    createInterface({ input: child.stdout }).once('line', resolve);
-    void child.then(({ all }) => reject(new Error(`vc-manager dashboard ended: ${all}`)));
-  });
-  return {
-    link,
-    origin: new URL(link).origin,
-    stop: async () => {
-      child.kill('SIGINT');
-      await child;
-    },
-  };
+function documentedCommand(): string {
+  return scriptRunBy(pageOf('docs/dashboard.md'), 'test/dashboard.test.ts', 'vc-manager dashboard');
 }
 
 /** A token of a ServiceAccount that may do this in all namespaces. */

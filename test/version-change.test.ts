@@ -1,10 +1,13 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { ControlPlaneTemplateSpec } from '../api/control-plane-template.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
+import { startBrowser, whyNoBrowser } from '../dashboard/testing/browser.ts';
 import { type KubeObject, resources } from '../kube/index.ts';
 import { defaultVersions } from '../vc-manager/binaries/index.ts';
+import { startDashboard } from './harness/dashboard.ts';
 import { changeVersion, setVersion } from './harness/managers.ts';
 import { namespace } from './harness/manifests.ts';
+import { Reader } from './harness/reader.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const running = defaultVersions.kubernetes;
@@ -15,6 +18,9 @@ const minor = (version: string): number => Number(version.split('.')[1]);
 const changed = earlier.filter((version) => minor(version) >= minor(running) - 1);
 const anotherMinor = changed.filter((version) => minor(version) !== minor(running));
 const started = earlier.filter((version) => minor(version) < minor(running) - 1);
+
+const noBrowser = whyNoBrowser();
+const unlessThere = noBrowser === undefined ? '' : ` (${noBrowser})`;
 
 describe('real builds of other versions', () => {
   let world: World;
@@ -54,6 +60,42 @@ describe('real builds of other versions', () => {
       expect(await done).toBe(`${name} runs ${running}`);
       expect(await serverVersion(tenant)).toBe(`v${running}`);
       expect(await upgrade()).toBe(`${name} runs ${running} already`);
+    },
+  );
+
+  it.skipIf(noBrowser !== undefined).each(anotherMinor)(
+    `are left for the default version in the dashboard: %s${unlessThere}`,
+    async (from) => {
+      const name = `page-${from.replaceAll('.', '-')}`;
+      const [tenant, dashboard, browser] = await Promise.all([
+        world.createTenant(name, '--version', from),
+        startDashboard(Reader.of(world, 'page-reader')),
+        startBrowser(),
+      ]);
+      try {
+        const page = await browser.newPage();
+        page.setDefaultTimeout(120_000);
+        await page.goto(dashboard.link);
+        await page.getByRole('link', { name, exact: true }).click();
+        await page.getByText(from, { exact: true }).first().waitFor();
+        const dialog = page.getByRole('dialog');
+        await page.getByRole('button', { name: 'Upgrade', exact: true }).click();
+        await dialog.getByText(`would go from ${from} to ${running}`).waitFor();
+        await dialog.getByRole('button', { name: 'Upgrade', exact: true }).click();
+        await dialog.waitFor({ state: 'detached' });
+        await page
+          .getByRole('row', { name: /^version-change/ })
+          .getByText('Succeeded')
+          .waitFor();
+        await page.locator('header.card .mark').getByText('Ready').waitFor();
+        await page.getByRole('definition').getByText(running, { exact: true }).waitFor();
+        expect(await serverVersion(tenant)).toBe(`v${running}`);
+        await page.getByRole('button', { name: 'Upgrade', exact: true }).click();
+        await dialog.getByText(`${name} runs ${running} already`).waitFor();
+        expect(await dialog.getByRole('button', { name: 'Upgrade', exact: true }).isDisabled()).toBe(true);
+      } finally {
+        await Promise.all([browser.close(), dashboard.stop()]);
+      }
     },
   );
 

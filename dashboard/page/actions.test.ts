@@ -9,8 +9,19 @@ const labels = (phase: string, ...states: string[]): string[] => {
 it('offers what can be done in the state that a tenant is in', () => {
   const always = ['Snapshot', 'Renew certificates'];
   expect(labels('Ready', 'Succeeded')).toEqual(['Sleep', ...always]);
+  expect(labels('Provisioning', 'Running')).toEqual(['Cancel the job']);
+  expect(labels('Provisioning', 'Retrying')).toEqual(['Cancel the job', 'Try again']);
   expect(labels('Asleep')).toEqual(['Wake', ...always]);
   expect(labels('Failed', 'Retrying')).toEqual(['Sleep', ...always, 'Cancel the job', 'Try again']);
+});
+
+it('says what it means to cancel the making of a tenant', () => {
+  const text = (kind: string): string | undefined => {
+    const jobs = [{ kind, id: 'one', state: 'Running', attempts: 1, startedAt: '' }];
+    return simpleActions({ phase: 'Pending', jobs }).find(({ action }) => action === 'cancel')?.text;
+  };
+  expect(text('provision')).toContain('nobody can use it until');
+  expect(text('snapshot')).not.toContain('nobody');
 });
 
 it('offers nothing with a tenant of which nothing was made, but not to make it', () => {

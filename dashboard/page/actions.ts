@@ -1,6 +1,6 @@
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { get, post, type TenantDetail, tenantPath } from './api.ts';
+import { get, type Preview, post, type TenantDetail, tenantPath } from './api.ts';
 import { Dialog, html } from './ui.ts';
 
 let tell = (_message: string): void => undefined;
@@ -28,6 +28,8 @@ async function act(ref: Ref, action: object): Promise<void> {
 interface FormProps {
   title: string;
   submit: string;
+  /** On the button that closes it and does nothing. */
+  dismiss?: string;
   isDanger?: boolean;
   mayNot?: boolean;
   onClose: () => void;
@@ -36,7 +38,8 @@ interface FormProps {
 }
 
 /** A dialog with one decision. */
-function Decision({ title, submit, isDanger, mayNot, onClose, onSubmit, children }: FormProps): VNode {
+function Decision(props: FormProps): VNode {
+  const { title, submit, dismiss = 'Cancel', isDanger, mayNot, onClose, onSubmit, children } = props;
   const [problem, setProblem] = useState('');
   const [isBusy, setBusy] = useState(false);
   const run = async (event: Event): Promise<void> => {
@@ -54,7 +57,7 @@ function Decision({ title, submit, isDanger, mayNot, onClose, onSubmit, children
     <form onSubmit=${run}>
       ${children} ${problem !== '' && html`<p class="problem" role="alert">${problem}</p>`}
       <div class="buttons">
-        <button type="button" onClick=${onClose}>Cancel</button>
+        <button type="button" onClick=${onClose}>${dismiss}</button>
         <button type="submit" class=${isDanger ? 'danger' : 'primary'} disabled=${isBusy || mayNot}>${submit}</button>
       </div>
     </form>
@@ -106,7 +109,7 @@ export function CreateDialog({ onClose }: { onClose: () => void }): VNode {
     </label>
     <label
       >Namespace of the super cluster
-      <input name="namespace" required pattern=${dnsLabel} value=${namespace} onInput=${value(setNamespace)} autocomplete="off" />
+      <input name="namespace" required pattern=${dnsLabel} title="lower-case letters, digits and dashes" value=${namespace} onInput=${value(setNamespace)} autocomplete="off" />
     </label>
     <label
       >Kubernetes version
@@ -117,12 +120,12 @@ export function CreateDialog({ onClose }: { onClose: () => void }): VNode {
     </label>
     <label
       >Weight
-      <input name="weight" type="number" min="1" max="1000" value=${weight} onInput=${value(setWeight)} />
+      <input name="weight" type="number" required min="1" max="1000" value=${weight} onInput=${value(setWeight)} />
     </label>
     <label
       >Pod Security
       <select name="podSecurity" value=${podSecurity} onChange=${value(setPodSecurity)}>
-        <option value="">the default</option>
+        <option value="">the default (baseline, or less by policy)</option>
         ${['restricted', 'baseline', 'privileged'].map((each) => html`<option value=${each}>${each}</option>`)}
       </select>
     </label>
@@ -133,22 +136,47 @@ export function CreateDialog({ onClose }: { onClose: () => void }): VNode {
   </${Decision}>`;
 }
 
+/** `problem`: why nothing can be said of it. */
+type Outlook = Preview & { readonly problem?: string };
+
+const unknown: Outlook = { text: 'Asking what would happen…', isPossible: false, needsForce: false };
+
+/** What would come of an action. While that is being asked, and where it is refused, the action is not possible. */
+function usePreview(tenant: TenantDetail, action: object): Outlook {
+  const asked = JSON.stringify(action);
+  const [answered, setAnswered] = useState({ asked: '', preview: unknown });
+  useEffect(() => {
+    let isCurrent = true;
+    const answer = (preview: Outlook): void => {
+      if (isCurrent) setAnswered({ asked, preview });
+    };
+    post<Preview>(tenantPath(tenant, '/preview'), action).then(answer, (error: unknown) =>
+      answer({ ...unknown, problem: error instanceof Error ? error.message : String(error) }),
+    );
+    return () => {
+      isCurrent = false;
+    };
+  }, [asked]);
+  // That of another choice says nothing of this one.
+  return answered.asked === asked ? answered.preview : unknown;
+}
+
+function PreviewText({ preview: { text, problem } }: { preview: Outlook }): VNode {
+  return problem === undefined
+    ? html`<pre class="preview" aria-live="polite">${text}</pre>`
+    : html`<p class="problem" role="alert">${problem}</p>`;
+}
+
 function DeleteDialog({ tenant, onClose }: { tenant: TenantDetail; onClose: () => void }): VNode {
   const [confirm, setConfirm] = useState('');
-  const [preview, setPreview] = useState('');
   const { name, uid } = tenant;
-  useEffect(() => {
-    post<{ text: string }>(tenantPath(tenant, '/preview'), { do: 'delete', uid, confirm: '' }).then(
-      ({ text }) => setPreview(text),
-      (error: unknown) => setPreview(error instanceof Error ? error.message : String(error)),
-    );
-  }, []);
+  const preview = usePreview(tenant, { do: 'delete', uid, confirm: '' });
   const remove = async (): Promise<void> => {
     await act(tenant, { do: 'delete', uid, confirm });
     location.hash = '#/tenants';
   };
-  return html`<${Decision} title=${`Delete ${name}?`} submit="Delete it for good" isDanger mayNot=${confirm !== name} onClose=${onClose} onSubmit=${remove}>
-    <pre class="preview">${preview}</pre>
+  return html`<${Decision} title=${`Delete ${name}?`} submit="Delete it for good" isDanger mayNot=${!preview.isPossible || confirm !== name} onClose=${onClose} onSubmit=${remove}>
+    <${PreviewText} preview=${preview} />
     <label
       ><span>Type <b>${name}</b> to confirm</span>
       <input name="confirm" required value=${confirm} onInput=${value(setConfirm)} autocomplete="off" />
@@ -159,41 +187,26 @@ function DeleteDialog({ tenant, onClose }: { tenant: TenantDetail; onClose: () =
 function UpgradeDialog({ tenant, onClose }: { tenant: TenantDetail; onClose: () => void }): VNode {
   const versions = useVersions();
   const [version, setVersion] = useState('');
-  const [preview, setPreview] = useState({
-    text: 'Asking what speaks against it…',
-    needsForce: false,
-    isPossible: false,
-  });
   const [isForced, setForced] = useState(false);
   const action = { do: 'upgrade', ...(version === '' ? {} : { version }) };
-  useEffect(() => {
-    let isCurrent = true;
-    post<{ text: string; needsForce: boolean }>(tenantPath(tenant, '/preview'), action).then(
-      (answer) => isCurrent && setPreview({ ...answer, isPossible: !/already\n$/.test(answer.text) }),
-      (error: unknown) =>
-        isCurrent &&
-        setPreview({
-          text: error instanceof Error ? error.message : String(error),
-          needsForce: false,
-          isPossible: false,
-        }),
-    );
-    return () => {
-      isCurrent = false;
-    };
-  }, [version]);
+  const preview = usePreview(tenant, action);
+  const choose = (chosen: string): void => {
+    setVersion(chosen);
+    // What speaks against another version is not what was agreed to.
+    setForced(false);
+  };
   const upgrade = () => act(tenant, { ...action, ...(isForced ? { force: true } : {}) });
   const mayNot = !preview.isPossible || (preview.needsForce && !isForced);
   return html`<${Decision} title=${`Upgrade ${tenant.name}`} submit="Upgrade" mayNot=${mayNot} onClose=${onClose} onSubmit=${upgrade}>
     <p>It runs ${tenant.version}.</p>
     <label
       >To version
-      <select name="version" value=${version} onChange=${value(setVersion)}>
+      <select name="version" value=${version} onChange=${value(choose)}>
         <option value="">the newest that it can go to</option>
         ${versions.map((each) => html`<option value=${each}>${each}</option>`)}
       </select>
     </label>
-    <pre class="preview" aria-live="polite">${preview.text}</pre>
+    <${PreviewText} preview=${preview} />
     ${
       preview.needsForce &&
       html`<label class="check">
@@ -220,15 +233,24 @@ function SimpleDialog({
 }): VNode {
   const title = `${what.label}: ${tenant.name}`;
   const run = () => act(tenant, { do: what.action });
-  return html`<${Decision} title=${title} submit=${what.label} onClose=${onClose} onSubmit=${run}>
+  const dismiss = what.action === 'cancel' ? 'Let it go on' : undefined;
+  return html`<${Decision} title=${title} submit=${what.label} dismiss=${dismiss} onClose=${onClose} onSubmit=${run}>
     <p>${what.text}</p>
   </${Decision}>`;
+}
+
+/** Whether it has never been ready: until then it can neither sleep, be kept nor be changed. */
+function isBeingMade({ phase }: Pick<TenantDetail, 'phase'>): boolean {
+  return phase === 'Pending' || phase === 'Provisioning';
 }
 
 /** Whether nothing of it was made, as its namespace has no room: there is nothing to act upon. */
 function waitsForRoom({ jobs }: Pick<TenantDetail, 'jobs'>): boolean {
   return jobs.some(({ state }) => state === 'Waiting');
 }
+
+const stopsProvision =
+  ' What was started of it is stopped, and nobody can use it until it is tried again or its spec is changed.';
 
 export function simpleActions({ phase, jobs }: Pick<TenantDetail, 'phase' | 'jobs'>): Simple[] {
   const current = jobs.find(
@@ -241,12 +263,12 @@ export function simpleActions({ phase, jobs }: Pick<TenantDetail, 'phase' | 'job
           {
             label: 'Cancel the job',
             action: 'cancel',
-            text: `The ${current.kind} that is under way is cancelled, if that is still possible.`,
+            text: `The ${current.kind} that is under way is cancelled, if that is still possible.${current.kind === 'provision' ? stopsProvision : ''}`,
           },
         ];
   if (waitsForRoom({ jobs })) return cancel;
   const asleep = phase === 'Asleep';
-  return [
+  const ofMade: Simple[] = [
     asleep
       ? { label: 'Wake', action: 'wake', text: 'Its control plane is started.' }
       : {
@@ -264,6 +286,9 @@ export function simpleActions({ phase, jobs }: Pick<TenantDetail, 'phase' | 'job
       action: 'renew',
       text: 'All its certificates and kubeconfigs are issued anew; its API server is started anew for that.',
     },
+  ];
+  return [
+    ...(isBeingMade({ phase }) ? [] : ofMade),
     ...cancel,
     ...(phase === 'Cancelled' || phase === 'Failed' || current?.state === 'Retrying'
       ? ([
@@ -316,7 +341,7 @@ export function Actions({ tenant }: { tenant: TenantDetail }): VNode {
       html`${simpleActions(tenant).map(
         (each) => html`<button type="button" onClick=${() => setOpen(each)}>${each.label}</button>`,
       )}
-        ${!waits && html`<button type="button" onClick=${() => setOpen('upgrade')}>Upgrade</button>`}`
+        ${!waits && !isBeingMade(tenant) && html`<button type="button" onClick=${() => setOpen('upgrade')}>Upgrade</button>`}`
     }
     ${
       may.delete &&

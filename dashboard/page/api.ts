@@ -9,6 +9,7 @@ export type {
   Health,
   JobRow as Job,
   ListedPod,
+  Preview,
   QuotaRow as Quota,
   SnapshotRow as Snapshot,
   SyncerRow as Syncer,
@@ -51,6 +52,8 @@ export interface PodList extends Pick<SlowestPods, 'known' | 'ready' | 'total'> 
   /** Where no way is known. */
   readonly listed?: readonly ListedPod[];
   readonly isCut?: boolean;
+  /** Why the syncer could not be asked. */
+  readonly problem?: string;
   readonly pods: readonly PodReport[];
 }
 
@@ -62,6 +65,11 @@ export class Refused extends Error {
     super(message);
     this.status = status;
   }
+}
+
+/** Of what a server says that is being started, or whose API server is. */
+export function isPassing(status: number): boolean {
+  return status === 0 || status === 429 || status >= 500;
 }
 
 let csrf = '';

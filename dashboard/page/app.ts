@@ -15,8 +15,9 @@ interface View {
   count?: () => number;
 }
 
+const tenants: View = { title: 'Tenants', show: () => html`<${Tenants} />` };
 const views: Readonly<Record<string, View>> = {
-  '#/tenants': { title: 'Tenants', show: () => html`<${Tenants} />` },
+  '#/tenants': tenants,
   '#/attention': {
     title: 'Attention',
     show: () => html`<${Attention} />`,
@@ -31,13 +32,15 @@ const views: Readonly<Record<string, View>> = {
   '#/syncer': { title: 'Syncer', show: () => html`<${Syncer} />` },
 };
 
-function current(): VNode {
-  if (state.session?.tenant !== undefined) return html`<${OwnPage} />`;
+function current(): Pick<View, 'title' | 'show'> {
+  const { tenant } = state.session ?? {};
+  if (tenant !== undefined) return { title: tenant, show: () => html`<${OwnPage} />` };
   const [, namespace, name] = /^#\/tenants\/([^/]+)\/([^/]+)$/.exec(location.hash) ?? [];
-  if (namespace !== undefined && name !== undefined)
-    return html`<${TenantPage} key=${location.hash} namespace=${namespace} name=${name} />`;
-  const view = views[location.hash] ?? views['#/tenants'];
-  return view === undefined ? html`<p></p>` : view.show();
+  if (namespace !== undefined && name !== undefined) {
+    const show = () => html`<${TenantPage} key=${location.hash} namespace=${namespace} name=${name} />`;
+    return { title: `${namespace}/${name}`, show };
+  }
+  return views[location.hash] ?? tenants;
 }
 
 async function signOut(): Promise<void> {
@@ -63,6 +66,10 @@ function App(): VNode {
   }, []);
   useClock(10_000);
   const { session, isLoaded, isLive, problem } = state;
+  const view = session?.user === undefined ? undefined : current();
+  useEffect(() => {
+    document.title = view === undefined ? 'Skerry' : `${view.title} · Skerry`;
+  }, [view?.title]);
   if (session === undefined)
     return problem === ''
       ? html`<p class="loading" role="status">Loading…</p>`
@@ -91,7 +98,7 @@ function App(): VNode {
     </header>
     <main id="main" tabindex="-1">
       ${problem !== '' && html`<p class="problem" role="alert">${problem}</p>`}
-      ${isLoaded ? current() : html`<p class="loading" role="status">Loading…</p>`}
+      ${isLoaded ? view?.show() : html`<p class="loading" role="status">Loading…</p>`}
     </main>
     <${Outcome} />`;
 }

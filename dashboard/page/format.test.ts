@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { bytes, commandIn, duration, milliseconds, percent, quantity } from './format.ts';
+import { bytes, duration, milliseconds, percent, quantity, withCommands } from './format.ts';
 
 describe('figures for people', () => {
   it('are in the unit that fits', () => {
@@ -22,6 +22,9 @@ describe('figures for people', () => {
   });
 });
 
+const commandsIn = (text: string): string[] =>
+  withCommands(text).flatMap(({ text: part, isCommand }) => (isCommand ? [part] : []));
+
 describe('the command in a text', () => {
   it.each([
     ["Its components' logs: vc-manager logs blue -n teams", 'vc-manager logs blue -n teams'],
@@ -32,7 +35,11 @@ describe('the command in a text', () => {
       'accept it: kubectl annotate --overwrite virtualcluster blue -n teams skerry.dev/confirm-deletions=4f-a_1',
       'kubectl annotate --overwrite virtualcluster blue -n teams skerry.dev/confirm-deletions=4f-a_1',
     ],
-  ])('of %s can be copied', (text, command) => expect(commandIn(text)).toBe(command));
+    [
+      'Restore newer data, or accept it: kubectl annotate --overwrite virtualcluster blue -n teams skerry.dev/accept-identity=7f0d-4e5f@1234',
+      'kubectl annotate --overwrite virtualcluster blue -n teams skerry.dev/accept-identity=7f0d-4e5f@1234',
+    ],
+  ])('of %s can be copied', (text, command) => expect(commandsIn(text)).toEqual([command]));
 
   it.each([
     'its API server says: run vc-manager delete other --yes',
@@ -40,6 +47,21 @@ describe('the command in a text', () => {
     'its API server says: vc-manager logs $(reboot)',
     'its API server says: vc-manager logs x;reboot',
     'kubectl annotate --overwrite virtualcluster x -n y skerry.dev/confirm-deletions=1;reboot',
+    'kubectl annotate --overwrite virtualcluster x -n y skerry.dev/confirm-deletions=1.;reboot',
+    'kubectl annotate --overwrite virtualcluster x -n y skerry.dev/confirm-deletions=1 && reboot',
     'kubectl annotate --overwrite virtualcluster x -n y skerry.dev/sleep=1',
-  ])('of %s cannot', (text) => expect(commandIn(text)).toBeUndefined());
+  ])('of %s cannot', (text) => expect(commandsIn(text)).toEqual([]));
+
+  it('is one of several where a text has several, and nothing of the text is lost', () => {
+    const confirm = (id: string) =>
+      `kubectl annotate --overwrite virtualcluster blue -n teams skerry.dev/confirm-deletions=${id}`;
+    const text = `30 of 31 are missing. If they are meant to go: ${confirm('a-1')}. 5 of 9 have lost what runs. If they are meant to go: ${confirm('b-2')}`;
+    expect(commandsIn(text)).toEqual([confirm('a-1'), confirm('b-2')]);
+    expect(
+      withCommands(text)
+        .map((part) => part.text)
+        .join(''),
+    ).toBe(text);
+    expect(withCommands('none')).toEqual([{ text: 'none', isCommand: false }]);
+  });
 });

@@ -90,14 +90,26 @@ const harmless = new RegExp(
   [
     `vc-manager jobs retry ${name}(?: -n ${name})?(?![^\\s"':,)])`,
     `vc-manager (?:describe|events|jobs|kubeconfig|logs|quota|wake) ${name}(?: -n ${name})?(?: > ${name})?(?![^\\s"':,)])`,
-    `kubectl annotate --overwrite virtualcluster ${name} -n ${name} skerry\\.dev/(?:confirm-deletions|accept-identity)=[-\\w]{1,64}$`,
+    `kubectl annotate --overwrite virtualcluster ${name} -n ${name} skerry\\.dev/(?:confirm-deletions|accept-identity)=[-\\w]{1,128}(?:@\\d{1,32})?(?=$|\\. )`,
   ].join('|'),
+  'g',
 );
 
 /**
- * The command in a text, if it is one that Skerry itself names and that does no harm: such texts may repeat what the API
- * server of a tenant has said.
+ * A text in parts, of which those that are commands can be copied: such as Skerry itself names and that do no harm, as texts
+ * may repeat what the API server of a tenant has said.
  */
-export function commandIn(text: string): string | undefined {
-  return harmless.exec(text)?.[0];
+export function withCommands(text: string): { readonly text: string; readonly isCommand: boolean }[] {
+  const parts: { text: string; isCommand: boolean }[] = [];
+  const add = (part: string, isCommand: boolean): void => {
+    if (part !== '') parts.push({ text: part, isCommand });
+  };
+  let end = 0;
+  for (const { 0: command, index } of text.matchAll(harmless)) {
+    add(text.slice(end, index), false);
+    add(command, true);
+    end = index + command.length;
+  }
+  add(text.slice(end), false);
+  return parts;
 }

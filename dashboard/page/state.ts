@@ -1,4 +1,4 @@
-import { get, Refused, type SessionInfo, type System, type Tenant, useCsrf } from './api.ts';
+import { get, isPassing, Refused, type SessionInfo, type System, type Tenant, useCsrf } from './api.ts';
 
 /** What all views show. Replaced parts, never changed ones, so that a view can tell what is new. */
 export interface State {
@@ -114,11 +114,6 @@ async function reload(isAgain = false): Promise<void> {
     change({ problem: error instanceof Error ? error.message : `${error}` });
     if (error instanceof Refused && isPassing(error.status)) tryAgain();
   }
-}
-
-/** Of what a server says that is being started, or whose API server is. */
-function isPassing(status: number): boolean {
-  return status === 0 || status === 429 || status >= 500;
 }
 
 function tryAgain(): void {

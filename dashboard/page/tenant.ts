@@ -17,7 +17,7 @@ import {
 import { bytes, quantity, relative, since } from './format.ts';
 import { state } from './state.ts';
 import { jobColumns } from './tenants.ts';
-import { Advice, type Column, HealthMark, html, Meter, Section, Table, useLoaded } from './ui.ts';
+import { Advice, type Column, classes, HealthMark, html, Meter, Section, Table, useLoaded } from './ui.ts';
 import { Pods } from './waterfall.ts';
 
 const quotaColumns: Column<Quota>[] = [
@@ -86,9 +86,12 @@ function QuotaTable({ rows }: { rows: Quota[] }): VNode {
   </${Section}>`;
 }
 
-function JobsTable({ rows }: { rows: Job[] }): VNode {
+/** What a tenant is told of its jobs. */
+const ownJobColumns = jobColumns.filter(({ title }) => !['Step', 'Attempts', 'Message'].includes(title));
+
+function JobsTable({ rows, columns = jobColumns }: { rows: Job[]; columns?: Column<Job>[] }): VNode {
   return html`<${Section} title="Jobs">
-    <${Table} caption="Jobs" columns=${jobColumns} rows=${rows} keyOf=${({ id, startedAt }: Job) => `${id} ${startedAt}`} empty="None." pageSize=${11} />
+    <${Table} caption="Jobs" columns=${columns} rows=${rows} keyOf=${({ id, startedAt }: Job) => `${id} ${startedAt}`} empty="None." pageSize=${11} />
   </${Section}>`;
 }
 
@@ -145,7 +148,8 @@ function ControlPlane({ tenant }: { tenant: TenantDetail }): VNode {
     [path, state.version],
   );
   const [component, setComponent] = useState('');
-  const columns = componentColumns(tenant.may.logs ? setComponent : undefined, component);
+  const toggle = (name: string): void => setComponent(name === component ? '' : name);
+  const columns = componentColumns(tenant.may.logs ? toggle : undefined, component);
   return html`<${Section} title="Control plane">
     ${
       problem !== ''
@@ -172,8 +176,13 @@ function Logs({ tenant, component }: { tenant: TenantDetail; component: string }
       <label class="check"><input type="checkbox" checked=${isFollowing} onChange=${() => setFollowing(!isFollowing)} /> follow</label>
     </div>
     ${problem !== '' && html`<p class="problem" role="alert">${problem}</p>`}
-    <pre class="logs" tabindex="0" role="log" aria-label=${`Log of ${component}`}>${value?.lines.join('\n') ?? 'Loading…'}</pre>
+    <pre class="logs" tabindex="0" role="log" aria-label=${`Log of ${component}`}>${logText(value?.lines, problem)}</pre>
   </div>`;
+}
+
+function logText(lines: readonly string[] | undefined, problem: string): string {
+  if (lines === undefined) return problem === '' ? 'Loading…' : '';
+  return lines.length === 0 ? 'It has written nothing.' : lines.join('\n');
 }
 
 /** A tenant, for operators. */
@@ -181,11 +190,12 @@ export function TenantPage({ namespace, name }: { namespace: string; name: strin
   const path = tenantPath({ namespace, name });
   const row = state.tenants.get(`${namespace}/${name}`);
   const { value, problem } = useLoaded((signal) => get<TenantDetail>(path, signal), [path, row]);
-  if (problem !== '' || value === undefined)
+  if (value === undefined)
     return problem === ''
       ? html`<p class="loading" role="status">Loading…</p>`
       : html`<section class="card"><p class="problem" role="alert">${problem}</p><p><a href="#/tenants">All tenants</a></p></section>`;
   return html`<div class="page">
+    ${problem !== '' && html`<p class="problem" role="alert">${problem}</p>`}
     <header class="card">
       <p class="crumbs"><a href="#/tenants">Tenants</a> / ${namespace}</p>
       <div class="card-head">
@@ -223,17 +233,20 @@ function readable(value: unknown): unknown {
 }
 
 function fact(name: string, value: unknown): VNode {
-  return html`<div><dt>${name}</dt><dd>${readable(value)}</dd></div>`;
+  const shown = readable(value);
+  const isWide = typeof shown === 'string' && shown.length > 20;
+  return html`<div class=${classes({ wide: isWide })}><dt>${name}</dt><dd>${shown}</dd></div>`;
 }
 
 /** A tenant, for itself. */
 export function OwnPage(): VNode {
   const { value, problem } = useLoaded((signal) => get<OwnTenant>('/api/own', signal), [state.version]);
-  if (problem !== '' || value === undefined)
+  if (value === undefined)
     return problem === ''
       ? html`<p class="loading" role="status">Loading…</p>`
       : html`<section class="card"><p class="problem" role="alert">${problem}</p></section>`;
   return html`<div class="page">
+    ${problem !== '' && html`<p class="problem" role="alert">${problem}</p>`}
     <header class="card">
       <div class="card-head">
         <h1>${value.name}</h1>
@@ -252,6 +265,6 @@ export function OwnPage(): VNode {
     <${Conditions} rows=${value.conditions} />
     ${value.may.pods && html`<${Pods} base="/api/own" />`}
     <${Snapshots} rows=${value.snapshots} />
-    <${JobsTable} rows=${value.jobs} />
+    <${JobsTable} rows=${value.jobs} columns=${ownJobColumns} />
   </div>`;
 }

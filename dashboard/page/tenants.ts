@@ -132,7 +132,7 @@ export function Tenants(): VNode {
   >
     <div class="filters" role="group" aria-label="Filter">
       ${chip('', 'All', rows.length)}
-      ${order.filter((each) => counts.has(each)).map((each) => chip(each, healthNames[each], counts.get(each) ?? 0))}
+      ${order.filter((each) => counts.has(each) || each === health).map((each) => chip(each, healthNames[each], counts.get(each) ?? 0))}
       <input
         type="search"
         aria-label="Search tenants"

@@ -1,8 +1,8 @@
 import htm from 'htm';
 import { type ComponentChildren, h, type VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { Health } from './api.ts';
-import { commandIn, percent } from './format.ts';
+import { type Health, isPassing, Refused } from './api.ts';
+import { percent, withCommands } from './format.ts';
 
 export const html = htm.bind(h) as (strings: TemplateStringsArray, ...values: unknown[]) => VNode;
 
@@ -190,21 +190,23 @@ export function Section({
   </section>`;
 }
 
-/** A line of advice, with a button that copies the command in it. */
+/** A line of advice, with a button behind each command that copies it. */
 export function Advice({ text }: { text: string }): VNode {
-  const [isCopied, setCopied] = useState(false);
-  const command = commandIn(text);
-  const copy = () => {
-    void navigator.clipboard.writeText(command ?? '').then(() => setCopied(true));
-  };
   return html`<span class="advice"
-    >${text}${
-      command !== undefined &&
-      html` <button type="button" class="copy" onClick=${copy} aria-label=${`Copy: ${command}`}>
-        ${isCopied ? 'Copied' : 'Copy'}
-      </button>`
-    }</span
+    >${withCommands(text).map(({ text: part, isCommand }) =>
+      isCommand ? html`${part} <${CopyButton} command=${part} />` : part,
+    )}</span
   >`;
+}
+
+function CopyButton({ command }: { command: string }): VNode {
+  const [isCopied, setCopied] = useState(false);
+  const copy = () => {
+    void navigator.clipboard.writeText(command).then(() => setCopied(true));
+  };
+  return html`<button type="button" class="copy" onClick=${copy} aria-label=${`Copy: ${command}`}>
+    ${isCopied ? 'Copied' : 'Copy'}
+  </button>`;
 }
 
 interface DialogProps {
@@ -216,7 +218,12 @@ interface DialogProps {
 export function Dialog({ title, onClose, children }: DialogProps): VNode {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
+    const opener = document.activeElement;
     dialog.current?.showModal();
+    // A dialog that is taken away while it is open leaves the focus nowhere.
+    return () => {
+      if (opener instanceof HTMLElement) opener.focus();
+    };
   }, []);
   return html`<dialog ref=${dialog} aria-labelledby="dialog-title" onClose=${onClose}>
     <h2 id="dialog-title">${title}</h2>
@@ -224,7 +231,10 @@ export function Dialog({ title, onClose, children }: DialogProps): VNode {
   </dialog>`;
 }
 
-/** Loads once, and again whenever one of `again` changes. */
+/**
+ * Loads once, and again whenever one of `again` changes. While nobody answers, the value before stays; of what is refused
+ * or gone nothing does.
+ */
 export function useLoaded<T>(
   load: (signal: AbortSignal) => Promise<T>,
   again: unknown[],
@@ -241,7 +251,9 @@ export function useLoaded<T>(
         setProblem('');
       },
       (error: unknown) => {
-        if (!left.signal.aborted) setProblem(error instanceof Error ? error.message : String(error));
+        if (left.signal.aborted) return;
+        if (error instanceof Refused && !isPassing(error.status)) setValue(undefined);
+        setProblem(error instanceof Error ? error.message : String(error));
       },
     );
     return () => left.abort();

@@ -31,7 +31,7 @@ export function Pods({ base }: { base: string }): VNode {
     title: 'Pod',
     isName: true,
     cell: (pod) =>
-      html`<button type="button" class="link" aria-expanded=${chosen === name(pod)} onClick=${() => setChosen(name(pod))}>
+      html`<button type="button" class="link" aria-expanded=${chosen === name(pod)} onClick=${() => setChosen(chosen === name(pod) ? '' : name(pod))}>
         ${name(pod)}
       </button>`,
   };
@@ -96,11 +96,12 @@ export function Pods({ base }: { base: string }): VNode {
       }
     </form>
     ${chosen !== '' && html`<${Way} key=${chosen} base=${base} pod=${chosen} />`}
+    ${list?.problem !== undefined && html`<p class="hint">The syncer could not be asked how long pods took: ${list.problem}</p>`}
     ${
       listed.length > 0 &&
       html`<p class="hint">
-        The syncer has measured no pod since it took this tenant up, as when it was started or the tenant woke. These are the ones
-        that there are${list?.isCut === true && `, the first ${listed.length}`}.
+        ${list?.problem === undefined && 'The syncer has measured no pod since it took this tenant up, as when it was started or the tenant woke. '}These
+        are the ones that there are${list?.isCut === true && `, the first ${listed.length}`}.
       </p>`
     }
     ${
@@ -108,9 +109,15 @@ export function Pods({ base }: { base: string }): VNode {
         ? html`<p class="hint">${problem}</p>`
         : listed.length > 0
           ? html`<${Table} caption="Pods of the tenant" columns=${listedColumns} rows=${listed} keyOf=${name} pageSize=${10} />`
-          : html`<${Table} caption="The slowest pods since the syncer took this tenant up" columns=${columns} rows=${list?.pods ?? []} keyOf=${name} empty="No pod has come since the syncer took this tenant up, as when it was started or the tenant woke. Name an earlier one above." pageSize=${10} />`
+          : html`<${Table} caption="The slowest pods since the syncer took this tenant up" columns=${columns} rows=${list?.pods ?? []} keyOf=${name} empty=${emptyText(list)} pageSize=${10} />`
     }
   </${Section}>`;
+}
+
+function emptyText(list: PodList | undefined): string {
+  if (list === undefined) return 'Loading…';
+  if (list.problem !== undefined) return 'There are no pods.';
+  return 'No pod has come since the syncer took this tenant up, as when it was started or the tenant woke. Name an earlier one above.';
 }
 
 function podHealth(phase: string, isReady: boolean): Health {

@@ -162,7 +162,7 @@ export async function dashboardWorld(options: Partial<DashboardOptions> = {}, wa
       return kubeconfig;
     },
     versions: async () => ['1.36.3'],
-    preview: async () => ({ text: 'all of it', needsForce: false }),
+    preview: async () => ({ text: 'all of it', isPossible: true, needsForce: false }),
     act: async ({ person }, ref, action, signal) => {
       const as = await person.raw('POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', {
         body: {},

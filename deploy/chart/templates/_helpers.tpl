@@ -44,6 +44,35 @@ https://{{ include "skerry.fullname" . }}-etcd.{{ .Release.Namespace }}.svc:2378
 {{- end -}}
 {{- end -}}
 
+{{/*
+Ends an install whose etcd would wait for its volume for ever. helm asks the cluster, and finds nothing where it has none to
+ask, as for "helm template". It ends with whatever it may not read, so it asks only with rbac.create: whoever grants the
+syncer's rights may read all of this.
+*/}}
+{{- define "skerry.refuseWithoutStorage" -}}
+{{- if and .Release.IsInstall .Values.rbac.create (not .Values.etcd.storage.className) (lookup "v1" "Namespace" "" "kube-system") -}}
+{{- $isFound := not (empty (lookup "v1" "PersistentVolumeClaim" .Release.Namespace (printf "data-%s-etcd-0" (include "skerry.fullname" .)))) -}}
+{{- $classes := list -}}
+{{- range (lookup "storage.k8s.io/v1" "StorageClass" "" "").items -}}
+{{- $classes = append $classes .metadata.name -}}
+{{- $annotations := .metadata.annotations | default dict -}}
+{{- range list "storageclass.kubernetes.io/is-default-class" "storageclass.beta.kubernetes.io/is-default-class" -}}
+{{- if eq (get $annotations .) "true" -}}{{- $isFound = true -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if not $isFound -}}
+{{- range (lookup "v1" "PersistentVolume" "" "").items -}}
+{{- if and (not .spec.storageClassName) (eq ((.status).phase | default "") "Available") -}}{{- $isFound = true -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and (not $isFound) $classes -}}
+{{- fail (printf "etcd would wait for a volume: no StorageClass of this cluster is the default. Name one with --set etcd.storage.className=NAME (there is %s), or make one the default" (join ", " $classes)) -}}
+{{- else if not $isFound -}}
+{{- fail "etcd would wait for a volume: this cluster has no StorageClass. Install a provisioner of volumes whose class is the default, name a class that it will have with --set etcd.storage.className=NAME, or use an etcd of yours: --set etcd.enabled=false --set etcd.endpoint=URL" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Metadata of a pod's template. Takes (dict "root" . "component" NAME). */}}
 {{- define "skerry.podMetadata" -}}
 labels:

@@ -1,8 +1,8 @@
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import type { Action, Backend, Preview, SuperCluster, TenantRef } from '../../../dashboard/backend.ts';
-import type { ComponentRow, EventRow, ListedPod } from '../../../dashboard/types.ts';
+import type { Action, Backend, SuperCluster, TenantRef } from '../../../dashboard/backend.ts';
+import type { ComponentRow, EventRow, ListedPod, Preview } from '../../../dashboard/types.ts';
 import {
   apiVersionOf,
   type Condition,
@@ -195,13 +195,17 @@ async function preview(
   const vc = await getVirtualCluster(person, ref, signal);
   if (action.do === 'upgrade') {
     const plan = await planUpgrade(person, vc, action.version, signal, program);
-    return { text: describeUpgrade(vc, plan), needsForce: (plan.removed?.length ?? 0) > 0 };
+    return {
+      text: describeUpgrade(vc, plan),
+      isPossible: plan.change !== undefined,
+      needsForce: (plan.removed?.length ?? 0) > 0,
+    };
   }
   if (action.do === 'delete') {
     refuseProtected(vc);
-    return { text: consequences(vc), needsForce: false };
+    return { text: consequences(vc), isPossible: true, needsForce: false };
   }
-  return { text: '', needsForce: false };
+  return { text: '', isPossible: true, needsForce: false };
 }
 
 /** The same checks as those of the command of that name. */

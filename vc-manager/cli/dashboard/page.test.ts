@@ -78,8 +78,11 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
   /** One that runs 1.35.4, with an API server that has metrics. */
   async function putRunning(name: string, status: VirtualClusterStatus = {}): Promise<void> {
     put(name, { phase: 'Ready', version: '1.35.4', ...status });
+    await putKubeconfig(name, `https://127.0.0.1:${(tenantServer.address() as AddressInfo).port}`);
+  }
+
+  async function putKubeconfig(name: string, server: string): Promise<void> {
     const { ca, client } = await sharedTestCertificates();
-    const server = `https://127.0.0.1:${(tenantServer.address() as AddressInfo).port}`;
     const kubeconfig = renderKubeconfig({ clusterName: name, server, ca, user: 'admin', ...client });
     world.superCluster.api.put(resources.secrets, {
       metadata: { namespace: 'a', name: secretNames(name).kubeconfig },
@@ -122,8 +125,11 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     ['DeletionHeld', 'TooManyAtOnce', annotationKeys.confirmDeletions],
   ] as const)('says what %s stops, and the command that decides can be copied', async (type, reason, key) => {
     const name = type.toLowerCase();
-    const command = `kubectl annotate --overwrite virtualcluster ${name} -n a ${key}=7f0d3a1e-0000-4000-8000-2b6a1c9d4e5f`;
-    const message = `Deletes are stopped. If that is meant: ${command}`;
+    // Of a tenant both sides may have lost something: then there are two questions.
+    const commands = ['7f0d3a1e-0000-4000-8000-2b6a1c9d4e5f', 'second'].map(
+      (token) => `kubectl annotate --overwrite virtualcluster ${name} -n a ${key}=${token}`,
+    );
+    const message = commands.map((each) => `Deletes are stopped. If that is meant: ${each}`).join('. ');
     const ready = { type: 'Ready', status: 'True', reason: 'Ready', message: '' } as const;
     const lastTransitionTime = new Date().toISOString();
     const conditions = [ready, { type, status: 'True', reason, message } as const];
@@ -135,10 +141,12 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     const row = rowOf(name);
     await row.getByText('Wrong').waitFor();
     await row.getByText(reason).waitFor();
-    const copy = row.getByRole('button', { name: `Copy: ${command}` });
-    await copy.click();
-    await copy.getByText('Copied').waitFor();
-    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(command);
+    for (const command of commands) {
+      const copy = row.getByRole('button', { name: `Copy: ${command}`, exact: true });
+      await copy.click();
+      await copy.getByText('Copied').waitFor();
+      expect(await page.evaluate('navigator.clipboard.readText()')).toBe(command);
+    }
   });
 
   it('shows a job that goes on, and renews, tries again and cancels', async () => {
@@ -157,6 +165,8 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     for (const name of ['Renew certificates', 'Try again', 'Cancel the job']) {
       await page.getByRole('button', { name, exact: true }).click();
       const dialog = page.getByRole('dialog');
+      const others = await dialog.getByRole('button', { name: 'Cancel', exact: true }).count();
+      expect(others).toBe(name === 'Cancel the job' ? 0 : 1);
       await dialog.getByRole('button', { name, exact: true }).click();
       await dialog.waitFor({ state: 'detached' });
     }
@@ -167,7 +177,7 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     });
   });
 
-  it('lists the pods that there are of a tenant that no syncer has measured', async () => {
+  it('lists the pods that there are of a tenant whose syncer cannot be asked, and says why', async () => {
     await putRunning('unmeasured');
     const labels = {
       [labelKeys.tenant]: get('unmeasured')?.metadata.uid ?? '',
@@ -184,6 +194,9 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
       });
     await open('unmeasured');
     const pods = page.getByRole('table', { name: 'Pods of the tenant' });
+    // There is no syncer here: that is something else than one that has measured none.
+    await page.getByText(/could not be asked how long pods took: no syncer has a Lease/).waitFor();
+    expect(await page.getByText('has measured no pod').count()).toBe(0);
     const web = pods.getByRole('row').filter({ has: page.getByRole('button', { name: 'shop/web' }) });
     await web.getByText('Running').waitFor();
     await web.getByText('node-1').waitFor();
@@ -191,6 +204,8 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     // What asks for its way asks the tenant's API server, which does not know it here.
     await web.getByRole('button').click();
     await page.getByRole('alert').waitFor();
+    await web.getByRole('button').click();
+    await page.getByRole('alert').waitFor({ state: 'detached' });
   });
 
   it('upgrades, and against what speaks against it only when that is wanted', async () => {
@@ -219,6 +234,133 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     expect(get('new')?.spec).toEqual({ version: '1.36.3' });
   });
 
+  it('offers no upgrade where there is none to a version that the tenant could go to', async () => {
+    const [template] = await loadTemplates();
+    const metadata = { name: 'too-new' };
+    world.superCluster.api.put(resources.controlPlaneTemplates, {
+      ...template,
+      metadata,
+      spec: { ...template?.spec, kubernetesVersion: '1.38.0' },
+    });
+    try {
+      await putRunning('newest', { version: '1.36.3' });
+      await open('newest');
+      const dialog = page.getByRole('dialog');
+      await page.getByRole('button', { name: 'Upgrade', exact: true }).click();
+      await dialog.getByText('cannot go to 1.38.0').waitFor();
+      await dialog.getByText('newest runs 1.36.3 already').waitFor();
+      expect(await dialog.getByRole('button', { name: 'Upgrade', exact: true }).isDisabled()).toBe(true);
+    } finally {
+      world.superCluster.api.remove(resources.controlPlaneTemplates, metadata);
+    }
+  });
+
+  it('forgets what was agreed to when another version is chosen', async () => {
+    await putRunning('careful');
+    metrics = `${usesRemoved}\n`;
+    await open('careful');
+    const dialog = page.getByRole('dialog');
+    const upgrade = dialog.getByRole('button', { name: 'Upgrade', exact: true });
+    const force = dialog.getByLabel('Upgrade it all the same');
+    await page.getByRole('button', { name: 'Upgrade', exact: true }).click();
+    await force.check();
+    expect(await upgrade.isDisabled()).toBe(false);
+    const { promise: goOn, resolve } = Promise.withResolvers<void>();
+    await page.route('**/preview', async (route) => {
+      await goOn;
+      await route.continue();
+    });
+    await dialog.getByLabel('To version').selectOption('1.36.3');
+    await dialog.getByText('Asking what would happen…').waitFor();
+    expect(await upgrade.isDisabled()).toBe(true);
+    resolve();
+    await dialog.getByText('uses APIs that 1.36.3 does not have').waitFor();
+    expect([await force.isChecked(), await upgrade.isDisabled()]).toEqual([false, true]);
+    await page.unroute('**/preview');
+    metrics = '';
+  });
+
+  it('deletes nothing that may not be deleted, and leaves the focus where it was', async () => {
+    world.superCluster.api.put(resources.virtualClusters, {
+      metadata: { namespace: 'a', name: 'guarded' },
+      spec: { deletionProtection: true },
+      status: { phase: 'Ready' },
+    });
+    await open('guarded');
+    const dialog = page.getByRole('dialog');
+    await page.getByRole('button', { name: 'Delete', exact: true }).click();
+    await dialog.getByRole('alert').filter({ hasText: 'is protected from deletion' }).waitFor();
+    await dialog.getByRole('textbox').fill('guarded');
+    expect(await dialog.getByRole('button', { name: 'Delete it for good' }).isDisabled()).toBe(true);
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    expect(await page.evaluate('document.activeElement?.textContent')).toBe('Delete');
+  });
+
+  it('keeps what it shows while nobody answers, and not when it is gone', async () => {
+    await putRunning('steady');
+    await open('steady');
+    const path = `${world.origin}/api/tenants/a/steady`;
+    const alert = page.getByRole('alert');
+    const heading = page.getByRole('heading', { name: 'steady' });
+    await page.route(path, (route) => route.fulfill({ status: 502, json: { message: 'it is away' } }));
+    put('steady', { phase: 'Upgrading' });
+    await alert.filter({ hasText: 'it is away' }).waitFor();
+    expect(await heading.isVisible()).toBe(true);
+    await page.unroute(path);
+    put('steady', { phase: 'Ready' });
+    await alert.waitFor({ state: 'detached' });
+    world.superCluster.api.remove(resources.virtualClusters, { namespace: 'a', name: 'steady' });
+    await alert.filter({ hasText: 'there is no tenant a/steady' }).waitFor();
+    expect(await heading.count()).toBe(0);
+  });
+
+  it('keeps the filter that was chosen in sight when no tenant is like that any more', async () => {
+    put('sleepy', { phase: 'Asleep' });
+    await view('Tenants');
+    const asleep = page.getByRole('button', { name: 'Asleep' });
+    await asleep.click();
+    await rowOf('sleepy').waitFor();
+    put('sleepy', { phase: 'Ready' });
+    await page.getByText('No tenant is like that.').waitFor();
+    expect(await asleep.getAttribute('aria-pressed')).toBe('true');
+    await page.getByRole('button', { name: 'All' }).click();
+    await rowOf('sleepy').waitFor();
+  });
+
+  it('has the name of what it shows in its title', async () => {
+    await open('old');
+    await expect.poll(() => page.title()).toBe('a/old · Skerry');
+    await view('Jobs');
+    await expect.poll(() => page.title()).toBe('Jobs · Skerry');
+  });
+
+  it('shows a tenant what it is told of itself, and no empty columns', async () => {
+    await putKubeconfig('blue', world.tenantServer.url);
+    world.tenantServer.people.set('admin-of-blue', { name: 'blue-admin', may: () => true });
+    world.tenantServer.api.put(resources.pods, { metadata: { namespace: 'shop', name: 'web' } });
+    const apart = await browser.newContext();
+    try {
+      const own = await visit(apart, world.origin);
+      await own.locator('[name=token]').fill('admin-of-blue');
+      await own.locator('[name=tenant]').fill('a/blue');
+      await own.getByRole('button', { name: 'Sign in' }).click();
+      await own.getByRole('heading', { name: 'blue' }).waitFor();
+      expect(await own.title()).toBe('blue · Skerry');
+      const titles = own.getByRole('table', { name: 'Jobs' }).getByRole('columnheader');
+      await titles.first().waitFor();
+      expect((await titles.allTextContents()).map((each) => each.trim())).toEqual([
+        ...['Job', 'State', 'Began', 'Took'],
+      ]);
+      await own
+        .getByText(/could not be asked how long pods took: there is no answer at the moment/)
+        .waitFor();
+      await own.getByRole('button', { name: 'shop/web' }).waitFor();
+    } finally {
+      await apart.close();
+    }
+  });
+
   it('counts the header of a table as a row, and orders rows on a narrow screen, too', async () => {
     await page.goto(`${world.origin}/#/tenants`);
     const table = page.getByRole('table');
@@ -242,6 +384,12 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
       await table.getByRole('columnheader', { name: 'Tenant' }).waitFor();
       expect(await table.getByRole('columnheader').getByRole('button').count()).toBe(0);
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(380);
+      await page.getByRole('button', { name: 'Create a tenant' }).click();
+      const dialog = page.getByRole('dialog');
+      await dialog.getByLabel('Name', { exact: true }).waitFor();
+      expect(await page.evaluate(overflowOfDialog)).toBe(0);
+      await dialog.getByRole('button', { name: 'Cancel' }).click();
+      await dialog.waitFor({ state: 'detached' });
     } finally {
       await sortBy.selectOption('Health');
       await page.setViewportSize({ width: 1_280, height: 900 });
@@ -300,6 +448,12 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
 
   it('has no error of its own', () => expect(complaints).toEqual([]));
 });
+
+/** In the browser: how much of a dialog's content is to the right of it. */
+const overflowOfDialog = `(() => {
+  const dialog = document.querySelector('dialog');
+  return dialog.scrollWidth - dialog.clientWidth;
+})()`;
 
 /** In the browser: how bright the page is, 1 for white, and how its text stands out, as WCAG counts it. */
 const measureContrast = `(() => {
