@@ -147,11 +147,16 @@ interface Stream {
 
 /** Answers up to this size do not count. */
 const smallAnswerBytes = 64 * 1024;
-/** What receiving, decrypting and parsing a MiB takes of this thread, about; most of it is done where nothing can count it. */
-const msPerMebibyte = 8;
+/**
+ * What a MiB counts. To receive, decrypt and parse it takes about an eighth of that, where nothing can measure it: so a server
+ * that sends nothing else gets little of this thread. One whose answers are larger than any object counts four times as much.
+ */
+const msPerMebibyte = 40;
+const tooLargeFactor = 4;
 
-function countAnswer(meter: ReadMeter, bytes: number): void {
-  if (bytes > smallAnswerBytes) meter.worked((bytes / 2 ** 20) * msPerMebibyte);
+function countAnswer(meter: ReadMeter, bytes: number, maxBytes: number): void {
+  if (bytes <= smallAnswerBytes) return;
+  meter.worked((bytes / 2 ** 20) * msPerMebibyte * (bytes > maxBytes ? tooLargeFactor : 1));
 }
 
 /** API servers end what was idle for 90 s. */
@@ -220,6 +225,7 @@ export class Connection {
   /** Sends a call and reads the whole answer, whatever its status. Throws ConnectionError or the signal's reason. */
   async request(call: Call): Promise<Answer> {
     const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
+    const maxBytes = call.maxBytes ?? this.readLimits.objectBytes;
     const meter = call.verb === 'list' ? undefined : this.#answerMeter;
     const turn = meter?.turn(call.signal);
     if (turn !== undefined) await turn;
@@ -239,8 +245,10 @@ export class Connection {
           headersTimeout: timeoutMs,
           bodyTimeout: timeoutMs,
           deadlineMs: timeoutMs + backstopMs,
-          maxBytes: call.maxBytes ?? this.readLimits.objectBytes,
-          ...(meter === undefined ? {} : { onLength: (bytes: number) => countAnswer(meter, bytes) }),
+          maxBytes,
+          ...(meter === undefined
+            ? {}
+            : { onLength: (bytes: number) => countAnswer(meter, bytes, maxBytes) }),
         },
         call.signal,
       );
@@ -263,10 +271,10 @@ export class Connection {
     const maxBytes = status > 299 ? errorBytes : (call.maxBytes ?? this.readLimits.objectBytes);
     try {
       const text = await readText(body, { maxBytes, timeoutMs });
-      if (meter !== undefined) countAnswer(meter, text.length);
+      if (meter !== undefined) countAnswer(meter, text.length, maxBytes);
       return { status, retryAfter, text };
     } catch (error) {
-      if (meter !== undefined && isTooLarge(error)) countAnswer(meter, maxBytes);
+      if (meter !== undefined && isTooLarge(error)) countAnswer(meter, maxBytes + 1, maxBytes);
       throw this.failure(error, call.signal);
     }
   }
