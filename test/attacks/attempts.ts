@@ -328,6 +328,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'freeze the syncer by a pod of thousands of containers and statuses, charged at each change',
+    stoppedBy: 'statuses are found by name, each looked at once',
+    test: 'syncer/quota/charges.test.ts › is found without a look at each status for each container',
+    control: `expect(cpu({ containers }, { containerStatuses })).toBe('2000')`,
+  },
+  {
+    attacker: 'tenant',
     attack: 'answer without end, too deep, too slow, or in a wrong shape',
     stoppedBy: 'limits in bytes, depth and time on everything read, and a check of its shape',
     test: 'kube/read-limits.test.ts › without end is not read to the end, on either kind of connection',
