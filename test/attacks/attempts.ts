@@ -292,6 +292,14 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'undo it in a new way each time, by another label that has to be taken off again',
+    stoppedBy:
+      'sync rule `contested-writes`: patches for an original that has not changed count as one, and are held back',
+    test: 'syncer/reconcile/execute.test.ts › is held back when the tenant undoes it in a new way each time, until its source has changed',
+    control: 'expect(writes()).toBe(before + 1)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'ask the kubelet proxy for what concerns a whole node, in crafted forms of a path',
     stoppedBy: 'the path parser takes what it knows and nothing else',
     test: 'syncer/kubelet/request-path.test.ts › is told from one about a pod, whatever its form',
