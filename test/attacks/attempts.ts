@@ -125,6 +125,14 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack:
+      'pin bare pods to nodes one by one by the label of the host name, in a selector or in node affinity',
+    stoppedBy: 'pods are judged by what they ask of nodes (policy `daemonSets`)',
+    test: 'syncer/kinds/pods/admission.test.ts › takes a bare pod that names its node by the label of its host name for one of a DaemonSet',
+    control: `expect(admission({ spec }, withPolicy({ daemonSets: 'allow' }))).toEqual({ wanted: true })`,
+  },
+  {
+    attacker: 'tenant',
     attack: 'tolerate the taints of control planes and node pools',
     stoppedBy: 'allow-list of keys (policy `tolerations`)',
     test: 'syncer/kinds/pods/admission.test.ts › says which tolerations stay behind, and by which policy',

@@ -185,6 +185,42 @@ describe('admission', () => {
       expect(admission({ spec: spec(named) }, withPolicy({ daemonSets: 'allow' }))).toEqual({ wanted: true });
     });
 
+    it('takes a bare pod that names its node by the label of its host name for one of a DaemonSet', () => {
+      const host = 'kubernetes.io/hostname';
+      const required = (...nodeSelectorTerms: NodeSelectorTerm[]): PodSpec => ({
+        affinity: {
+          nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } },
+        },
+      });
+      const by = (operator: string, ...values: string[]): NodeSelectorTerm => ({
+        matchExpressions: [{ key: host, operator, ...(values.length === 0 ? {} : { values }) }],
+      });
+      const noSuchNode = { matchExpressions: [{ key: 'zone', operator: 'In', values: ['nowhere'] }] };
+      const naming: PodSpec[] = [
+        { nodeSelector: { [host]: 'n1' } },
+        required(by('In', 'n1')),
+        // The others may be no nodes, or all the other nodes.
+        required(by('In', 'n1', 'no-node')),
+        required(by('NotIn', 'n2', 'n3')),
+        required(by('In', 'n1'), noSuchNode),
+      ];
+      for (const spec of naming) {
+        expect(reason({ spec })).toBe('DaemonSetsNotAllowed');
+        expect(admission({ spec }, withPolicy({ daemonSets: 'allow' }))).toEqual({ wanted: true });
+      }
+      const spread: PodSpec = {
+        nodeSelector: { zone: 'a' },
+        topologySpreadConstraints: [{ topologyKey: host, maxSkew: 1 }],
+        affinity: {
+          nodeAffinity: {
+            requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [by('Exists')] },
+            preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 1, preference: by('In', 'n1') }],
+          },
+        },
+      };
+      expect(admission({ spec: spread })).toEqual({ wanted: true });
+    });
+
     it('says which tolerations stay behind, and by which policy', () => {
       const tolerations = [{ key: 'CriticalAddonsOnly', operator: 'Exists' }, { operator: 'Exists' }];
       expect(admission({ spec: { tolerations } })).toEqual({

@@ -184,7 +184,7 @@ function refusalAlone(pod: Pod, all: readonly KeyRef[], tenant: TenantInfo): Adm
   if (daemonSets !== 'allow' && isLikeOfDaemonSet(pod)) {
     return refuse(
       'DaemonSetsNotAllowed',
-      'the policy of this cluster (daemonSets: deny) runs neither pods of DaemonSets nor others that name their node (metadata.name in spec.affinity.nodeAffinity)',
+      'the policy of this cluster (daemonSets: deny) runs neither pods of DaemonSets nor others that name nodes (metadata.name or kubernetes.io/hostname in spec.affinity.nodeAffinity, or the latter in spec.nodeSelector)',
     );
   }
   const reserved = reservedAmong(all);
