@@ -344,6 +344,20 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'do so with hundreds of ephemeral containers, added to a pod that runs',
+    stoppedBy: 'they are counted with those that the pod has: event `TooManyServiceVariables`',
+    test: 'syncer/kinds/pods/updates.test.ts › is refused with all that came with it, before any are made, and shown so once',
+    control: 'expect(few?.map(({ env }) => env?.length)).toEqual([2_014, 2_014])',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'freeze the syncer by thousands of `envFrom` sources with thousands of keys each',
+    stoppedBy: 'keys are counted before names are made of them: event `TooManyServiceVariables`',
+    test: 'syncer/kinds/pods/admission.test.ts › refuses a pod that takes a hundred thousand names from ConfigMaps and Secrets',
+    control: 'expect(admission({ spec: taking(100) }, over)).toEqual({ wanted: true })',
+  },
+  {
+    attacker: 'tenant',
     attack: 'freeze the syncer by a pod of thousands of containers and statuses, charged at each change',
     stoppedBy: 'statuses are found by name, each looked at once',
     test: 'syncer/quota/charges.test.ts › is found without a look at each status for each container',

@@ -48,6 +48,43 @@ describe('admission', () => {
       expect(admission({ spec: { containers, enableServiceLinks: false } }, over)).toEqual({ wanted: true });
     });
 
+    it('refuses a pod that takes a hundred thousand names from ConfigMaps and Secrets, before they are put together', () => {
+      const data = Object.fromEntries(Array.from({ length: 1_000 }, (_, at) => [`k${at}`, '']));
+      const settings = {
+        apiVersion: 'v1',
+        kind: 'ConfigMap',
+        metadata: { name: 'settings', namespace: 'shop' },
+        data,
+      };
+      const over = podContext({ tenantObjects: [settings] });
+      let reads = 0;
+      const counting: SyncContext = {
+        ...over,
+        dataKeysOf: (...of) => {
+          reads += 1;
+          return over.dataKeysOf(...of);
+        },
+      };
+      const taking = (count: number): PodSpec => {
+        const envFrom = Array.from({ length: count }, (_, at) => ({
+          prefix: `p${at}`,
+          configMapRef: { name: 'settings' },
+        }));
+        const half = Math.floor(count / 2);
+        return {
+          containers: [{ name: 'main', envFrom: envFrom.slice(half) }],
+          initContainers: [{ name: 'first', envFrom: envFrom.slice(0, half) }],
+        };
+      };
+      expect(admission({ spec: taking(101) }, counting)).toMatchObject({
+        wanted: false,
+        keep: true,
+        notice: { reason: 'TooManyServiceVariables', message: expect.stringContaining('envFrom') },
+      });
+      expect(reads).toBe(1);
+      expect(admission({ spec: taking(100) }, over)).toEqual({ wanted: true });
+    });
+
     it('has no super object for a pod that presets its nodeName, and says so (sync rule `pod-creation`)', () => {
       expect(reason({ spec: { nodeName: 'n1' } })).toBe('NotSupported');
     });
