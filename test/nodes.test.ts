@@ -273,8 +273,9 @@ describe('virtual nodes', () => {
 
   it('used: one comes with the first pod on it, and goes two minutes after the last', async () => {
     expect(await names(used)).toEqual([]);
-    const on = (node: string) => ({ nodeSelector: { 'kubernetes.io/hostname': node } });
-    await used.apply(pod('housed', 'one', on('sim-1')), pod('housed', 'two', on('sim-1')));
+    // A host name may be asked for only where DaemonSets may run.
+    const onSim1 = { nodeSelector: { [zone]: 'simulated-b' } };
+    await used.apply(pod('housed', 'one', onSim1), pod('housed', 'two', onSim1));
     await used.kubectl(
       '-n',
       'housed',
@@ -299,7 +300,7 @@ describe('virtual nodes', () => {
     expect(Number(annotation(unused, mark))).toBeGreaterThan(Date.now() - 60_000);
 
     // A pod in between starts the two minutes anew.
-    await used.apply(pod('housed', 'three', on('sim-1')));
+    await used.apply(pod('housed', 'three', onSim1));
     await until(used, 'sim-1', 'used again', (node) => annotation(node, mark) === undefined);
     await used.kubectl('-n', 'housed', 'delete', 'pod', 'three');
     await until(used, 'sim-1', 'unused again', (node) => annotation(node, mark) !== undefined);

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { defaultPolicy, type TenantPolicy } from '../../api/policy.ts';
 import { isRecord, type KubeObject } from '../../kube/index.ts';
 import { fuzzed } from '../../kube/testing/fuzz.ts';
 import type { Action, DownKind } from './contract.ts';
@@ -148,8 +149,10 @@ function mutated(object: KubeObject, mutations: readonly Mutation[]): KubeObject
   return copy;
 }
 
-const context = podContext({ tenantObjects: [clusterDns, aService], superObjects: [] });
-const hidden = podContext({ tenant: { hideNodes: true }, tenantObjects: [clusterDns], superObjects: [] });
+/** So that pods may ask for a node. */
+const policy: TenantPolicy = { ...defaultPolicy, daemonSets: 'allow' };
+const context = podContext({ tenant: { policy }, tenantObjects: [clusterDns, aService] });
+const hidden = podContext({ tenant: { policy, hideNodes: true }, tenantObjects: [clusterDns] });
 
 /** All that the syncer asks a kind about an object, in the order in which it does; what would be sent. */
 function writes(kind: DownKind, raw: KubeObject, superObject: KubeObject, at = context): Action[] {

@@ -10,7 +10,7 @@ import {
 } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
 import { originalUid } from '../mapping/labels.ts';
-import { nodeIndexes, realNodeName, shownNodeName } from '../mapping/node-names.ts';
+import { hostNameLabel, nodeIndexes, realNodeName, shownNodeName } from '../mapping/node-names.ts';
 import { scrub } from '../mapping/scrub.ts';
 import type { Action, UpKind } from './contract.ts';
 
@@ -41,13 +41,11 @@ interface Node extends KubeObject {
   status?: NodeStatus;
 }
 
-const hostnameLabel = 'kubernetes.io/hostname';
-
 /** What a tenant may know of where its pods run. */
 const copiedLabels: ReadonlySet<string> = new Set([
   'kubernetes.io/os',
   'kubernetes.io/arch',
-  hostnameLabel,
+  hostNameLabel,
   'topology.kubernetes.io/zone',
   'topology.kubernetes.io/region',
   // Simulated nodes are to be told from real ones, on every side.
@@ -73,7 +71,7 @@ function labelsFor(superObject: Node, context: SyncContext): Record<string, stri
   for (const [key, value] of Object.entries(labels)) {
     if (!isCopiedLabel(key, context)) continue;
     if (!tenant.hideNodes) shown[key] = value;
-    else if (key === hostnameLabel) shown[key] = shownNodeName(tenant, name);
+    else if (key === hostNameLabel) shown[key] = shownNodeName(tenant, name);
     else if (scrub(value, context) === value) shown[key] = value;
   }
   return shown;

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { type KubeObject, type Resource, resources } from '../../kube/index.ts';
 import { Caches } from '../reconcile/caches.ts';
-import { excessiveServiceVariables } from './pods/service-variables.ts';
+import { excessiveVariables } from './pods/service-variables.ts';
 import { defaultStorageClass } from './published-kind.ts';
 import { allKinds } from './registry.ts';
 import { testContext } from './testing.ts';
@@ -51,9 +51,8 @@ describe('what is asked for at each look and made of all objects of a kind', () 
     const ports = Array.from({ length: 1_000 }, (_, at) => ({ name: `p${at}`, port: at + 1 }));
     const service = (name: string, namespace: string): void =>
       have(resources.services, { metadata: { name, namespace }, spec: { ports } });
-    const containers = Array.from({ length: 5 }, (_, at) => ({ name: `c${at}` }));
     const excess = (namespace: string): string | undefined =>
-      excessiveServiceVariables({ metadata: { name: 'web', namespace }, spec: { containers } }, context);
+      excessiveVariables({ metadata: { name: 'web', namespace } }, { containers: 5, sources: [] }, context);
     service('a', 'shop');
     for (let look = 0; look < looks; look++) {
       expect(excess('shop')).toBeDefined();

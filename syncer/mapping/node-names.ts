@@ -5,6 +5,9 @@ import type { SyncContext, TenantInfo } from '../context.ts';
 type NodeContext = Pick<SyncContext, 'tenant' | 'superObjects'>;
 type Halves = readonly [left: number, right: number];
 
+/** Label of a node that says its name, mostly. */
+export const hostNameLabel = 'kubernetes.io/hostname';
+
 const prefix = 'node-';
 const alphabet = 'abcdefghijklmnopqrstuvwxyz234567';
 const charactersPerHalf = 4;
@@ -18,7 +21,7 @@ export const nodeIndexes = {
   byAddress: (node: KubeObject): readonly string[] => {
     const { addresses } = (node['status'] ?? {}) as { addresses?: readonly { address: string }[] };
     const all = new Set((addresses ?? []).map(({ address }) => address.toLowerCase()));
-    const hostName = node.metadata.labels?.['kubernetes.io/hostname'];
+    const hostName = node.metadata.labels?.[hostNameLabel];
     if (hostName !== undefined) all.add(hostName.toLowerCase());
     all.delete(node.metadata.name ?? '');
     return [...all];

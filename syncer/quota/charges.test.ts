@@ -45,6 +45,27 @@ describe('what a pod takes', () => {
     expect(cpu({ containers: [asks('1')] }, { containerStatuses })).toBe('2');
   });
 
+  it('is told by the first status of a name', () => {
+    const shown = (cpu: string): object => ({ name: 'c1', allocatedResources: { cpu } });
+    expect(cpu({ containers: [asks('1')] }, { containerStatuses: [shown('2'), shown('3')] })).toBe('2');
+    expect(cpu({ containers: [asks('1')] }, { initContainerStatuses: [shown('2')] })).toBe('1');
+  });
+
+  it('is found without a look at each status for each container', () => {
+    const count = 1_000;
+    const containers = Array.from({ length: count }, (_, at) => asks('1', { name: `c${at}` }));
+    let looks = 0;
+    const containerStatuses = containers.map((_container, at) => ({
+      get name() {
+        looks += 1;
+        return `c${count - 1 - at}`;
+      },
+      allocatedResources: { cpu: '2' },
+    }));
+    expect(cpu({ containers }, { containerStatuses })).toBe('2000');
+    expect(looks).toBeLessThan(10 * count);
+  });
+
   it('is nothing once it has finished', () => {
     for (const phase of ['Succeeded', 'Failed'])
       expect(charged('pods', { spec: { containers: [asks('1')] }, status: { phase } })).toEqual({

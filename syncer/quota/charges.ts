@@ -78,13 +78,50 @@ function chargePod(pod: KubeObject, amounts: Map<string, bigint>, unbounded: str
   const phase = fieldsOf(pod['status'])['phase'];
   if (phase === 'Succeeded' || phase === 'Failed') return;
   amounts.set('pods', nano);
+  const parts = partsOf(pod);
   for (const side of sides) {
     for (const resource of computed) {
-      const sum = podSum(pod, side, resource);
+      const sum = podSum(parts, side, resource);
       if (sum === undefined) unbounded.push(`${side}.${resource}`);
       else if (sum > 0n) amounts.set(`${side}.${resource}`, sum);
     }
   }
+}
+
+/** A container of a pod's spec, with what its status says of it. */
+interface ContainerParts {
+  readonly container: Record<string, unknown>;
+  readonly shown: Record<string, unknown> | undefined;
+}
+
+/** What of a pod is charged. */
+interface PodParts {
+  readonly spec: Record<string, unknown>;
+  readonly containers: readonly ContainerParts[];
+  readonly initContainers: readonly ContainerParts[];
+}
+
+function partsOf(pod: KubeObject): PodParts {
+  const spec = fieldsOf(pod['spec']);
+  const status = fieldsOf(pod['status']);
+  return {
+    spec,
+    containers: withStatuses(spec['containers'], status['containerStatuses']),
+    initContainers: withStatuses(spec['initContainers'], status['initContainerStatuses']),
+  };
+}
+
+/** Of two statuses of one name the first counts. */
+function withStatuses(containers: unknown, statuses: unknown): ContainerParts[] {
+  const byName = new Map(
+    itemsOf(statuses)
+      .map(fieldsOf)
+      .toReversed()
+      .map((shown) => [shown['name'], shown]),
+  );
+  return itemsOf(containers)
+    .map(fieldsOf)
+    .map((container) => ({ container, shown: byName.get(container['name']) }));
 }
 
 /**
@@ -92,32 +129,30 @@ function chargePod(pod: KubeObject, amounts: Map<string, bigint>, unbounded: str
  * largest moment of the init containers, then the overhead; what is asked for the pod as a whole goes before.
  * Undefined: a limit that is not there for all containers.
  */
-function podSum(pod: KubeObject, side: Side, resource: string): bigint | undefined {
-  const spec = fieldsOf(pod['spec']);
-  const status = fieldsOf(pod['status']);
+function podSum(
+  { spec, containers, initContainers }: PodParts,
+  side: Side,
+  resource: string,
+): bigint | undefined {
   const overhead = amountIn(spec['overhead'], resource) ?? 0n;
   const whole = amountIn(fieldsOf(spec['resources'])[side], resource);
   if (whole !== undefined) return whole + overhead;
   let isBounded = true;
-  const of = (container: unknown, statuses: unknown): bigint => {
-    const { name, resources } = fieldsOf(container);
-    const asked = amountIn(fieldsOf(resources)[side], resource);
+  const of = ({ container, shown }: ContainerParts): bigint => {
+    const asked = amountIn(fieldsOf(container['resources'])[side], resource);
     if (asked === undefined) isBounded = false;
     // A resize under way holds what the container had until it has ended.
-    const shown = itemsOf(statuses)
-      .map(fieldsOf)
-      .find((each) => each['name'] === name);
     const had = amountIn(fieldsOf(shown?.['resources'])[side], resource) ?? 0n;
     const allocated = side === 'requests' ? (amountIn(shown?.['allocatedResources'], resource) ?? 0n) : 0n;
     return larger(asked ?? 0n, larger(had, allocated));
   };
   let running = 0n;
-  for (const container of itemsOf(spec['containers'])) running += of(container, status['containerStatuses']);
+  for (const parts of containers) running += of(parts);
   let sidecars = 0n;
   let starting = 0n;
-  for (const container of itemsOf(spec['initContainers'])) {
-    const asked = of(container, status['initContainerStatuses']);
-    if (fieldsOf(container)['restartPolicy'] === 'Always') {
+  for (const parts of initContainers) {
+    const asked = of(parts);
+    if (parts.container['restartPolicy'] === 'Always') {
       sidecars += asked;
       starting = larger(starting, sidecars);
     } else starting = larger(starting, sidecars + asked);

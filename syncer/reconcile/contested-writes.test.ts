@@ -8,10 +8,15 @@ class Trial {
   begun = 0;
 
   /** Tries to write once in so many milliseconds, for so long. */
-  try(everyMs: number, forMs: number, patch: (n: number) => object): number {
+  try(
+    everyMs: number,
+    forMs: number,
+    patch: (n: number) => object,
+    source: (n: number) => string | undefined = () => undefined,
+  ): number {
     const before = this.written;
     for (let passed = 0; passed < forMs; passed += everyMs) {
-      const { held, begins } = this.writes.check('object', patch(passed));
+      const { held, begins } = this.writes.check('object', patch(passed), source(passed));
       if (!held) this.written += 1;
       if (begins) this.begun += 1;
       this.nowMs += everyMs;
@@ -36,6 +41,18 @@ it('patches that differ, or come now and then, are written at once', () => {
   expect(changing.try(100, 60_000, (n) => ({ metadata: { labels: { n: String(n) } } }))).toBe(600);
   const rare = new Trial();
   expect(rare.try(7_000, 700_000, same)).toBe(100);
+});
+
+it('patches that differ each time are slowed down as the same one is, while what they are made from stays as it is', () => {
+  const another = (n: number) => ({ metadata: { labels: { [`n${n}`]: null } } });
+  const trial = new Trial();
+  expect(trial.try(100, 60_000, another, () => '7')).toBeLessThanOrEqual(20 + 7);
+  expect(trial.begun).toBe(1);
+  // What the source newly says is written at once, in the middle of it.
+  expect(trial.writes.check('object', another(-1), '8')).toEqual({ held: false, begins: false });
+  expect(trial.try(100, 60_000, another, () => '8')).toBeLessThanOrEqual(7);
+  const changing = new Trial();
+  expect(changing.try(100, 60_000, another, (n) => String(n))).toBe(600);
 });
 
 it('a war is noticed although other patches of the same object are written in between', () => {

@@ -2,7 +2,10 @@ import { hash } from 'node:crypto';
 import type { Notice } from '../kinds/contract.ts';
 import { BoundedMap } from './bounded-map.ts';
 
-/** An object may be patched so often within `windowMs`, and then as often with the same patch, until that counts as contested. */
+/**
+ * An object may be patched so often within `windowMs`, and then as often with the same patch or for the same source, until
+ * that counts as contested.
+ */
 const tolerated = 10;
 const windowMs = 60_000;
 const firstHoldMs = 1_000;
@@ -19,14 +22,22 @@ interface Repeated {
   heldUntilMs: number;
 }
 
+interface Recent {
+  sinceMs: number;
+  lastMs: number;
+  count: number;
+  source: string | undefined;
+}
+
 /**
  * Notices write wars (sync rule `contested-writes`): the same patch of the same object again and again means that
- * something else puts back what it changes. Bounded: it forgets the patches that are oldest.
+ * something else puts back what it changes, and so does any patch whose source has not changed. Bounded: it forgets the
+ * patches that are oldest.
  */
 export class ContestedWrites {
   /** Patches of each object, whatever they change. */
-  readonly #recent = new BoundedMap<{ sinceMs: number; lastMs: number; count: number }>(2_000);
-  /** By object and patch. */
+  readonly #recent = new BoundedMap<Recent>(2_000);
+  /** By object and patch, or by object alone for patches whose source has not changed. */
   readonly #repeated = new BoundedMap<Repeated>(2_000);
   readonly #nowMs: () => number;
 
@@ -36,12 +47,14 @@ export class ContestedWrites {
 
   /**
    * Call it before a patch is written; `id` names its object and side. While `held` it must not be written; `begins`:
-   * it was not held before.
+   * it was not held before. `source`: version of the object that the patch is made from. What undoes patches may do so in
+   * another way each time: those that follow each other while the source stays as it is count as one.
    */
-  check(id: string, patch: object): { held: boolean; begins: boolean } {
+  check(id: string, patch: object, source?: string): { held: boolean; begins: boolean } {
     const nowMs = this.#nowMs();
-    if (!this.#isBusy(id, nowMs)) return { held: false, begins: false };
-    const key = hash('sha1', `${id}\0${JSON.stringify(patch)}`, 'base64');
+    const { isBusy, isSourceSame } = this.#see(id, source, nowMs);
+    if (!isBusy) return { held: false, begins: false };
+    const key = hash('sha1', `${id}\0${isSourceSame ? '' : JSON.stringify(patch)}`, 'base64');
     const before = this.#repeated.get(key);
     if (before !== undefined && nowMs < before.heldUntilMs) return { held: true, begins: false };
     const isContested = before !== undefined && before.count > tolerated;
@@ -59,19 +72,21 @@ export class ContestedWrites {
     return { held: true, begins: over === 0 };
   }
 
-  /** Whether an object is patched so often that it is worth a look at what is patched. */
-  #isBusy(id: string, nowMs: number): boolean {
+  /** `isBusy`: an object is patched so often that it is worth a look at what is patched. */
+  #see(id: string, source: string | undefined, nowMs: number): { isBusy: boolean; isSourceSame: boolean } {
     const recent = this.#recent.get(id);
     const isOver =
       recent === undefined ||
       (recent.count > tolerated ? nowMs - recent.lastMs >= calmMs : nowMs - recent.sinceMs >= windowMs);
     if (isOver) {
-      this.#recent.set(id, { sinceMs: nowMs, lastMs: nowMs, count: 1 });
-      return false;
+      this.#recent.set(id, { sinceMs: nowMs, lastMs: nowMs, count: 1, source });
+      return { isBusy: false, isSourceSame: false };
     }
+    const isSourceSame = source !== undefined && source === recent.source;
     recent.lastMs = nowMs;
     recent.count += 1;
-    return recent.count > tolerated;
+    recent.source = source;
+    return { isBusy: recent.count > tolerated, isSourceSame };
   }
 }
 

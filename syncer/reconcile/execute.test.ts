@@ -73,6 +73,32 @@ describe('a patch (sync rule `contested-writes`)', () => {
     await round({ round: 'another' });
     expect(writes()).toBe(before + 1);
   });
+
+  it('is held back when the tenant undoes it in a new way each time, until its source has changed', async () => {
+    await using bench = await Bench.start();
+    const kind = resources.priorityClasses;
+    const gold = { metadata: { name: 'gold', labels: { 'skerry.dev/public': 'true' } }, value: 1_000 };
+    bench.have('super', kind, gold);
+    const reconcile = () => bench.reconcile('priorityclasses', 'gold');
+    await reconcile();
+    const writes = () => bench.asked('tenant').filter((asked) => asked === 'patch priorityclasses').length;
+    let last: unknown;
+    const round = async (added: string) => {
+      const copy = await bench.tenant.client.get(kind, { name: 'gold' });
+      const labels = { ...copy.metadata.labels, [added]: '' };
+      bench.have('tenant', kind, { ...copy, metadata: { ...copy.metadata, labels } });
+      last = await reconcile();
+      await bench.clock.advance(500);
+    };
+    for (let n = 0; n < 60; n++) await round(`mine-${n}`);
+    expect(writes()).toBeGreaterThan(10);
+    expect(writes()).toBeLessThan(30);
+    expect(last).toMatchObject({ is: 'retry', code: 'contested' });
+    const before = writes();
+    bench.have('super', kind, { ...gold, description: 'for few' });
+    await round('mine');
+    expect(writes()).toBe(before + 1);
+  });
 });
 
 describe('a super object that is held back', () => {

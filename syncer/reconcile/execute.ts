@@ -245,7 +245,9 @@ export class Executor {
     const { tenant, situation } = work;
     const object = action.do === 'patchSuper' ? situation.superObject : situation.tenantObject;
     const id = `${action.do} ${action.subresource ?? ''} ${object?.metadata.uid ?? ''} ${keyId(situation.key)}`;
-    const { held, begins } = tenant.contested.check(id, action.patch);
+    // On its own side a tenant can undo each patch in a new way.
+    const source = action.do === 'patchTenant' ? situation.superObject?.metadata.resourceVersion : undefined;
+    const { held, begins } = tenant.contested.check(id, action.patch, source);
     if (begins) {
       const where = action.do === 'patchSuper' ? 'its copy in the cluster that it runs on' : 'it';
       await recordNotice(work, contestedNotice(where, action.patch));

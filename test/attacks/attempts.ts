@@ -125,6 +125,14 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack:
+      'pin bare pods to nodes one by one by the label of the host name, in a selector or in node affinity',
+    stoppedBy: 'pods are judged by what they ask of nodes (policy `daemonSets`)',
+    test: 'syncer/kinds/pods/admission.test.ts › takes a bare pod that names its node by the label of its host name for one of a DaemonSet',
+    control: `expect(admission({ spec }, withPolicy({ daemonSets: 'allow' }))).toEqual({ wanted: true })`,
+  },
+  {
+    attacker: 'tenant',
     attack: 'tolerate the taints of control planes and node pools',
     stoppedBy: 'allow-list of keys (policy `tolerations`)',
     test: 'syncer/kinds/pods/admission.test.ts › says which tolerations stay behind, and by which policy',
@@ -292,6 +300,14 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'undo it in a new way each time, by another label that has to be taken off again',
+    stoppedBy:
+      'sync rule `contested-writes`: patches for an original that has not changed count as one, and are held back',
+    test: 'syncer/reconcile/execute.test.ts › is held back when the tenant undoes it in a new way each time, until its source has changed',
+    control: 'expect(writes()).toBe(before + 1)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'ask the kubelet proxy for what concerns a whole node, in crafted forms of a path',
     stoppedBy: 'the path parser takes what it knows and nothing else',
     test: 'syncer/kubelet/request-path.test.ts › is told from one about a pod, whatever its form',
@@ -325,6 +341,27 @@ export const attempts: readonly Attempt[] = [
     test: 'syncer/kinds/pods/admission.test.ts › refuses a pod whose containers would get megabytes of service variables',
     control:
       'expect(admission({ spec: { containers: containers.slice(0, 1) } }, over)).toEqual({ wanted: true })',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'do so with hundreds of ephemeral containers, added to a pod that runs',
+    stoppedBy: 'they are counted with those that the pod has: event `TooManyServiceVariables`',
+    test: 'syncer/kinds/pods/updates.test.ts › is refused with all that came with it, before any are made, and shown so once',
+    control: 'expect(few?.map(({ env }) => env?.length)).toEqual([2_014, 2_014])',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'freeze the syncer by thousands of `envFrom` sources with thousands of keys each',
+    stoppedBy: 'keys are counted before names are made of them: event `TooManyServiceVariables`',
+    test: 'syncer/kinds/pods/admission.test.ts › refuses a pod that takes a hundred thousand names from ConfigMaps and Secrets',
+    control: 'expect(admission({ spec: taking(100) }, over)).toEqual({ wanted: true })',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'freeze the syncer by a pod of thousands of containers and statuses, charged at each change',
+    stoppedBy: 'statuses are found by name, each looked at once',
+    test: 'syncer/quota/charges.test.ts › is found without a look at each status for each container',
+    control: `expect(cpu({ containers }, { containerStatuses })).toBe('2000')`,
   },
   {
     attacker: 'tenant',

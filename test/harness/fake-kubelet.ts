@@ -27,7 +27,7 @@ const address = machineAddress() ?? '127.0.0.1';
 /** What brings a pod to this node and no other. */
 export function onFakeNode(name: string): { nodeSelector: object; tolerations: object[] } {
   return {
-    nodeSelector: { 'kubernetes.io/hostname': name },
+    nodeSelector: { [taint.key]: name },
     tolerations: [{ key: taint.key, operator: 'Exists' }],
   };
 }
@@ -114,7 +114,7 @@ export class FakeKubelet {
       kind: 'Node',
       metadata: {
         name: this.name,
-        labels: { 'kubernetes.io/hostname': this.name, 'kubernetes.io/os': 'linux' },
+        labels: { [taint.key]: this.name, 'kubernetes.io/hostname': this.name, 'kubernetes.io/os': 'linux' },
       },
       spec: { taints: [taint] },
       status: {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { KubeObject } from '../../kube/index.ts';
 import { namespace } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
-import { connects, idlePod, noRouteToHost, untilReady, webPod } from './suite/pods.ts';
+import { connects, idlePod, noRouteToHost, onNode, untilReady, webPod } from './suite/pods.ts';
 
 const ns = 'walled';
 const port = 8080;
@@ -15,14 +15,13 @@ describe("a tenant's network policies, on nodes that act on them", () => {
   beforeAll(async () => {
     world = new World(inject('stack'));
     [tenant, other] = await world.joinTenants(ns, 'friends');
-    const on = (node: string) => ({ nodeSelector: { 'kubernetes.io/hostname': node } });
     await tenant.apply(namespace(ns), namespace('friends'));
     await tenant.apply(
-      webPod(ns, 'web', on('node-1')),
+      webPod(ns, 'web', onNode('node-1')),
       // A connection within a node takes another way than one between nodes.
       ...['node-1', 'node-2'].flatMap((node) => [
-        idlePod(ns, `near-${node}`, on(node)),
-        idlePod('friends', `far-${node}`, on(node)),
+        idlePod(ns, `near-${node}`, onNode(node)),
+        idlePod('friends', `far-${node}`, onNode(node)),
       ]),
     );
     await other.apply(namespace('friends'));

@@ -3,7 +3,7 @@ import { resources } from '../../kube/index.ts';
 import { at } from '../harness/checker/view.ts';
 import { namespace, service, statefulSet } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
-import { idlePod, shellInPod, untilNamesResolve, untilReady, web, webPod } from './suite/pods.ts';
+import { idlePod, onNode, shellInPod, untilNamesResolve, untilReady, web, webPod } from './suite/pods.ts';
 
 const ns = 'services';
 
@@ -18,9 +18,7 @@ describe('services', () => {
     for (const each of [tenant, other]) await each.apply(namespace(ns), idlePod(ns, 'client'));
     await tenant.apply(
       // One on each node, and the client on one of them.
-      ...['node-1', 'node-2'].map((node) =>
-        webPod(ns, `web-${node}`, { nodeSelector: { 'kubernetes.io/hostname': node } }),
-      ),
+      ...['node-1', 'node-2'].map((node) => webPod(ns, `web-${node}`, onNode(node))),
     );
     for (const node of ['node-1', 'node-2']) {
       await tenant.kubectl('-n', ns, 'label', 'pod', `web-${node}`, 'app=web', '--overwrite');

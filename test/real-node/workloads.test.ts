@@ -6,7 +6,17 @@ import { at } from '../harness/checker/view.ts';
 import { deployment, namespace, pod, secret, service, statefulSet } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { storageClassName } from './addons.ts';
-import { hasSaid, idlePod, inPod, script, server, shellInPod, untilReady, web } from './suite/pods.ts';
+import {
+  hasSaid,
+  idlePod,
+  inPod,
+  onNode,
+  script,
+  server,
+  shellInPod,
+  untilReady,
+  web,
+} from './suite/pods.ts';
 
 const ns = 'shop';
 const jobs = resource('batch', 'v1', 'jobs', 'Job', true);
@@ -333,7 +343,7 @@ describe('workloads', () => {
     // All of the neighbour's on one node: if they counted, ours could not be spread evenly.
     await neighbour.apply(
       deployment(ns, 'spread', 4, {
-        nodeSelector: { 'kubernetes.io/hostname': 'node-1' },
+        ...onNode('node-1'),
         containers: [server(['pause'])],
       }),
     );

@@ -48,6 +48,43 @@ describe('admission', () => {
       expect(admission({ spec: { containers, enableServiceLinks: false } }, over)).toEqual({ wanted: true });
     });
 
+    it('refuses a pod that takes a hundred thousand names from ConfigMaps and Secrets, before they are put together', () => {
+      const data = Object.fromEntries(Array.from({ length: 1_000 }, (_, at) => [`k${at}`, '']));
+      const settings = {
+        apiVersion: 'v1',
+        kind: 'ConfigMap',
+        metadata: { name: 'settings', namespace: 'shop' },
+        data,
+      };
+      const over = podContext({ tenantObjects: [settings] });
+      let reads = 0;
+      const counting: SyncContext = {
+        ...over,
+        dataKeysOf: (...of) => {
+          reads += 1;
+          return over.dataKeysOf(...of);
+        },
+      };
+      const taking = (count: number): PodSpec => {
+        const envFrom = Array.from({ length: count }, (_, at) => ({
+          prefix: `p${at}`,
+          configMapRef: { name: 'settings' },
+        }));
+        const half = Math.floor(count / 2);
+        return {
+          containers: [{ name: 'main', envFrom: envFrom.slice(half) }],
+          initContainers: [{ name: 'first', envFrom: envFrom.slice(0, half) }],
+        };
+      };
+      expect(admission({ spec: taking(101) }, counting)).toMatchObject({
+        wanted: false,
+        keep: true,
+        notice: { reason: 'TooManyServiceVariables', message: expect.stringContaining('envFrom') },
+      });
+      expect(reads).toBe(1);
+      expect(admission({ spec: taking(100) }, over)).toEqual({ wanted: true });
+    });
+
     it('has no super object for a pod that presets its nodeName, and says so (sync rule `pod-creation`)', () => {
       expect(reason({ spec: { nodeName: 'n1' } })).toBe('NotSupported');
     });
@@ -183,6 +220,42 @@ describe('admission', () => {
       // The other term may be one that no node meets.
       expect(reason({ spec: spec(named, zone) })).toBe('DaemonSetsNotAllowed');
       expect(admission({ spec: spec(named) }, withPolicy({ daemonSets: 'allow' }))).toEqual({ wanted: true });
+    });
+
+    it('takes a bare pod that names its node by the label of its host name for one of a DaemonSet', () => {
+      const host = 'kubernetes.io/hostname';
+      const required = (...nodeSelectorTerms: NodeSelectorTerm[]): PodSpec => ({
+        affinity: {
+          nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } },
+        },
+      });
+      const by = (operator: string, ...values: string[]): NodeSelectorTerm => ({
+        matchExpressions: [{ key: host, operator, ...(values.length === 0 ? {} : { values }) }],
+      });
+      const noSuchNode = { matchExpressions: [{ key: 'zone', operator: 'In', values: ['nowhere'] }] };
+      const naming: PodSpec[] = [
+        { nodeSelector: { [host]: 'n1' } },
+        required(by('In', 'n1')),
+        // The others may be no nodes, or all the other nodes.
+        required(by('In', 'n1', 'no-node')),
+        required(by('NotIn', 'n2', 'n3')),
+        required(by('In', 'n1'), noSuchNode),
+      ];
+      for (const spec of naming) {
+        expect(reason({ spec })).toBe('DaemonSetsNotAllowed');
+        expect(admission({ spec }, withPolicy({ daemonSets: 'allow' }))).toEqual({ wanted: true });
+      }
+      const spread: PodSpec = {
+        nodeSelector: { zone: 'a' },
+        topologySpreadConstraints: [{ topologyKey: host, maxSkew: 1 }],
+        affinity: {
+          nodeAffinity: {
+            requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [by('Exists')] },
+            preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 1, preference: by('In', 'n1') }],
+          },
+        },
+      };
+      expect(admission({ spec: spread })).toEqual({ wanted: true });
     });
 
     it('says which tolerations stay behind, and by which policy', () => {

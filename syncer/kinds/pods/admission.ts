@@ -17,10 +17,17 @@ import { podSecurityViolations } from './pod-security.ts';
 import { excessPrivilege, isLikeOfDaemonSet } from './privileges.ts';
 import { references } from './references.ts';
 import { isBlanket, outsidePool, superTolerations } from './scheduling.ts';
-import { excessiveServiceVariables } from './service-variables.ts';
+import { excessiveVariables, type VariableSource, variableSources } from './service-variables.ts';
 import { hasTooManyAsks, mostTokenAsks } from './token-asks.ts';
 import { qualifiedHostName } from './translate.ts';
-import { type Container, ownedConditionTypes, type Pod, type PodSpec, type Volume } from './types.ts';
+import {
+  allContainers,
+  type Container,
+  ownedConditionTypes,
+  type Pod,
+  type PodSpec,
+  type Volume,
+} from './types.ts';
 
 /** Of Linux, and of the API server. */
 const maxHostNameLength = 64;
@@ -113,7 +120,7 @@ export function admitPod(tenantPod: Pod, context: SyncContext): Admission {
       ? wanted
       : refuse('NotSupported', 'spec.nodeName is set: pods are placed by the scheduler, and only by it');
   }
-  const { refusal, longReferences } = judgedAlone(tenantPod, context.tenant);
+  const { refusal, longReferences, sources } = judgedAlone(tenantPod, context.tenant);
   if (refusal !== undefined) return refusal;
   const pod = asCreated(tenantPod);
   const { spec = {} } = pod;
@@ -121,8 +128,8 @@ export function admitPod(tenantPod: Pod, context: SyncContext): Admission {
   if (runtimeClass !== undefined) return refuse('NotSupported', runtimeClass);
   const tooLong = missingLong(longReferences, context);
   if (tooLong !== undefined) return refuse('ReservedName', tooLong);
-  const excess = excessiveServiceVariables(pod, context);
-  // A super pod that is there was small enough when it was made; Services that came later do not take it away.
+  const excess = excessiveVariables(pod, { containers: allContainers(spec).length, sources }, context);
+  // A super pod that is there was small enough when it was made; what came later does not take it away.
   if (excess !== undefined) return { ...refuse('TooManyServiceVariables', excess), keep: true };
 
   const notice =
@@ -147,6 +154,7 @@ interface JudgedAlone {
   readonly refusal: Admission | undefined;
   /** What it refers to by names that are too long to wait for. */
   readonly longReferences: readonly KeyRef[];
+  readonly sources: readonly VariableSource[];
 }
 
 /**
@@ -161,7 +169,8 @@ function judgedAlone(tenantPod: Pod, tenant: TenantInfo): JudgedAlone {
   const pod = asCreated(tenantPod);
   const all = references(pod);
   const longReferences = all.filter(({ name }) => isTooLongForLate(name));
-  const found = { tenant, refusal: refusalAlone(pod, all, tenant), longReferences };
+  const sources = variableSources(allContainers(pod.spec ?? {}));
+  const found = { tenant, refusal: refusalAlone(pod, all, tenant), longReferences, sources };
   judged.set(tenantPod, found);
   return found;
 }
@@ -184,7 +193,7 @@ function refusalAlone(pod: Pod, all: readonly KeyRef[], tenant: TenantInfo): Adm
   if (daemonSets !== 'allow' && isLikeOfDaemonSet(pod)) {
     return refuse(
       'DaemonSetsNotAllowed',
-      'the policy of this cluster (daemonSets: deny) runs neither pods of DaemonSets nor others that name their node (metadata.name in spec.affinity.nodeAffinity)',
+      'the policy of this cluster (daemonSets: deny) runs neither pods of DaemonSets nor others that name nodes (metadata.name or kubernetes.io/hostname in spec.affinity.nodeAffinity, or the latter in spec.nodeSelector)',
     );
   }
   const reserved = reservedAmong(all);

@@ -1,5 +1,6 @@
 import type { TenantPolicy } from '../../../api/policy.ts';
 import { isPortRangeListed } from '../../../api/policy-lists.ts';
+import { hostNameLabel } from '../../mapping/node-names.ts';
 import { allContainers, type NodeSelectorTerm, type Pod, type PodSpec, quoted } from './types.ts';
 
 /** What of the node a pod asks for beyond the lists of the policy, in words; its level is another matter. */
@@ -33,7 +34,8 @@ function excessHostPort(spec: PodSpec, allowed: readonly string[] | undefined): 
 
 /**
  * Whether a pod is one of a DaemonSet, or one that asks for its node as these do: by the field that holds the node's
- * name, which others can say by naming all nodes but one. Its owners are the tenant's to write.
+ * name, or by the label that mostly says the same. Others can be named, too: all nodes but one. Its owners are the
+ * tenant's to write.
  */
 export function isLikeOfDaemonSet({ metadata, spec }: Pod): boolean {
   const isOwned = (metadata.ownerReferences ?? []).some(
@@ -42,9 +44,13 @@ export function isLikeOfDaemonSet({ metadata, spec }: Pod): boolean {
   const terms =
     spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
   // One term is enough for a pod to run: what stands beside it may be met by no node.
-  return isOwned || terms.some(namesNodes);
+  return isOwned || spec?.nodeSelector?.[hostNameLabel] !== undefined || terms.some(namesNodes);
 }
 
-function namesNodes({ matchFields }: NodeSelectorTerm): boolean {
-  return (matchFields ?? []).some(({ key }) => key === 'metadata.name');
+/** Whether it asks more of the host name than that there is one, or none. */
+function namesNodes({ matchFields, matchExpressions }: NodeSelectorTerm): boolean {
+  return (
+    (matchFields ?? []).some(({ key }) => key === 'metadata.name') ||
+    (matchExpressions ?? []).some(({ key, values }) => key === hostNameLabel && (values ?? []).length > 0)
+  );
 }

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { annotationKeys } from '../../../api/labels.ts';
 import type { KubeObject } from '../../../kube/index.ts';
+import type { SyncContext } from '../../context.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
 import type { TestContextOptions } from '../testing.ts';
 import { podKind } from './pods.ts';
@@ -240,6 +241,36 @@ it('a value that is nothing but beginnings of references costs no more than its 
   const env = [{ name: 'A', value: '$('.repeat(300_000) }];
   // Each of them followed to the end would take minutes, for every tenant.
   expect(mainContainer({ env }).env).toContainEqual(env[0]);
+});
+
+it('a prefix of a megabyte is not put before each key of its source', () => {
+  const data = Object.fromEntries(Array.from({ length: 10 }, (_, at) => [`k${at}`, '']));
+  const envFrom = ['p'.repeat(1_000_000), 'p'].map((prefix) => ({ prefix, configMapRef: { name: 'cfg' } }));
+  const add = vi.spyOn(Set.prototype, 'add');
+  try {
+    mainContainer({ envFrom }, { tenantObjects: [source('ConfigMap', 'cfg', data)] });
+    const added = add.mock.calls.map(([name]) => String(name));
+    expect(added).toContain('pk9');
+    expect(Math.max(...added.map(({ length }) => length))).toBeLessThan(1_000);
+  } finally {
+    add.mockRestore();
+  }
+});
+
+it('keys of sources are not looked at where there are no variables to be told from them', () => {
+  const asking = podContext({ tenant: { serviceCidrs: [] } });
+  const asked: string[] = [];
+  const context: SyncContext = {
+    ...asking,
+    dataKeysOf: (_resource, { name }) => {
+      asked.push(name);
+      return [];
+    },
+  };
+  const containers = [{ name: 'main', envFrom: [{ configMapRef: { name: 'cfg' } }] }];
+  const t = tenantPod({ spec: { containers, enableServiceLinks: false } });
+  expect((podKind.toSuper(t, context) as Pod).spec).toMatchObject({ enableServiceLinks: false });
+  expect(asked).toEqual([]);
 });
 
 type Data = Record<string, string>;

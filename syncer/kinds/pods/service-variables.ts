@@ -1,11 +1,18 @@
 import ipaddr from 'ipaddr.js';
-import { resources } from '../../../kube/index.ts';
+import { type Resource, resources } from '../../../kube/index.ts';
 import type { SyncContext } from '../../context.ts';
 import { originalUid } from '../../mapping/labels.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
 import { remembered } from '../remembered.ts';
 import { hasAddress, isApiServerService, type Service, type ServicePort } from '../services/types.ts';
-import { type Container, type EnvVar, mapContainers, type Pod, type PodStep } from './types.ts';
+import {
+  type Container,
+  type EnvFromSource,
+  type EnvVar,
+  mapContainers,
+  type Pod,
+  type PodStep,
+} from './types.ts';
 
 /** Where pods reach a Service of the tenant; undefined: it has no address of its own. */
 export function serviceAddress(service: Service, context: SyncContext): string | undefined {
@@ -132,21 +139,56 @@ const maxVariablesBytes = 1_572_864;
 /** JSON around a variable, the longest suffix of its name, and an address with its port, bytes. */
 const variableOverheadBytes = 70;
 
+/** What of containers their variables depend on. */
+interface AskedVariables {
+  /** How many containers are given variables of Services, or have them already. */
+  readonly containers: number;
+  /** Of those that are given variables. */
+  readonly sources: readonly VariableSource[];
+}
+
 /**
- * Why the variables of the Services in a pod's namespace are too many to be written into each of its containers;
- * undefined: they are not. Estimated from numbers and lengths, before anything is built: a tenant may have thousands of
- * ports and a pod thousands of containers, and their product is what would be in memory.
+ * Why containers of a pod cannot be given the variables of Services; undefined: they can. From numbers and lengths, before
+ * anything is built: a tenant may have thousands of ports and keys, and a pod thousands of containers and sources, and
+ * their products are what would be made.
  */
-export function excessiveServiceVariables(pod: Pod, context: SyncContext): string | undefined {
-  const { spec = {} } = pod;
-  if (spec.enableServiceLinks === false) return undefined;
-  const containers = (spec.containers?.length ?? 0) + (spec.initContainers?.length ?? 0);
+export function excessiveVariables(
+  pod: Pod,
+  { containers, sources }: AskedVariables,
+  context: SyncContext,
+): string | undefined {
+  return (
+    excessiveServiceVariables(pod, containers, context) ??
+    excessiveSources(sources, pod.metadata.namespace, context)
+  );
+}
+
+function excessiveServiceVariables(pod: Pod, containers: number, context: SyncContext): string | undefined {
+  if (pod.spec?.enableServiceLinks === false) return undefined;
   const { variablesBytes: bytes } = servicesIn(context.tenantObjects, pod.metadata.namespace ?? '');
   if (bytes * containers <= maxVariablesBytes) return undefined;
   return (
     `the variables of the Services in its namespace, in each of its ${containers} containers, would take about ` +
     `${Math.ceil((bytes * containers) / 1_048_576)} MiB, more than the ${maxVariablesBytes / 1_048_576} MiB that a pod can have. ` +
     'Set spec.enableServiceLinks to false, or use fewer Services, ports or containers'
+  );
+}
+
+/** All containers together. Some fifty sources with as many keys as are known of one at most. */
+const mostSourcedNames = 100_000;
+
+function excessiveSources(
+  sources: readonly VariableSource[],
+  namespace: string | undefined,
+  context: SyncContext,
+): string | undefined {
+  let names = 0;
+  for (const { resource, name, times } of sources)
+    names += times * context.dataKeysOf(resource, { namespace, name }).length;
+  if (names <= mostSourcedNames) return undefined;
+  return (
+    `its containers take ${names} variables from ConfigMaps and Secrets (envFrom), more than the ${mostSourcedNames} that can be ` +
+    'told from the variables of Services. Use fewer sources, or sources with fewer keys'
   );
 }
 
@@ -192,9 +234,41 @@ function isOptional({ valueFrom = {} }: EnvVar): boolean {
   return [configMapKeyRef, secretKeyRef, fileKeyRef].some((source) => source?.optional === true);
 }
 
+/** A ConfigMap or Secret of which containers take all keys as variables, by the tenant object's name. */
+export interface VariableSource {
+  readonly resource: Resource;
+  readonly name: string;
+  /** In how many entries of `envFrom`. */
+  readonly times: number;
+}
+
+/** Each once. */
+export function variableSources(containers: readonly Container[]): readonly VariableSource[] {
+  const found = new Map<string, VariableSource>();
+  for (const { envFrom } of containers) {
+    for (const entry of envFrom ?? []) {
+      const source = sourceOf(entry);
+      if (source === undefined) continue;
+      const id = `${source.resource.plural}/${source.name}`;
+      found.set(id, { ...source, times: (found.get(id)?.times ?? 0) + 1 });
+    }
+  }
+  return [...found.values()];
+}
+
+function sourceOf({ configMapRef, secretRef }: EnvFromSource): Omit<VariableSource, 'times'> | undefined {
+  const resource = configMapRef === undefined ? resources.secrets : resources.configMaps;
+  const { name } = configMapRef ?? secretRef ?? {};
+  return name === undefined ? undefined : { resource, name };
+}
+
+/** No variable of a Service has a longer name. */
+const longestName = 256;
+
 /**
  * Names of variables that a container takes from whole ConfigMaps and Secrets, as far as those are there;
- * `binaryData` of a ConfigMap becomes no variables.
+ * `binaryData` of a ConfigMap becomes no variables. Without those that no variable of a Service can have: a prefix may be a
+ * megabyte.
  * The container's sources are in the tenant object's names.
  */
 function sourcedNames(
@@ -203,11 +277,12 @@ function sourcedNames(
   context: SyncContext,
 ): Set<string> {
   const names = new Set<string>();
-  for (const { prefix = '', configMapRef, secretRef } of envFrom ?? []) {
-    const resource = configMapRef === undefined ? resources.secrets : resources.configMaps;
-    const { name } = configMapRef ?? secretRef ?? {};
-    if (name === undefined) continue;
-    for (const key of context.dataKeysOf(resource, { namespace, name })) names.add(prefix + key);
+  for (const entry of envFrom ?? []) {
+    const source = sourceOf(entry);
+    if (source === undefined) continue;
+    const { prefix = '' } = entry;
+    for (const key of context.dataKeysOf(source.resource, { namespace, name: source.name }))
+      if (prefix.length + key.length <= longestName) names.add(prefix + key);
   }
   return names;
 }
@@ -220,7 +295,9 @@ function sourcedNames(
 export const environment: PodStep = (spec, pod, context) => {
   const variables = clusterVariables(pod, context);
   const { namespace } = pod.metadata;
-  return mapContainers({ ...spec, enableServiceLinks: false }, (container) =>
+  const told = { ...spec, enableServiceLinks: false };
+  if (variables.size === 0) return told;
+  return mapContainers(told, (container) =>
     withVariables(container, variables, sourcedNames(container, namespace, context)),
   );
 };

@@ -13,7 +13,7 @@ import { shownHostIP, shownNodeName } from '../../mapping/node-names.ts';
 import { scrub } from '../../mapping/scrub.ts';
 import { isResized } from './resize.ts';
 import { isDeleting, mapChanged, type Pod, type PodStatus } from './types.ts';
-import { missingEphemeral, refusedEphemeral, specPatch } from './updates.ts';
+import { absentEphemeral, specPatch } from './updates.ts';
 
 /**
  * Kubelet takes these away again; gone from the super object, they go from the tenant object. Others that only the
@@ -149,7 +149,7 @@ function isSpecUpToDate(tenantPod: Pod, superPod: Pod, context: SyncContext): bo
     (isDeleting(superPod) || !isDeleting(tenantPod)) &&
     specPatch(tenantPod, superPod, context.tenant.policy) === undefined &&
     !isResized(tenantPod, superPod) &&
-    missingEphemeral(tenantPod, superPod, context).length === 0
+    absentEphemeral(tenantPod, superPod, context).missing.length === 0
   );
 }
 
@@ -192,7 +192,8 @@ export function statusPatch(tenantPod: Pod, superPod: Pod, context: SyncContext)
   for (const [list, containers] of statusLists) {
     const known = tenantPod.spec?.[containers] ?? [];
     const statuses = containerStatuses(theirs[list], known, tenantPod, superPod, context);
-    const refused = list === 'ephemeralContainerStatuses' ? refusedStatuses(tenantPod, context) : [];
+    const refused =
+      list === 'ephemeralContainerStatuses' ? refusedStatuses(tenantPod, superPod, context) : [];
     set(patch, list, own[list], refused.length === 0 ? statuses : [...(statuses ?? []), ...refused]);
   }
   let same: boolean | undefined;
@@ -261,8 +262,9 @@ function containerStatuses(
 }
 
 /** Containers that the super object does not have, to tell the tenant why. */
-function refusedStatuses(tenantPod: Pod, context: SyncContext): ContainerStatus[] {
-  return refusedEphemeral(tenantPod, context).map(({ container: { name, image = '' }, notice }) => ({
+function refusedStatuses(tenantPod: Pod, superPod: Pod, context: SyncContext): ContainerStatus[] {
+  const { refused } = absentEphemeral(tenantPod, superPod, context);
+  return refused.map(({ container: { name, image = '' }, notice }) => ({
     name,
     image,
     imageID: '',

@@ -25,7 +25,7 @@ import {
   selectorTerms,
   superPodSelector,
 } from '../../mapping/network-isolation.ts';
-import { realNodeName } from '../../mapping/node-names.ts';
+import { hostNameLabel, realNodeName } from '../../mapping/node-names.ts';
 import { scrub } from '../../mapping/scrub.ts';
 import type { SuperWrite } from '../contract.ts';
 import type { Service } from '../services/types.ts';
@@ -454,7 +454,6 @@ function hasSubdomain({ subdomain = '' }: PodSpec): boolean {
   return subdomain !== '';
 }
 
-const hostNameLabel = 'kubernetes.io/hostname';
 /** Stands for a node that the tenant does not have: `.invalid` is reserved by RFC 2606. */
 const noNode = 'no-such-node.invalid';
 

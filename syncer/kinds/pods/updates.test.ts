@@ -183,6 +183,89 @@ describe('ephemeral', () => {
       expect(actions(after, s)).toEqual([]);
     });
 
+    describe('as its variables would be too many', () => {
+      const ports = Array.from({ length: 200 }, (_, at) => ({ name: `p${at}`, port: at + 1 }));
+      const services = ['a', 'b'].map((name) => testService(name, { ports }));
+      const data = Object.fromEntries(Array.from({ length: 1_000 }, (_, at) => [`k${at}`, '']));
+      const settings: KubeObject = {
+        apiVersion: 'v1',
+        kind: 'ConfigMap',
+        metadata: { name: 'settings', namespace: 'shop', uid: 'c' },
+        data,
+      };
+      const envFrom = Array.from({ length: 101 }, (_, at) => ({
+        prefix: `p${at}`,
+        configMapRef: { name: 'settings' },
+      }));
+      const many = (count: number): Container[] =>
+        Array.from({ length: count }, (_, at) => ({ name: `d${at}`, image: 'busybox:1' }));
+      const running_ = { nodeName: 'n1' };
+
+      it('is refused with all that came with it, before any are made, and shown so once', () => {
+        const context = podContext({ tenantObjects: services });
+        const t = running(many(400));
+        const s = superPod(t, { spec: running_, status: { phase: 'Running' } });
+        const all = actions(t, s, context);
+        expect(sent(all)).toBeUndefined();
+        const notices = all.filter((action) => action.do === 'notice');
+        expect(notices).toHaveLength(400);
+        expect(notices[7]).toMatchObject({
+          notice: {
+            reason: 'TooManyServiceVariables',
+            message: expect.stringMatching(
+              /"d7" does not run: the variables of the Services .* 400 containers/,
+            ),
+          },
+        });
+        const status = all.find((action) => action.do === 'patchTenant');
+        if (status?.do !== 'patchTenant') throw new Error('no status');
+        expect(status.patch['status']).toMatchObject({
+          ephemeralContainerStatuses: { length: 400, 0: { name: 'd0', state: { waiting: {} } } },
+        });
+        expect(actions(applyMergePatch(t, status.patch) as Pod, s, context)).toEqual([]);
+        const few = sent(actions(running(many(2)), s, context));
+        expect(few?.map(({ env }) => env?.length)).toEqual([2_014, 2_014]);
+        expect(sent(actions(running(many(400), { enableServiceLinks: false }), s, context))).toHaveLength(
+          400,
+        );
+      });
+
+      it('is refused for those that the super object has already', () => {
+        const context = podContext({ tenantObjects: services });
+        const t = running(many(12));
+        const with_ = (count: number): Pod =>
+          superPod(t, { spec: { ...running_, ephemeralContainers: many(count) } });
+        expect(sent(actions(t, with_(11), context))).toBeUndefined();
+        expect(sent(actions(running(many(11)), with_(10), context))).toHaveLength(11);
+      });
+
+      it('is refused for the names that it takes from ConfigMaps and Secrets', () => {
+        const context = podContext({ tenantObjects: [settings] });
+        const t = running([{ ...debug, envFrom }]);
+        const s = superPod(t, { spec: running_ });
+        const all = actions(t, s, context);
+        expect(sent(all)).toBeUndefined();
+        expect(all.filter((action) => action.do === 'notice')).toMatchObject([
+          { notice: { reason: 'TooManyServiceVariables', message: expect.stringContaining('envFrom') } },
+        ]);
+        const fewer = running([{ ...debug, envFrom: envFrom.slice(1) }]);
+        expect(sent(actions(fewer, s, context))).toHaveLength(1);
+      });
+    });
+
+    it('that the super object has is not said to be refused, whatever the policy has become', () => {
+      const t = running([privileged]);
+      const s = superPod(t, {
+        spec: { nodeName: 'n1', ephemeralContainers: [privileged] },
+        status: { phase: 'Running', ephemeralContainerStatuses: [{ name: 'root', ready: true }] },
+      });
+      const all = actions(t, s);
+      expect(all.filter((action) => action.do === 'notice')).toEqual([]);
+      expect(all.find((action) => action.do === 'patchTenant')).toMatchObject({
+        patch: { status: { ephemeralContainerStatuses: { length: 1, 0: { ready: true } } } },
+      });
+    });
+
     it('may run where the policy lets it', () => {
       const t = running([privileged]);
       const context = podContext({ tenant: { policy: { ...defaultPolicy, podSecurity: 'privileged' } } });

@@ -9,6 +9,7 @@ import { isImageAllowed } from './images.ts';
 import { podSecurityViolations } from './pod-security.ts';
 import { requiredObjects } from './references.ts';
 import { isBlanket, isGuarded, superTolerations } from './scheduling.ts';
+import { excessiveVariables, variableSources } from './service-variables.ts';
 import { translatedContainers } from './translate.ts';
 import { type Container, mapChanged, type Pod, type PodSpec, type Toleration } from './types.ts';
 
@@ -94,6 +95,13 @@ interface RefusedContainer {
   readonly notice: Notice;
 }
 
+/** Those of the tenant object's ephemeral containers that the super object does not have. */
+interface AbsentEphemeral {
+  /** It is still to be given these. */
+  readonly missing: Container[];
+  readonly refused: readonly RefusedContainer[];
+}
+
 /**
  * Brings containers that were added to the tenant object, as `kubectl debug` does, to the super object (sync rule
  * `pod-subresources`). The super object's own stay as they are, those that the super cluster's people have added among
@@ -101,12 +109,11 @@ interface RefusedContainer {
  */
 export function ephemeralActions(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly Action[] {
   if (tenantPod.spec?.ephemeralContainers === undefined) return [];
-  const refused = refusedEphemeral(tenantPod, context);
+  const { missing, refused } = absentEphemeral(tenantPod, superPod, context);
   const told = toldOf(tenantPod);
   const actions: Action[] = refused
     .filter(({ container }) => !told.has(container.name))
     .map(({ notice }) => ({ do: 'notice', notice }));
-  const missing = missingEphemeral(tenantPod, superPod, context);
   if (missing.length === 0) return actions;
   const { metadata } = tenantPod;
   const keys = requiredObjects({ metadata, spec: { ephemeralContainers: missing } }, context);
@@ -133,20 +140,27 @@ function containersFromTenant({ metadata }: Pod): readonly string[] {
   return metadata.annotations?.[annotationKeys.containers]?.split(',') ?? [];
 }
 
-/** Those of the tenant object that the super object is still to be given. */
-export function missingEphemeral(tenantPod: Pod, superPod: Pod, context: SyncContext): Container[] {
-  const own = tenantPod.spec?.ephemeralContainers;
-  if (own === undefined) return [];
+export function absentEphemeral(tenantPod: Pod, superPod: Pod, context: SyncContext): AbsentEphemeral {
+  const own = tenantPod.spec?.ephemeralContainers ?? [];
   const present = new Set(superPod.spec?.ephemeralContainers?.map(({ name }) => name));
-  const missing = own.filter(({ name }) => !present.has(name));
-  return missing.filter((container) => refusal(container, tenantPod, context) === undefined);
-}
-
-export function refusedEphemeral(tenantPod: Pod, context: SyncContext): RefusedContainer[] {
-  return (tenantPod.spec?.ephemeralContainers ?? []).flatMap((container) => {
+  const missing: Container[] = [];
+  const refused: RefusedContainer[] = [];
+  for (const container of own) {
+    if (present.has(container.name)) continue;
     const notice = refusal(container, tenantPod, context);
-    return notice === undefined ? [] : [{ container, notice }];
-  });
+    if (notice === undefined) missing.push(container);
+    else refused.push({ container, notice });
+  }
+  if (missing.length === 0) return { missing, refused };
+  const asked = { containers: present.size + missing.length, sources: variableSources(missing) };
+  const excess = excessiveVariables(tenantPod, asked, context);
+  if (excess === undefined) return { missing, refused };
+  // All or none: how many of them fit depends on the Services that there are at the moment.
+  const tooMany = missing.map((container) => ({
+    container,
+    notice: notice('TooManyServiceVariables', container, excess),
+  }));
+  return { missing: [], refused: [...refused, ...tooMany] };
 }
 
 /**

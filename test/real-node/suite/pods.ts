@@ -92,6 +92,11 @@ export function webPod(namespace: string, name: string, spec: Fields = {}): Kube
   return pod(namespace, name, { containers: [web()], ...spec });
 }
 
+/** Pods of tenants may ask for a zone, and each node of the cluster is one. */
+export function onNode(name: string): Fields {
+  return { nodeSelector: { 'topology.kubernetes.io/zone': name.replace('node-', 'zone-') } };
+}
+
 export function web(fields: Fields = {}): Fields {
   return server(['netexec', '--http-port=8080'], {
     ports: [{ name: 'http', containerPort: 8080 }],
