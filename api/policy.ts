@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { KubeObject } from '../kube/index.ts';
 import { driverNames } from './drivers.ts';
-import { effectiveQuotaSchema, quotaSchema } from './quota.ts';
+import { effectiveQuotaSchema, quantityOrAny, quotaSchema } from './quota.ts';
 
 /**
  * Text of a shape, with what to write instead as the message, on both roads: when a command checks an
@@ -297,6 +297,9 @@ const host = checkedText(
   'has to be a host name, *.example.com for every name below example.com, or * for any',
 );
 
+/** `maxSnapshotStorage` of a namespace for which no VirtualClusterPolicy has one. */
+export const defaultSnapshotStorage = '10Gi';
+
 /** `spec` of a VirtualClusterPolicy: the most that VirtualClusters of these namespaces may ask for. */
 export const virtualClusterPolicySpecSchema = z.strictObject({
   namespaces: textSet(namespace, 1024)
@@ -359,6 +362,12 @@ export const virtualClusterPolicySpecSchema = z.strictObject({
     .min(0)
     .max(100_000)
     .describe('How many VirtualClusters there may be in each of the namespaces. No limit when absent.')
+    .optional(),
+  maxSnapshotStorage: quantityOrAny
+    .describe(
+      'How much the snapshots of each of the namespaces may take in the store, those of deleted tenants included; ' +
+        `"*": no limit. ${defaultSnapshotStorage} when absent.`,
+    )
     .optional(),
   maxWeight: weight
     .describe('The greatest weight that a VirtualCluster may have. No limit when absent.')

@@ -35,17 +35,14 @@ function quantities(value: z.ZodString, maxProperties: number): z.ZodRecord<z.Zo
   return z.record(resourceName, value).meta({ maxProperties });
 }
 
-/** `spec.quota` of a VirtualCluster and of a VirtualClusterPolicy: a quantity, or `*` for no limit. */
-export const quotaSchema = quantities(
-  z
-    .string()
-    .max(32)
-    .regex(
-      /^([0-9]{1,15}(\.[0-9]{1,9})?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?|\*)$/,
-      `${remedy}, or "*" for no limit`,
-    ),
-  64,
-);
+/** A quantity, or `*` for no limit. */
+export const quantityOrAny = z
+  .string()
+  .max(32)
+  .regex(/^([0-9]{1,15}(\.[0-9]{1,9})?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?|\*)$/, `${remedy}, or "*" for no limit`);
+
+/** `spec.quota` of a VirtualCluster and of a VirtualClusterPolicy. */
+export const quotaSchema = quantities(quantityOrAny, 64);
 
 /** What came of it. What is not named is not limited. */
 export const effectiveQuotaSchema = quantities(

@@ -433,6 +433,15 @@ export const virtualClusterStatusSchema = z.strictObject({
         .max(96)
         .describe('The latest first.')
         .optional(),
+      storage: z
+        .strictObject({
+          usedBytes: z.int().min(0),
+          maxBytes: z.int().min(0).describe('maxSnapshotStorage of the policy of its namespace.'),
+        })
+        .describe(
+          'What the snapshots of its namespace take in the store and may take, when one of this tenant was taken or refused; absent without a limit.',
+        )
+        .optional(),
     })
     .describe('Snapshots of what it has in the datastore.')
     .optional(),
@@ -586,6 +595,7 @@ export type Move = NonNullable<VirtualClusterStatus['move']>;
 /** What runs a control plane, and where its keys lie. */
 export type Place = Move['from'];
 export type SnapshotReason = (typeof snapshotReasons)[number];
+export type KeptSnapshot = NonNullable<NonNullable<VirtualClusterStatus['snapshots']>['kept']>[number];
 export type VirtualClusterPhase = (typeof phases)[number];
 export type VirtualClusterStatus = Omit<z.input<typeof virtualClusterStatusSchema>, 'conditions'> & {
   conditions?: Condition[];

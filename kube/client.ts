@@ -3,7 +3,7 @@ import { ApiError, ConnectionError, isGone } from './errors.ts';
 import { withoutManagedFields } from './managed-fields.ts';
 import { asAnswer, asObject, asObjectNamed, isContinueToken, isVersion } from './object-shape.ts';
 import { hasLongText } from './object-size.ts';
-import { countValues, isTooLarge, parseJson, TooLarge } from './read-limits.ts';
+import { isTooLarge, parseJson, TooLarge } from './read-limits.ts';
 import { metered } from './read-meter.ts';
 import {
   apiError,
@@ -163,10 +163,9 @@ async function page<T extends KubeObject>(
   const restedMs = turn === undefined ? 0 : performance.now() - fromMs;
   return metered(connection.meter, () => {
     const json = options.cutManagedFields ? withoutManagedFields(text) : text;
-    const answer = parseAnswer(connection, json);
-    const { listValues } = connection.readLimits;
-    const values = Number.isFinite(listValues) ? countValues(json, listValues) : 0;
-    return { list: asList<T>(connection, resource, answer), bytes: text.length, values, restedMs };
+    const { answerValues, listValues } = connection.readLimits;
+    const { parsed, values } = parseAnswer(connection, json, Math.min(answerValues, listValues));
+    return { list: asList<T>(connection, resource, parsed), bytes: text.length, values, restedMs };
   });
 }
 

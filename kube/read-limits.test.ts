@@ -206,6 +206,22 @@ describe('JSON', () => {
     expect(isTooLarge(await failure(list?.() ?? Promise.resolve()))).toBe(true);
   });
 
+  it('of a page whose values count toward those of its list is gone through once', async () => {
+    const items = [{ ...configMap('a', 1), spec: Array.from({ length: 100_000 }, () => 0) }];
+    const text = JSON.stringify({ metadata: { resourceVersion: '1' }, items });
+    const client = await lying((_request, response) => response.end(text), {
+      readLimits: { ...limits, pageBytes: text.length, answerValues: 250_000, listValues: 500_000 },
+    });
+    const looked = vi.spyOn(String.prototype, 'charCodeAt');
+    const list = await client.list(resources.configMaps, { limit: 1 });
+    const times = looked.mock.calls.length;
+    looked.mockRestore();
+    expect(list.items).toHaveLength(1);
+    // The measure measures.
+    expect(times).toBeGreaterThan(0.9 * text.length);
+    expect(times).toBeLessThan(1.5 * text.length);
+  });
+
   it('whose fields stand there many times takes no more memory than it has fields', () => {
     setFlagsFromString('--expose-gc');
     const collect = runInNewContext('gc') as () => void;

@@ -62,13 +62,18 @@ export function isTooLarge(error: unknown): boolean {
  * than the fields that are left of it.
  */
 export function parseJson(text: string, mostValues = Number.POSITIVE_INFINITY): unknown {
+  return parseCounted(text, mostValues).parsed;
+}
+
+/** As `parseJson`, with the brackets and commas outside of texts: 0 where `mostValues` is no limit, and nobody has counted them. */
+export function parseCounted(text: string, mostValues: number): { parsed: unknown; values: number } {
   if (Number.isFinite(mostValues)) {
     const values = countValues(text, mostValues);
     const parsed: unknown = JSON.parse(text);
-    return valuesIn(parsed) === values ? parsed : withoutRepetition(parsed);
+    return { parsed: valuesIn(parsed) === values ? parsed : withoutRepetition(parsed), values };
   }
   if (nestsTooDeep(text)) throw nestingError();
-  return JSON.parse(text);
+  return { parsed: JSON.parse(text), values: 0 };
 }
 
 /** Parsed JSON in which a field stood twice: V8 keeps room for each repetition. No API server sends that. */
@@ -120,7 +125,7 @@ function nestingError(): RangeError {
 }
 
 /** Opening brackets and commas outside of texts. Throws TooLarge when there are more, a RangeError when it nests too deep. */
-export function countValues(json: string, most: number): number {
+function countValues(json: string, most: number): number {
   const { values, isTooDeep } = shapeOf(json, most);
   if (isTooDeep) throw nestingError();
   if (values > most) throw new TooLarge('the answer', most, 'values');

@@ -1,7 +1,7 @@
 import type { Answer, Call, Connection } from './connection.ts';
 import { ApiError, asStatus, ConnectionError, type Status } from './errors.ts';
 import { printable } from './printable.ts';
-import { isTooLarge, parseJson } from './read-limits.ts';
+import { isTooLarge, parseCounted, parseJson } from './read-limits.ts';
 import { isRecord, type ObjectRef, type Resource } from './types.ts';
 
 type QueryValue = string | number | boolean | undefined;
@@ -13,7 +13,8 @@ export async function requestJson(
   edit?: (text: string) => string,
 ): Promise<unknown> {
   const text = await requestText(connection, call);
-  return parseAnswer(connection, edit === undefined ? text : edit(text));
+  const { answerValues } = connection.readLimits;
+  return parseAnswer(connection, edit === undefined ? text : edit(text), answerValues).parsed;
 }
 
 /** Sends a call and reads its answer. Throws like `requestJson`. */
@@ -23,9 +24,14 @@ export async function requestText(connection: Connection, call: Call): Promise<s
   return answer.text;
 }
 
-export function parseAnswer(connection: Connection, text: string): unknown {
+/** As `parseCounted`. Throws a ConnectionError. */
+export function parseAnswer(
+  connection: Connection,
+  text: string,
+  mostValues: number,
+): { parsed: unknown; values: number } {
   try {
-    return parseJson(text, connection.readLimits.answerValues);
+    return parseCounted(text, mostValues);
   } catch (error) {
     if (isTooLarge(error)) throw connection.failure(error, undefined);
     throw new ConnectionError(

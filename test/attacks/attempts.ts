@@ -881,6 +881,13 @@ export const attempts: readonly Attempt[] = [
     control: 'expect(world.datastore.entries.get(id())).toHaveLength(3)',
   },
   {
+    attacker: 'owner',
+    attack: 'fill the snapshot store by schedules, requests, and tenants that are made and deleted again',
+    stoppedBy: '`maxSnapshotStorage` of the policy: what everything below the name of the namespace may take',
+    test: 'vc-manager/operator/snapshots.test.ts › are refused beyond it before anything is written, those of deleted tenants included, until it is raised',
+    control: "await take('3', 'b')",
+  },
+  {
     attacker: 'tenant',
     attack: 'fill the datastore of all tenants with the history of one object',
     stoppedBy: 'history that grows fast is compacted early',
@@ -1173,9 +1180,16 @@ export const attempts: readonly Attempt[] = [
   {
     attacker: 'tenant',
     attack: "keep the manager's workers by control planes of a few tenants that never become ready",
-    stoppedBy: 'those that took long share half of the workers (without `--redis`)',
+    stoppedBy: 'those that took long share half of the workers',
     test: 'vc-manager/jobs/work-queue.test.ts › has half of its room for others, and serves those in their order',
     control: "expect(started).toEqual(['s1', 's2'])",
+  },
+  {
+    attacker: 'tenant',
+    attack: 'the same where managers share the work by Redis',
+    stoppedBy: 'each manager puts such jobs back that would have more than half of its workers',
+    test: 'vc-manager/jobs/bullmq-runner.test.ts › have half of their room for others',
+    control: 'await Promise.all(slow)',
   },
   {
     attacker: 'tenant',

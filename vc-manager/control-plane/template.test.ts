@@ -104,9 +104,12 @@ describe('selectTemplate', () => {
     );
   });
 
-  it('refuses a version of another minor than the named template', () => {
+  it('refuses a version of another minor than the named template, and says that it is this one', () => {
     expect(() => selectTemplate(templates, { template: 'v1-34', version: '1.36', defaultVersion })).toThrow(
-      expect.objectContaining({ code: 'UnsupportedVersion' }),
+      expect.objectContaining({
+        code: 'UnsupportedVersion',
+        message: expect.stringMatching(/v1-34, which spec\.template names, is for Kubernetes 1\.34\.4/),
+      }),
     );
   });
 

@@ -47,6 +47,14 @@ function unsupportedVersion(version: string, known: readonly string[]): ControlP
   );
 }
 
+function otherMinor(template: string, own: string, version: string): ControlPlaneError {
+  return new ControlPlaneError(
+    'UnsupportedVersion',
+    `the control plane template ${template}, which spec.template names, is for Kubernetes ${own}, and not for ${version}. ` +
+      'Name a template of that version together with it, or none.',
+  );
+}
+
 export function unknownPlaceholder(component: string, where: string, placeholder: string): ControlPlaneError {
   return new ControlPlaneError(
     'UnknownPlaceholder',
@@ -194,11 +202,12 @@ export function selectTemplate(
 ): TemplateChoice {
   const named = wanted.template === undefined ? undefined : findNamed(templates, wanted.template);
   const version = wanted.version ?? named?.spec.kubernetesVersion ?? wanted.defaultVersion;
+  if (named !== undefined && minorOf(named.spec.kubernetesVersion) !== minorOf(version))
+    throw otherMinor(named.metadata.name, named.spec.kubernetesVersion, version);
   const template = named ?? findForMinor(templates, minorOf(version));
-  const own = template?.spec.kubernetesVersion;
-  if (template === undefined || own === undefined || minorOf(own) !== minorOf(version)) {
+  if (template === undefined)
     throw unsupportedVersion(version, [...new Set(templates.map((t) => t.spec.kubernetesVersion))].sort());
-  }
+  const own = template.spec.kubernetesVersion;
   return { template, version: /^\d+\.\d+\.\d+$/.test(version) ? version : own };
 }
 

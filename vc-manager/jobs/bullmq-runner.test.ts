@@ -1,7 +1,7 @@
 import { Queue } from 'bullmq';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { redisConnection } from './bullmq-runner.ts';
-import { Fleet, steps } from './testing/fleet.ts';
+import { type BullmqRunner, redisConnection } from './bullmq-runner.ts';
+import { Fleet, type Manager, steps } from './testing/fleet.ts';
 import { RedisServer, whyNoRedis } from './testing/redis-server.ts';
 import { SlowProxy } from './testing/slow-proxy.ts';
 
@@ -92,6 +92,59 @@ describe.skipIf(without !== undefined)(
       gate.resolve();
       await fleet.until(() => done('a', 'b', 'c'));
       expect(twice()).toEqual([]);
+    });
+
+    describe('with jobs that took long', () => {
+      const { signal } = new AbortController();
+      /** Without a queue of what is wanted, which would find out after ten seconds only. */
+      const offer = ({ runner }: Manager, key: string, isSlow = false): Promise<unknown> =>
+        runner.run({ key, uid: `uid-${key}`, kind: 'provision', failures: 0, isSlow }, signal);
+      const begun = (): Set<string | undefined> => new Set(fleet.journal.map((entry) => entry.split('/')[1]));
+
+      it('have half of their room for others', async () => {
+        const gate = Promise.withResolvers<void>();
+        fleet.inStep = (key) => (key.startsWith('s') ? gate.promise : undefined);
+        const manager = fleet.manager({ parallel: 4 });
+        const slow = ['s1', 's2', 's3', 's4', 's5'].map((key) => offer(manager, key, true));
+        await fleet.until(() => begun().size === 2);
+        // Of four places the slow ones have two, whoever comes first.
+        await Promise.all(['a', 'b', 'c'].map((key) => offer(manager, key)));
+        expect([...begun()].filter((key) => key?.startsWith('s'))).toHaveLength(2);
+        gate.resolve();
+        await Promise.all(slow);
+        expect(twice()).toEqual([]);
+      });
+
+      it('do one for which somebody waits by now, though it was put back', async () => {
+        const gate = Promise.withResolvers<void>();
+        fleet.inStep = (key) => (key === 'a' ? undefined : gate.promise);
+        const manager = fleet.manager({ parallel: 2 });
+        const held = offer(manager, 's1', true);
+        await fleet.until(() => begun().size === 1);
+        const first = offer(manager, 'a', true);
+        const connection = redisConnection(redis.url, () => {});
+        const queue = new Queue('skerry-test', { connection });
+        await expect.poll(() => queue.getDelayedCount()).toBe(1);
+        await offer(manager, 'a');
+        expect(fleet.isDone('a')).toBe(true);
+        gate.resolve();
+        await Promise.all([held, first]);
+        await queue.close();
+        connection.disconnect();
+      });
+
+      it('have it for what the one that leads does itself, too', async () => {
+        const gate = Promise.withResolvers<void>();
+        fleet.inStep = (key) => (key.startsWith('s') ? gate.promise : undefined);
+        const runner = fleet.manager({ parallel: 4 }).runner as BullmqRunner;
+        const local = (key: string, isSlow: boolean): Promise<unknown> =>
+          runner.runLocally({ key, uid: `uid-${key}`, kind: 'provision', failures: 0, isSlow }, signal);
+        const slow = ['s1', 's2', 's3', 's4', 's5'].map((key) => local(key, true));
+        await Promise.all(['a', 'b', 'c'].map((key) => local(key, false)));
+        expect([...begun()].filter((key) => key?.startsWith('s'))).toHaveLength(2);
+        gate.resolve();
+        await Promise.all(slow);
+      });
     });
 
     it('share the work again when Redis is back', async ({ signal }) => {

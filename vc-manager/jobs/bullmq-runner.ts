@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { Queue, type Job as QueuedJob, QueueEvents, UnrecoverableError, Worker } from 'bullmq';
+import { DelayedError, Queue, type Job as QueuedJob, QueueEvents, UnrecoverableError, Worker } from 'bullmq';
 import { Redis } from 'ioredis';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { type Clock, onAbort } from '../../kube/index.ts';
 import { type Job, JobError, type JobHandler, type JobRunner, type ReconcileResult } from './job-runner.ts';
+import { roomForSlow } from './work-queue.ts';
 
 /**
  * A connection that reconnects for ever. `onProblem` is called with each failure; commands wait until the server is
@@ -43,6 +44,17 @@ export interface BullmqRunnerOptions {
 /** Most jobs that wait in the queue; the managers take them as they have room. */
 const maxQueuedJobs = 1_000;
 const probeMs = 1_000;
+/** After which a slow job that found no room is looked at again. */
+const putBackMs = 2_000;
+
+/** The same, with how long it took: from the leader a job was away for longer. */
+function timed(handle: JobHandler, clock: Clock): JobHandler {
+  return async (job, run) => {
+    const startedMs = clock.monotonic();
+    const result = await handle(job, run);
+    return { ...result, tookMs: clock.monotonic() - startedMs };
+  };
+}
 
 /**
  * Shares jobs through a BullMQ queue in Redis, from which all managers take. Losing Redis loses nothing: while it cannot
@@ -51,8 +63,11 @@ const probeMs = 1_000;
 export class BullmqRunner implements JobRunner {
   readonly parallel = maxQueuedJobs;
   readonly #o: BullmqRunnerOptions;
+  readonly #handle: JobHandler;
   /** Jobs that this manager does without Redis. */
   readonly #local: PQueue;
+  /** Those of them that are slow, before they go into the other one. */
+  readonly #localSlow: PQueue;
   readonly #ended = new AbortController();
   #producer: JobProducer | undefined;
   #probing: Promise<void> | undefined;
@@ -60,7 +75,9 @@ export class BullmqRunner implements JobRunner {
 
   constructor(options: BullmqRunnerOptions) {
     this.#o = options;
+    this.#handle = timed(options.handle, options.clock);
     this.#local = new PQueue({ concurrency: options.parallel });
+    this.#localSlow = new PQueue({ concurrency: roomForSlow(options.parallel) });
   }
 
   async run(job: Job, signal: AbortSignal): Promise<ReconcileResult> {
@@ -83,17 +100,17 @@ export class BullmqRunner implements JobRunner {
     const release = onAbort(signal, () => waiting.abort(signal.reason));
     const begin = (): Promise<ReconcileResult> => {
       release();
-      return this.#o.handle(job, { signal });
+      return this.#handle(job, { signal });
     };
-    return this.#local.add(begin, { signal: waiting.signal });
+    const inOrder = (): Promise<ReconcileResult> => this.#local.add(begin, { signal: waiting.signal });
+    return job.isSlow ? this.#localSlow.add(inOrder, { signal: waiting.signal }) : inOrder();
   }
 
   async work(signal: AbortSignal): Promise<void> {
-    const { url, queueName, identity, handle, parallel, clock, logger, lockMs = 6_000 } = this.#o;
+    const { url, queueName, identity, parallel, clock, logger, lockMs = 6_000 } = this.#o;
     const onProblem = (error: Error): void => this.#noteProblem(error);
-    await new JobWorker({ url, queueName, identity, handle, parallel, clock, logger, lockMs, onProblem }).run(
-      signal,
-    );
+    const options = { url, queueName, identity, parallel, clock, logger, lockMs, onProblem };
+    await new JobWorker({ ...options, handle: this.#handle }).run(signal);
   }
 
   async close(): Promise<void> {
@@ -203,7 +220,7 @@ export class JobProducer {
           }),
         signal,
       );
-      const ended = await this.#untilEnded(added.id ?? '', signal);
+      const ended = await this.#untilEnded(added.id ?? '', job, signal);
       // Redis has forgotten the job, or it is an earlier one, which may have read an older VirtualCluster.
       if (ended === undefined || ended.data.offer !== data.offer) continue;
       return resultOf(ended);
@@ -229,9 +246,10 @@ export class JobProducer {
     this.#redis.disconnect();
   }
 
-  /** The job as it ended; undefined when Redis has it no more. */
+  /** The job as it ended; undefined when Redis has it no more. What an earlier one waits for, `wanted` does not wait for. */
   async #untilEnded(
     id: string,
+    wanted: Job,
     signal: AbortSignal,
   ): Promise<QueuedJob<QueuedData, ReconcileResult> | undefined> {
     for (;;) {
@@ -239,6 +257,7 @@ export class JobProducer {
       try {
         const found = await this.#withDeadline(() => this.#queue.getJob(id), signal);
         if (found === undefined || found.finishedOn !== undefined) return found;
+        if (found.data.isSlow && !wanted.isSlow) await this.#withDeadline(() => hurry(found), signal);
         await event.promise;
       } finally {
         event.end();
@@ -285,6 +304,16 @@ export class JobProducer {
   }
 }
 
+/** Has a job that was put back as a slow one done as any other. */
+async function hurry(job: QueuedJob<QueuedData, ReconcileResult>): Promise<void> {
+  try {
+    await job.updateData({ ...job.data, isSlow: false });
+    if (await job.isDelayed()) await job.promote();
+  } catch {
+    // A manager has taken it meanwhile, it has ended, or Redis is gone: the next look says which.
+  }
+}
+
 function resultOf(job: QueuedJob<QueuedData, ReconcileResult>): ReconcileResult {
   if (job.returnvalue !== null && job.returnvalue !== undefined) return job.returnvalue;
   const { outcome } = (typeof job.progress === 'object' ? job.progress : {}) as QueuedProgress;
@@ -305,9 +334,11 @@ export interface JobWorkerOptions {
   onProblem: (error: Error) => void;
 }
 
-/** Takes jobs from the queue and does them on this manager. */
+/** Takes jobs from the queue and does them on this manager. Slow ones have half of its room together. */
 export class JobWorker {
   readonly #o: JobWorkerOptions;
+  /** How many of those that are running are slow. */
+  #slow = 0;
 
   constructor(options: JobWorkerOptions) {
     this.#o = options;
@@ -318,18 +349,22 @@ export class JobWorker {
     if (signal.aborted) return;
     const { url, queueName, identity, parallel, lockMs, clock, onProblem } = this.#o;
     const redis: Redis = redisConnection(url, onProblem);
-    const worker = new Worker<QueuedData, ReconcileResult>(queueName, (job) => this.#work(job, signal), {
-      connection: redis,
-      name: identity,
-      concurrency: parallel,
-      lockDuration: lockMs,
-      // A worker counts as gone after two checks.
-      stalledInterval: Math.max(1_000, lockMs / 3),
-      // A job outlives any number of workers.
-      maxStalledCount: 1_000_000,
-      // Blocks no longer than this: a server that vanished without a word is noticed.
-      drainDelay: 5,
-    });
+    const worker = new Worker<QueuedData, ReconcileResult>(
+      queueName,
+      (job, token) => this.#take(job, token, signal),
+      {
+        connection: redis,
+        name: identity,
+        concurrency: parallel,
+        lockDuration: lockMs,
+        // A worker counts as gone after two checks.
+        stalledInterval: Math.max(1_000, lockMs / 3),
+        // A job outlives any number of workers.
+        maxStalledCount: 1_000_000,
+        // Blocks no longer than this: a server that vanished without a word is noticed.
+        drainDelay: 5,
+      },
+    );
     worker.on('error', onProblem);
     await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
     const closing = worker.close().catch(() => undefined);
@@ -339,16 +374,34 @@ export class JobWorker {
     redis.disconnect();
   }
 
+  async #take(
+    queued: QueuedJob<QueuedData, ReconcileResult>,
+    token: string | undefined,
+    signal: AbortSignal,
+  ): Promise<ReconcileResult> {
+    if (!queued.data.isSlow) return this.#work(queued, signal);
+    if (this.#slow >= roomForSlow(this.#o.parallel)) {
+      await queued.moveToDelayed(this.#o.clock.now() + putBackMs, token);
+      throw new DelayedError();
+    }
+    this.#slow += 1;
+    try {
+      return await this.#work(queued, signal);
+    } finally {
+      this.#slow -= 1;
+    }
+  }
+
   async #work(queued: QueuedJob<QueuedData, ReconcileResult>, signal: AbortSignal): Promise<ReconcileResult> {
     const { logger } = this.#o;
-    const { key, uid, kind, failures } = queued.data;
+    const { key, uid, kind, failures, isSlow } = queued.data;
     const report = async (progress: QueuedProgress): Promise<void> => {
       await queued.updateProgress(progress).catch(() => undefined);
     };
     let outcome: ReconcileResult;
     try {
       outcome = await this.#o.handle(
-        { key, uid, kind, failures },
+        { key, uid, kind, failures, isSlow },
         { signal, onStep: ({ name, doing }) => void report({ step: name, doing }) },
       );
     } catch (error) {

@@ -8,11 +8,23 @@ export class JobError extends CodedError<JobErrorCode> {
 }
 
 /** Result of one reconcile of a VirtualCluster. */
-export type ReconcileResult =
-  /** Nothing more to do, or to reconcile again after `againAfterMs`. Ends the back-off. */
-  | { kind: 'done'; againAfterMs?: number }
-  /** Reconcile again after a pause that grows with every failure, up to `maxBackoffMs`; at least `retryAfterMs`. */
-  | { kind: 'failed'; retryAfterMs?: number; maxBackoffMs?: number };
+export type ReconcileResult = (Done | Failed) & {
+  /** Of the work alone, where it has waited for a manager before. */
+  tookMs?: number;
+};
+
+/** Nothing more to do, or to reconcile again after `againAfterMs`. Ends the back-off. */
+interface Done {
+  kind: 'done';
+  againAfterMs?: number;
+}
+
+/** Reconcile again after a pause that grows with every failure, up to `maxBackoffMs`; at least `retryAfterMs`. */
+interface Failed {
+  kind: 'failed';
+  retryAfterMs?: number;
+  maxBackoffMs?: number;
+}
 
 /** One reconcile of a VirtualCluster. All that it needs beyond this it reads from the VirtualCluster. */
 export interface Job {
@@ -23,6 +35,8 @@ export interface Job {
   kind: JobKind | 'look';
   /** Failures in a row before. */
   failures: number;
+  /** The last one took long: it shares half of a manager's room with others that did. */
+  isSlow: boolean;
 }
 
 export interface JobRun {

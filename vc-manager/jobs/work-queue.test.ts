@@ -8,6 +8,7 @@ function setUp(parallel = 2, random = () => 0) {
   const clock = new FakeClock();
   const started: string[] = [];
   const failures: number[] = [];
+  const slow: boolean[] = [];
   const errors: [string, unknown][] = [];
   const open = new Map<string, { finish: (outcome: ReconcileResult) => void; signal: AbortSignal }>();
   const queue = new WorkQueue({
@@ -17,9 +18,10 @@ function setUp(parallel = 2, random = () => 0) {
     minBackoffMs: 100,
     maxBackoffMs: 1_000,
     onError: (key, error) => errors.push([key, error]),
-    handle: (key, signal, failed) => {
+    handle: (key, signal, before) => {
       started.push(key);
-      failures.push(failed);
+      failures.push(before.failures);
+      slow.push(before.isSlow);
       return new Promise<ReconcileResult>((finish, reject) => {
         open.set(key, { finish, signal });
         signal.addEventListener('abort', () => reject(signal.reason), { once: true });
@@ -36,7 +38,7 @@ function setUp(parallel = 2, random = () => 0) {
     controller.abort();
     await running;
   };
-  return { clock, queue, started, failures, errors, open, finish, stop };
+  return { clock, queue, started, failures, slow, errors, open, finish, stop };
 }
 
 describe('WorkQueue', () => {
@@ -139,6 +141,31 @@ describe('WorkQueue', () => {
     await stop();
   });
 
+  it('hurries with what is ready before the call that missed it has failed, but not each time', async () => {
+    const { queue, started, failures, clock, finish, stop } = setUp();
+    queue.add('a');
+    await clock.advance(0);
+    const failWhenReady = async (): Promise<void> => {
+      queue.retryNow('a');
+      await finish('a', { kind: 'failed' });
+    };
+    await failWhenReady();
+    expect(started).toEqual(['a', 'a']);
+    // What the call itself starts is ready each time, and exits again.
+    await failWhenReady();
+    expect(started.length).toBe(2);
+    await clock.advance(199);
+    expect(started.length).toBe(2);
+    await clock.advance(1);
+    expect(failures).toEqual([0, 1, 2]);
+    await failWhenReady();
+    expect(started.length).toBe(4);
+    await finish('a', { kind: 'done' });
+    await clock.advance(10_000);
+    expect(started.length).toBe(4);
+    await stop();
+  });
+
   it('waits as long as a server asks for', async () => {
     const { queue, started, clock, finish, stop } = setUp();
     queue.add('a');
@@ -190,6 +217,18 @@ describe('WorkQueue', () => {
       await finish('s1', { kind: 'done', againAfterMs: 60_000 });
       await finish('s2', { kind: 'done' });
       expect(started.slice(4)).toEqual(['c', 's3', 's4']);
+      await stop();
+    });
+
+    it('does not count the time for which the work has waited elsewhere', async () => {
+      const { queue, started, slow, clock, finish, stop } = setUp(4);
+      for (const key of ['s1', 's2', 's3', 's4']) queue.add(key);
+      await clock.advance(11_000);
+      for (const key of ['s1', 's2', 's3']) await finish(key, { kind: 'failed', tookMs: 2_000 });
+      await finish('s4', { kind: 'failed', tookMs: 10_500 });
+      await clock.advance(100);
+      expect(started.slice(4)).toEqual(['s1', 's2', 's3', 's4']);
+      expect(slow.slice(4)).toEqual([false, false, false, true]);
       await stop();
     });
 

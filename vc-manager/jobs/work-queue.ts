@@ -7,7 +7,7 @@ interface WorkQueueOptions {
   clock: Clock;
   random: () => number;
   /** Rejects only for its signal, which is aborted when the key has to be handled from the beginning. */
-  handle: (key: string, signal: AbortSignal, failures: number) => Promise<ReconcileResult>;
+  handle: (key: string, signal: AbortSignal, before: CallsBefore) => Promise<ReconcileResult>;
   /** Called with whatever else `handle` rejects with; the key counts as failed. */
   onError: (key: string, error: unknown) => void;
   minBackoffMs?: number;
@@ -15,22 +15,39 @@ interface WorkQueueOptions {
   maxBackoffMs?: number;
 }
 
+/** What a call may know of those before it. */
+export interface CallsBefore {
+  /** In a row. */
+  failures: number;
+  /** Whether the last one took long, and nobody waits for this one. */
+  isSlow: boolean;
+}
+
 /** Who takes longer shares half of the room with all others that did. */
 const slowMs = 10_000;
+
+/** Of so much room, how much is for those that take long. */
+export function roomForSlow(parallel: number): number {
+  return Math.max(1, Math.floor(parallel / 2));
+}
 
 const interrupted = new DOMException('the key has to be handled from the beginning', 'AbortError');
 
 /**
  * A work queue of keys: each is handled by at most one call at a time, several keys at once, in the order in which they
  * were added, and again when a key was added while it was handled. A key is in at most one of waiting, running and
- * later; `again` is a subset of running. Keys whose last call took more than ten seconds have half of the room together, so
- * that a few of them hold up no other.
+ * later; `again` and `retry` are subsets of running. Keys whose last call took more than ten seconds have half of the
+ * room together, so that a few of them hold up no other.
  */
 export class WorkQueue {
   readonly #options: WorkQueueOptions;
   readonly #waiting = new Set<string>();
   readonly #running = new Map<string, AbortController>();
   readonly #again = new Set<string>();
+  /** If the call that is running fails, it may have begun before what it missed was there. */
+  readonly #retry = new Set<string>();
+  /** Keys whose last failure was followed by no pause for that. */
+  readonly #hurried = new Set<string>();
   /** Key to the monotonic time at which it waits again. */
   readonly #later = new Map<string, number>();
   /** Failures in a row. */
@@ -72,9 +89,13 @@ export class WorkQueue {
     if (!(this.#failures.has(key) && this.#later.has(key))) this.add(key);
   }
 
-  /** Ends the pause after a failure. Does nothing for a key that has not failed. */
+  /**
+   * Ends the pause after a failure, or leaves out that of the call that is running should it fail: not twice in a row, as
+   * the call itself may have led here. Does nothing for a key that has not failed.
+   */
   retryNow(key: string): void {
-    if (this.#failures.has(key) && this.#later.has(key)) this.add(key);
+    if (this.#running.has(key)) this.#retry.add(key);
+    else if (this.#failures.has(key) && this.#later.has(key)) this.add(key);
   }
 
   /**
@@ -113,7 +134,7 @@ export class WorkQueue {
     if (this.#running.size >= parallel) return undefined;
     let slow = 0;
     for (const key of this.#running.keys()) if (this.#slow.has(key)) slow += 1;
-    const hasRoomForSlow = slow < Math.max(1, Math.floor(parallel / 2));
+    const hasRoomForSlow = slow < roomForSlow(parallel);
     for (const key of this.#waiting) if (hasRoomForSlow || !this.#slow.has(key)) return key;
     return undefined;
   }
@@ -125,7 +146,7 @@ export class WorkQueue {
     const startedMs = this.#options.clock.monotonic();
     let outcome: ReconcileResult | undefined;
     try {
-      outcome = await this.#options.handle(key, controller.signal, failures);
+      outcome = await this.#options.handle(key, controller.signal, { failures, isSlow: this.#slow.has(key) });
     } catch (error) {
       if (!controller.signal.aborted) {
         this.#options.onError(key, error);
@@ -134,15 +155,21 @@ export class WorkQueue {
     } finally {
       this.#running.delete(key);
     }
-    this.#note(key, outcome, this.#options.clock.monotonic() - startedMs);
+    this.#note(key, outcome, outcome?.tookMs ?? this.#options.clock.monotonic() - startedMs);
     const again = this.#again.delete(key);
+    const wasHurried = this.#hurried.delete(key);
+    const mayHurry = this.#retry.delete(key) && !wasHurried;
     if (signal.aborted) return;
     if (controller.signal.aborted || outcome === undefined) {
       this.#waiting.add(key);
     } else if (outcome.kind === 'failed') {
       // Also when the key was added meanwhile: the event may be a consequence of the failure.
       this.#failures.set(key, failures + 1);
-      this.#defer(key, Math.max(this.#backoffMs(failures, outcome.maxBackoffMs), outcome.retryAfterMs ?? 0));
+      const pauseMs = Math.max(this.#backoffMs(failures, outcome.maxBackoffMs), outcome.retryAfterMs ?? 0);
+      if (mayHurry) {
+        this.#hurried.add(key);
+        this.#waiting.add(key);
+      } else this.#defer(key, pauseMs);
     } else {
       this.#failures.delete(key);
       if (again) this.#waiting.add(key);

@@ -38,6 +38,7 @@ type OperatorErrorCode =
   | 'AddonNotOurs'
   | 'NoSnapshotStore'
   | 'SnapshotTooSlow'
+  | 'SnapshotStorageExceeded'
   | 'CertificatesNotEncrypted'
   | 'CertificatesAbsent'
   | 'CertificatesInUse'
@@ -469,6 +470,20 @@ export function snapshotTooSlow(
       'is; or delete what the tenant does not need. It is tried again by itself.',
     true,
     { cause },
+  );
+}
+
+export function snapshotStorageExceeded(
+  { usedBytes, maxBytes }: { usedBytes: number; maxBytes: number },
+  { namespace, place }: { namespace: string; place: string },
+): OperatorError {
+  const inMiB = (bytes: number): string => `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
+  return new OperatorError(
+    'SnapshotStorageExceeded',
+    `the snapshots of the namespace ${namespace} may take ${inMiB(maxBytes)} in ${place} and take ${inMiB(usedBytes)}: there ` +
+      'is no room for another one of this tenant, and nothing of it is kept. Keep fewer (spec.snapshots.keep), have some of ' +
+      `${namespace}/ removed there, as of tenants that are deleted, or have maxSnapshotStorage of the VirtualClusterPolicy raised.`,
+    false,
   );
 }
 

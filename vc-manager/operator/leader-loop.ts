@@ -4,7 +4,7 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { StoreEvent } from '../../kube/index.ts';
 import { InProcessRunner, type Job, type JobRunner, type ReconcileResult } from '../jobs/job-runner.ts';
 import type { Fence } from '../jobs/tenant-lock.ts';
-import { WorkQueue } from '../jobs/work-queue.ts';
+import { type CallsBefore, WorkQueue } from '../jobs/work-queue.ts';
 import { keyOf } from './caches.ts';
 import { DatastoreWatch } from './datastore-watch.ts';
 import { explain } from './errors.ts';
@@ -49,7 +49,7 @@ export class LeaderLoop {
       parallel: this.#runner.parallel,
       clock,
       random,
-      handle: (key, abort, failures) => this.#handle(key, abort, failures),
+      handle: (key, abort, before) => this.#handle(key, abort, before),
       onError: (key, error) => {
         const { reason, message } = explain(error);
         logger.error(
@@ -111,13 +111,13 @@ export class LeaderLoop {
     }
   }
 
-  async #handle(key: string, signal: AbortSignal, failures: number): Promise<ReconcileResult> {
+  async #handle(key: string, signal: AbortSignal, before: CallsBefore): Promise<ReconcileResult> {
     const { services, fence, connect, sharedWorker } = this.#o;
     const [namespace = '', name = ''] = key.split('/');
     const vc = services.virtualClusters.get({ namespace, name });
     if (vc === undefined) return { kind: 'done' };
     const { kind } = wantedJob(vc, services);
-    const job: Job = { key, uid: vc.metadata.uid ?? '', kind, failures };
+    const job: Job = { key, uid: vc.metadata.uid ?? '', kind, ...before };
     if (sharedWorker === undefined) return this.#runner.run(job, signal);
     if (hasJobRequests(vc) || kind === 'look') {
       // Renews what is due in the manager's PKI, and hands it to the syncers: only the leader does that.

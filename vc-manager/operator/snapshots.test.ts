@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs';
 import { cp, mkdir, mkdtemp, readdir, rm, truncate } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import { generateX25519Identity, identityToRecipient } from 'age-encryption';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
@@ -327,6 +327,151 @@ describe('snapshots', () => {
     });
   });
 
+  describe('with maxSnapshotStorage', () => {
+    const allow = (maxSnapshotStorage: number | string): void => {
+      world.superCluster.put(resources.virtualClusterPolicies, {
+        metadata: { name: 'gold' },
+        spec: { namespaces: ['team'], maxSnapshotStorage: String(maxSnapshotStorage) },
+      });
+    };
+    /** That cannot be compressed. */
+    const fill = (bytes: number): void => {
+      world.datastore.entries.set(id(), [{ key: 'configmaps/shop/large', value: randomBytes(bytes) }]);
+    };
+    const storageOf = (name = 'a') => world.get(name)?.status?.snapshots?.storage;
+    const neverAborted = { signal: new AbortController().signal };
+    const sizes = async (): Promise<number[]> => [
+      ...(await snapshots.store.sizes('team', neverAborted)).values(),
+    ];
+
+    it('are refused beyond it before anything is written, those of deleted tenants included, until it is raised', async () => {
+      world.run({ snapshots });
+      await make();
+      fill(20_000);
+      await take('1');
+      await world.delete('a');
+      await world.untilGone('a');
+      const [before = 0] = await sizes();
+      allow(before);
+      await make('b');
+      const write = snapshots.store.write.bind(snapshots.store);
+      let written = 0;
+      snapshots.store.write = async (...args) => {
+        written += 1;
+        return write(...args);
+      };
+      annotate('b', annotationKeys.snapshot, '2');
+      const refused = await world.untilReason('b', 'SnapshotTaken', 'SnapshotStorageExceeded');
+      expect(condition(refused, 'SnapshotTaken')?.message).toMatch(
+        /namespace team may take .*maxSnapshotStorage/,
+      );
+      const { status } = await world.until(
+        'b',
+        ({ status }) => status?.jobs?.history?.[0]?.kind === 'snapshot',
+      );
+      expect(status?.jobs?.history?.[0]).toMatchObject({ result: 'Failed' });
+      expect(storageOf('b')).toEqual({ usedBytes: before, maxBytes: before });
+      expect(written).toBe(0);
+      expect(await sizes()).toEqual([before]);
+      await world.untilReady('b');
+
+      allow(2 * before);
+      await take('3', 'b');
+      expect(storageOf('b')).toMatchObject({ maxBytes: 2 * before });
+      expect(storageOf('b')?.usedBytes).toBe((await sizes()).reduce((sum, each) => sum + each, 0));
+      allow('*');
+      await take('4', 'b');
+      expect(storageOf('b')).toBeUndefined();
+    });
+
+    it('leave nothing of one that grows beyond it while it is written, and remove nothing for it', async () => {
+      world.run({ snapshots });
+      await make();
+      fill(20_000);
+      await take('1');
+      const before = await sizes();
+      allow((before[0] ?? 0) + 10_000);
+      fill(200_000);
+      annotate('a', annotationKeys.snapshot, '2');
+      await world.untilReason('a', 'SnapshotTaken', 'SnapshotStorageExceeded');
+      expect(await sizes()).toEqual(before);
+    });
+
+    it('refuse a restore that could not keep what is there, before it touches anything', async () => {
+      world.run({ snapshots });
+      await make();
+      const from = await take('1');
+      allow((await sizes())[0] ?? 0);
+      fill(20_000);
+      restore(from, 'one');
+      expect((await untilRestored('one')).status?.restored?.refused).toContain('maxSnapshotStorage');
+      expect(keys()).toEqual(['configmaps/shop/large']);
+    });
+
+    /** So many that were taken on schedule, the latest first, of so many bytes each. */
+    const scheduled = async (count: number, bytes: number): Promise<string[]> => {
+      const kept = Array.from({ length: count }, (_, at) => ({
+        ...{ name: `team/a/2026-03-0${count - at}T06-00-00Z-1a2b.snapshot`, entries: 1, bytes },
+        ...{ at: `2026-03-0${count - at}T06:00:00Z`, reason: 'Scheduled' as const, kubernetes: '1.36.3' },
+      }));
+      for (const { name } of kept)
+        await snapshots.store.write(name, Readable.from([Buffer.alloc(bytes)]), neverAborted);
+      const vc = await world.until('a', ({ status }) => status?.jobs?.current === undefined);
+      world.superCluster.put(resources.virtualClusters, {
+        ...vc,
+        status: { ...vc.status, snapshots: { kept } },
+      });
+      await world.until('a', ({ status }) => status?.snapshots?.kept?.length === count);
+      return kept.map(({ name }) => name);
+    };
+    const listed = (): (string | undefined)[] =>
+      world.get('a')?.status?.snapshots?.kept?.map(({ name }) => name) ?? [];
+
+    it('have room where the oldest on schedule go, as few as that takes', async () => {
+      world.run({ snapshots });
+      await make();
+      const [latest = '', second = '', third = ''] = await scheduled(4, 10_000);
+      fill(11_000);
+      allow(42_000);
+      const first = await take('1');
+      expect(listed()).toEqual([first, latest, second, third]);
+      expect((await files()).length).toBe(4);
+      fill(19_000);
+      const large = await take('2');
+      expect(listed()).toEqual([large, first, latest]);
+    });
+
+    it('that a manager left over it when it was killed go before another one is taken, but not the latest', async () => {
+      world.run({ snapshots });
+      await make();
+      const [latest = ''] = await scheduled(3, 10_000);
+      allow(15_000);
+      const next = await take('1');
+      expect(listed()).toEqual([next, latest]);
+      // What would not be enough is not removed in vain.
+      allow(100);
+      annotate('a', annotationKeys.snapshot, '2');
+      await world.untilReason('a', 'SnapshotTaken', 'SnapshotStorageExceeded');
+      expect(listed()).toEqual([next, latest]);
+    });
+
+    it('are taken back where another manager has used up the room meanwhile', async () => {
+      world.run({ snapshots });
+      await make();
+      fill(10_000);
+      allow(15_000);
+      const write = snapshots.store.write.bind(snapshots.store);
+      snapshots.store.write = async (name, ...args) => {
+        const bytes = await write(name, ...args);
+        await write('team/b/other.snapshot', Readable.from([Buffer.alloc(10_000)]), neverAborted);
+        return bytes;
+      };
+      annotate('a', annotationKeys.snapshot, '1');
+      await world.untilReason('a', 'SnapshotTaken', 'SnapshotStorageExceeded');
+      expect(await files()).toEqual([]);
+    });
+  });
+
   it('are due on schedule, and later again after one that failed', () => {
     const nowMs = Date.parse('2026-03-01T12:00:00Z');
     const kept = (at: string, reason: 'Scheduled' | 'Requested') => ({
@@ -599,6 +744,33 @@ describe('snapshots', () => {
     };
     restore(from, 'one');
     await world.until('a', () => reading > 0);
+    annotate('b', annotationKeys.snapshot, '2');
+    const waits = (vc: VirtualCluster): boolean =>
+      vc.status?.jobs?.current?.message?.includes('waits until another snapshot') === true ||
+      vc.status?.snapshots?.taken === '2';
+    const { status } = await world.until('b', waits).finally(gate.resolve);
+    expect(status?.snapshots?.taken).toBeUndefined();
+    await untilRestored('one');
+    await world.until('b', (vc) => vc.status?.snapshots?.taken === '2');
+  });
+
+  it('are not taken while one is to be kept of a tenant whose etcd is started to put another back', async () => {
+    world.run({ snapshots });
+    world.create('a', { template: 'v1-36-own-etcd' });
+    await world.untilReady('a');
+    await make('b');
+    const from = await take('1');
+    annotate('a', annotationKeys.sleep, 'one');
+    await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
+    const starts = Promise.withResolvers<void>();
+    const gate = Promise.withResolvers<void>();
+    world.driver.beforeEnsure = (plan) => {
+      if (plan.id !== id()) return undefined;
+      starts.resolve();
+      return gate.promise;
+    };
+    restore(from, 'one');
+    await starts.promise;
     annotate('b', annotationKeys.snapshot, '2');
     const waits = (vc: VirtualCluster): boolean =>
       vc.status?.jobs?.current?.message?.includes('waits until another snapshot') === true ||

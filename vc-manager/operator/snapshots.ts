@@ -22,6 +22,21 @@ export interface SnapshotServices {
   away?: { readonly reason: string; readonly message: string; readonly untilMs: number } | undefined;
 }
 
+/** Has the manager's one turn while it works. For whoever has just found `isBusy` false; throws when it is not. */
+export async function inTurn<T>(
+  snapshots: Pick<SnapshotServices, 'isBusy'>,
+  work: () => Promise<T>,
+): Promise<T> {
+  if (snapshots.isBusy) throw new RangeError('another snapshot is being taken or read');
+  // Before anything is waited for.
+  snapshots.isBusy = true;
+  try {
+    return await work();
+  } finally {
+    snapshots.isBusy = false;
+  }
+}
+
 /** Value of the annotation that asks for a snapshot, if it has not been followed yet. */
 export function snapshotRequest(vc: VirtualCluster): string | undefined {
   return newRequest(vc, annotationKeys.snapshot, vc.status?.snapshots?.taken);

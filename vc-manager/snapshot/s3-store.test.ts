@@ -41,6 +41,13 @@ describe('a bucket of snapshots', () => {
       name,
       'default/team-blue/b.snapshot',
     ]);
+    expect(await store.sizes('default', { signal })).toEqual(
+      new Map([
+        [name, 3],
+        ['default/team-blue/b.snapshot', 1],
+        ['default/team-grey/c.snapshot', 1],
+      ]),
+    );
     await store.remove(name, { signal });
     await store.remove(name, { signal });
     await expect(store.read(name, { signal })).rejects.toMatchObject({ code: 'SnapshotNotFound' });

@@ -119,10 +119,19 @@ export class S3Store implements SnapshotStore {
     );
   }
 
-  async list(namespace: string, virtualCluster: string, { signal }: Call): Promise<string[]> {
-    const folder = `${namespace}/${virtualCluster}/`;
+  async list(namespace: string, virtualCluster: string, call: Call): Promise<string[]> {
+    const found = await this.#below(`${namespace}/${virtualCluster}/`, call);
+    return [...found.keys()].filter(isSnapshotName).sort();
+  }
+
+  sizes(namespace: string, call: Call): Promise<Map<string, number>> {
+    return this.#below(`${namespace}/`, call);
+  }
+
+  /** Bytes by name, of all objects whose names begin so. */
+  #below(folder: string, { signal }: Call): Promise<Map<string, number>> {
     return this.#try(folder, signal, async () => {
-      const names: string[] = [];
+      const sizes = new Map<string, number>();
       for (let token: string | undefined; ; ) {
         const page = await this.#client.send(
           new ListObjectsV2Command({
@@ -132,9 +141,10 @@ export class S3Store implements SnapshotStore {
           }),
           { abortSignal: signal },
         );
-        for (const { Key = '' } of page.Contents ?? []) names.push(Key.slice(this.#prefix.length));
+        for (const { Key = '', Size = 0 } of page.Contents ?? [])
+          sizes.set(Key.slice(this.#prefix.length), Size);
         token = page.NextContinuationToken;
-        if (page.IsTruncated !== true || token === undefined) return names.filter(isSnapshotName).sort();
+        if (page.IsTruncated !== true || token === undefined) return sizes;
       }
     });
   }

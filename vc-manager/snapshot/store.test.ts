@@ -59,6 +59,22 @@ describe('a directory of snapshots', () => {
     await expect(store.read(name, { signal })).rejects.toMatchObject({ code: 'SnapshotNotFound' });
   });
 
+  it('says what everything of a namespace takes, also what is no snapshot, or not whole yet', async () => {
+    expect(await store.sizes('default', { signal })).toEqual(new Map());
+    await store.write(name, Readable.from(['abc']), { signal });
+    await store.write('other/x/a.snapshot', Readable.from(['abcd']), { signal });
+    await writeFile(join(root, 'below/default/team-blue/b.snapshot.partial'), '12');
+    await writeFile(join(root, 'below/default/notes.txt'), '1');
+    expect(await store.sizes('default', { signal })).toEqual(
+      new Map([
+        ['default/notes.txt', 1],
+        ['default/team-blue/b.snapshot.partial', 2],
+        [name, 3],
+      ]),
+    );
+    await expect(store.sizes('..', { signal })).rejects.toMatchObject({ code: 'SnapshotNotFound' });
+  });
+
   it('has the name on the disk when it is written, and those of the folders that it makes', async () => {
     const synced: [string, boolean][] = [];
     const recording = new DirectoryStore(join(root, 'below'), async (directory) => {

@@ -1,6 +1,6 @@
 import { createReadStream, createWriteStream } from 'node:fs';
-import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { lstat, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { dirname, join, relative, sep } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { SnapshotError, snapshotNotFound, storeFailed } from './errors.ts';
@@ -16,6 +16,8 @@ export interface SnapshotStore {
   remove(name: string, options: { signal: AbortSignal }): Promise<void>;
   /** Names below `NAMESPACE/VIRTUALCLUSTER/`, sorted. */
   list(namespace: string, name: string, options: { signal: AbortSignal }): Promise<string[]>;
+  /** Bytes of everything below `NAMESPACE/`, whoever has put it there, by name. */
+  sizes(namespace: string, options: { signal: AbortSignal }): Promise<Map<string, number>>;
 }
 
 export const snapshotSuffix = '.snapshot';
@@ -47,6 +49,11 @@ async function removeLeftovers(folder: string): Promise<void> {
     const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }));
     if (Date.now() - mtimeMs > leftoverMs) await rm(path, { force: true });
   }
+}
+
+function goneIsEmpty(error: unknown): { size: number } {
+  if ((error as { code?: string }).code === 'ENOENT') return { size: 0 };
+  throw error;
 }
 
 /** What was made or renamed in it is on the disk then. */
@@ -141,6 +148,24 @@ export class DirectoryStore implements SnapshotStore {
       if ((error as { code?: string }).code === 'ENOENT') return [];
       throw this.#explained(error, `${namespace}/${virtualCluster}`, signal);
     }
+  }
+
+  async sizes(namespace: string, { signal }: { signal: AbortSignal }): Promise<Map<string, number>> {
+    const sizes = new Map<string, number>();
+    try {
+      if (!segment.test(namespace)) throw snapshotNotFound(namespace, this.place);
+      const found = await readdir(join(this.place, namespace), { recursive: true, withFileTypes: true });
+      for (const entry of found) {
+        signal.throwIfAborted();
+        if (!entry.isFile()) continue;
+        const path = join(entry.parentPath, entry.name);
+        const { size } = await lstat(path).catch(goneIsEmpty);
+        sizes.set(relative(this.place, path).split(sep).join('/'), size);
+      }
+    } catch (error) {
+      if ((error as { code?: string }).code !== 'ENOENT') throw this.#explained(error, namespace, signal);
+    }
+    return sizes;
   }
 
   #path(name: string): string {

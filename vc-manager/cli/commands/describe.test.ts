@@ -44,6 +44,15 @@ it('shows what a tenant has, and what it has used of the month', () => {
   });
 });
 
+it('shows what the snapshots of its namespace take, and may take', () => {
+  const storage = { usedBytes: 3 * 1024 ** 2, maxBytes: 10 * 1024 ** 3 };
+  const shown = tenantRows({ ...tenant('Ready'), status: { snapshots: { storage } } }, soon);
+  expect(Object.fromEntries(shown)['Snapshot storage:']).toMatch(
+    /^3\.0 MiB of 10240\.0 MiB of its namespace/,
+  );
+  expect(tenantRows(tenant('Ready'), soon).flat()).not.toContain('Snapshot storage:');
+});
+
 it('shows nothing that a tenant does not have which waits for room', () => {
   const shown = (vc: VirtualCluster) => Object.fromEntries(tenantRows(vc, soon));
   const waiting = tenant('Pending', [{ type: 'Ready', status: 'False', reason: 'TooManyVirtualClusters' }]);

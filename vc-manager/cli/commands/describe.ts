@@ -135,12 +135,24 @@ export function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: nu
     ...(status?.restored === undefined || status.restored.refused !== undefined
       ? []
       : [['Restored:', `${status.restored.at}, from ${status.restored.from}`]]),
+    ...snapshotRows(status?.snapshots),
     ...movedRows(status),
     ...(status?.sleep?.since === undefined ? [] : [['Asleep since:', status.sleep.since]]),
     ['Usage:', usage.length === 0 ? '-' : usage.join(', ')],
     ...(month === undefined
       ? []
       : [[`Usage of ${month.of}:`, `${month.podHours.toFixed(1)} pod hours, ${month.apiCalls} API calls`]]),
+  ];
+}
+
+function snapshotRows({ storage }: NonNullable<VirtualClusterStatus['snapshots']> = {}): string[][] {
+  if (storage === undefined) return [];
+  const inMiB = (bytes: number): string => `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
+  return [
+    [
+      'Snapshot storage:',
+      `${inMiB(storage.usedBytes)} of ${inMiB(storage.maxBytes)} of its namespace, when one was last taken or refused`,
+    ],
   ];
 }
 

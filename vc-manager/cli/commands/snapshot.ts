@@ -3,7 +3,7 @@ import { rename, rm } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import type { Command } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
-import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import type { KeptSnapshot, VirtualCluster } from '../../../api/virtual-cluster.ts';
 import type { KubeClient } from '../../../kube/index.ts';
 import { SnapshotError } from '../../snapshot/errors.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
@@ -76,8 +76,6 @@ function withFile(flags: Flags): Flags {
     throw invalidArgument('--file and -o name two files: leave one of the two out');
   return { ...flags, file: output };
 }
-
-type KeptSnapshot = NonNullable<NonNullable<VirtualClusterStatus['snapshots']>['kept']>[number];
 
 async function snapshot(cli: Cli, name: string, flags: Flags): Promise<void> {
   const ref = validRef(name, flags.namespace);

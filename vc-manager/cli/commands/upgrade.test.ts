@@ -16,11 +16,13 @@ interface Place {
   /** By the policy. */
   allowed?: readonly string[];
   status?: VirtualClusterStatus;
+  /** `spec.template`. */
+  template?: string;
 }
 
 /** What would be done with a tenant, without asking its API server. */
 async function planned(
-  { running, superCluster = running, templates, allowed, status = { phase: 'Asleep' } }: Place,
+  { running, superCluster = running, templates, allowed, status = { phase: 'Asleep' }, template }: Place,
   version?: string,
   kubeconfigSecret: Promise<KubeObject> = Promise.reject(new Error('the tenant is asked')),
 ) {
@@ -41,7 +43,10 @@ async function planned(
     get: () => kubeconfigSecret,
   } as unknown as KubeClient;
   const metadata = { namespace: 'teams', name: 'blue', uid: 'u', generation: 1 };
-  const vc: VirtualCluster = { metadata, spec: {}, status: { ...status, version: running } };
+  const vc: VirtualCluster = {
+    ...{ metadata, spec: { ...(template && { template }) } },
+    status: { ...status, version: running },
+  };
   return planUpgrade(client, vc, version, signal);
 }
 
@@ -77,6 +82,17 @@ describe('the version of an upgrade that names none', () => {
     expect(describeUpgrade(vc, kept)).toMatch(
       /^blue runs 1\.36\.5 already\nblue cannot go to 1\.37\.1\. .+\n$/,
     );
+  });
+
+  it('is none of another minor version than the template that the spec names, which is said', async () => {
+    const place = { running: '1.35.4', superCluster: '1.36.0', templates: ['1.35.4', '1.36.3'] };
+    expect((await planned(place)).change?.to).toBe('1.36.3');
+    const { change, kept } = await planned({ ...place, template: 'v1-35' });
+    expect(change).toBeUndefined();
+    expect(kept).toContain(
+      'the control plane template v1-35, which spec.template names, is for Kubernetes 1.35.4',
+    );
+    expect(kept).not.toContain('has no control plane template');
   });
 
   it('is no other one when the newest went back, nor is a version that is named', async () => {

@@ -96,7 +96,7 @@ interface ManagerOptions {
   lockMs?: number;
 }
 
-class Manager {
+export class Manager {
   readonly name: string;
   readonly runner: JobRunner;
   queue: WorkQueue | undefined;
@@ -142,8 +142,8 @@ class Manager {
       onError: (_key, error) => {
         throw error;
       },
-      handle: (key, signal, failures) =>
-        this.runner.run({ key, uid: `uid-${key}`, kind: 'provision', failures }, signal),
+      handle: (key, signal, before) =>
+        this.runner.run({ key, uid: `uid-${key}`, kind: 'provision', ...before }, signal),
     });
     for (const key of keys) this.queue.add(key);
     this.#leading = this.queue.run(this.#life.signal);

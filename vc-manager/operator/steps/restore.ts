@@ -11,7 +11,7 @@ import type { Services } from '../services.ts';
 import { isAsleep } from '../sleep.ts';
 import { asksForCertificates, certificatesIn } from '../snapshot-certificates.ts';
 import { openSnapshot, refuseOther, snapshotServices } from '../snapshot-files.ts';
-import { restoreRequest } from '../snapshots.ts';
+import { inTurn, restoreRequest } from '../snapshots.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { withKeys } from '../tenant-keys.ts';
@@ -84,16 +84,13 @@ async function begin(tenant: Tenant, services: Services): Promise<boolean> {
       tenant.unfinished = { progress: 'waits until another snapshot is taken', againAfterMs: 2_000 };
       return false;
     }
-    // Read as a whole, as one that is taken is written.
-    snapshots.isBusy = true;
-    try {
+    await inTurn(snapshots, async () => {
+      // Read as a whole, as one that is taken is written.
       await check(tenant, services, asked);
-    } finally {
-      snapshots.isBusy = false;
-    }
-    if (isAsleep(tenant.vc) && tenant.ownDatastore !== undefined) await wakeDatastore.run(tenant, services);
-    recordProgress(tenant, 'keeping what is there as a snapshot');
-    await takeSnapshot(tenant, services, 'BeforeRestore');
+      if (isAsleep(tenant.vc) && tenant.ownDatastore !== undefined) await wakeDatastore.run(tenant, services);
+      recordProgress(tenant, 'keeping what is there as a snapshot');
+      await takeSnapshot(tenant, services, 'BeforeRestore');
+    });
   } catch (error) {
     if (tenant.signal.aborted) throw error;
     const { message, retryable } = explain(error, tenant);

@@ -1,16 +1,26 @@
-import { PassThrough, pipeline, type Readable } from 'node:stream';
-import type { SnapshotReason, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import { PassThrough, pipeline, type Readable, type Transform } from 'node:stream';
+import type { KeptSnapshot, SnapshotReason } from '../../../api/virtual-cluster.ts';
 import { EtcdError } from '../../etcd/errors.ts';
 import type { Entry, KeyspaceView } from '../../etcd/keyspace.ts';
 import { keysOf, storedEncryption } from '../../pki/index.ts';
 import { writeArchive } from '../../snapshot/archive.ts';
 import { decrypted, type PlainEntry } from '../../snapshot/secretbox.ts';
-import { explain, snapshotTooSlow } from '../errors.ts';
+import type { SnapshotStore } from '../../snapshot/store.ts';
+import { explain, type OperatorError, snapshotStorageExceeded, snapshotTooSlow } from '../errors.ts';
 import { recordProgress, wantedJob } from '../jobs.ts';
 import type { Services } from '../services.ts';
 import { asksForCertificates, certificatesOf } from '../snapshot-certificates.ts';
 import { snapshotServices } from '../snapshot-files.ts';
 import {
+  enoughOf,
+  replaceable,
+  type SnapshotStorage,
+  sizeOf,
+  snapshotStorage,
+  within,
+} from '../snapshot-storage.ts';
+import {
+  inTurn,
   isMade,
   isSnapshotWanted,
   newSnapshotName,
@@ -23,8 +33,6 @@ import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { withKeys } from '../tenant-keys.ts';
 import { readInternalSecret } from '../tenant-secrets.ts';
-
-type KeptSnapshot = NonNullable<NonNullable<VirtualClusterStatus['snapshots']>['kept']>[number];
 
 /**
  * Takes a snapshot when one is asked for or due. It reads the datastore alone: a tenant that is asleep stays so, and
@@ -60,7 +68,9 @@ export const snapshot: Step = {
     const reason = request === undefined ? 'Scheduled' : 'Requested';
     const followed = request === undefined ? {} : { taken: request };
     try {
-      await takeSnapshot(tenant, services, reason, asksForCertificates(request));
+      await inTurn(snapshotServices(services), () =>
+        takeSnapshot(tenant, services, reason, asksForCertificates(request)),
+      );
       tenant.status.set(({ snapshots: { tried: _, ...snapshots } = {}, ...status }) => ({
         ...status,
         snapshots: { ...snapshots, ...followed },
@@ -130,7 +140,10 @@ const afterWakeMs = 1_000;
 /** One tenant at a time finds out whether the store is back. */
 const awayPauseMs = 60_000;
 
-/** Of one moment, with the Secrets decrypted, into the store; older ones of its kind go. */
+/**
+ * Of one moment, with the Secrets decrypted, into the store; older ones of its kind go, and those on schedule for which there is
+ * no room. Whoever calls it has the turn (`inTurn`). Throws `SnapshotStorageExceeded`, of which nothing is left in the store.
+ */
 export async function takeSnapshot(
   tenant: Tenant,
   services: Services,
@@ -138,57 +151,124 @@ export async function takeSnapshot(
   withCertificates = false,
 ): Promise<KeptSnapshot> {
   const snapshots = snapshotServices(services);
-  snapshots.isBusy = true;
-  try {
-    await removeBegun(tenant, services, snapshots);
-    const kept = await withKeys(tenant, services, async (keys) => {
-      const view = await keys.view({ signal: tenant.signal });
-      return writeSnapshot(tenant, services, { snapshots, view, reason, withCertificates });
-    });
-    snapshots.away = undefined;
-    const keep = tenant.vc.spec?.snapshots?.keep ?? 7;
-    const before = tenant.vc.status?.snapshots?.kept ?? [];
-    const older = before.filter((each) => each.reason === reason).slice(keep - 1);
-    const removed = new Set<KeptSnapshot>();
-    const list = (): void =>
-      tenant.status.set(({ snapshots: { begun: _, ...others } = {}, ...status }) => ({
-        ...status,
-        snapshots: {
-          ...others,
-          kept: [kept, ...before.filter((each) => !removed.has(each))].slice(0, mostKept),
-        },
-      }));
-    // Before others go: a manager that is killed in between leaves one that the status names as whole.
-    list();
-    if (older.length > 0) await tenant.status.flush();
-    for (const each of older) {
-      // Of the tenant that this status was copied from, and which may still be here: it is forgotten, and stays.
-      if (!isOwn(each.name, tenant)) {
-        removed.add(each);
-        continue;
-      }
-      // A restore that has begun, or is about to, reads it again. The next one removes it.
-      if (isInUse(each.name, tenant, services)) continue;
-      try {
-        await snapshots.store.remove(each.name, { signal: tenant.signal });
-        removed.add(each);
-      } catch (error) {
-        if (tenant.signal.aborted) throw error;
-        // It stays in the list, and the next one tries again.
-        services.logger.warn({ err: error, snapshot: each.name }, 'an old snapshot cannot be removed');
-      }
-    }
-    list();
-    tenant.status.condition(
-      condition,
-      'True',
-      'Taken',
-      `Snapshot ${kept.name}: ${kept.entries} entries, ${kept.bytes} bytes.`,
+  const { store } = snapshots;
+  await removeBegun(tenant, services, snapshots);
+  const keep = tenant.vc.spec?.snapshots?.keep ?? 7;
+  const mayGo = (): KeptSnapshot[] => {
+    const own = (tenant.vc.status?.snapshots?.kept ?? []).filter(
+      ({ name }) => isOwn(name, tenant) && !isInUse(name, tenant, services),
     );
-    return kept;
-  } finally {
-    snapshots.isBusy = false;
+    return replaceable(own, { reason, keep });
+  };
+  const { storage, room } = await makeRoom(tenant, services, mayGo());
+  const kept = await withKeys(tenant, services, async (keys) => {
+    const view = await keys.view({ signal: tenant.signal });
+    return writeSnapshot(tenant, services, { snapshots, view, reason, withCertificates, storage, room });
+  });
+  snapshots.away = undefined;
+  const after = await snapshotStorage(tenant, services, store);
+  const replaced = enoughOf(mayGo(), after.usedBytes - after.maxBytes, after);
+  if (replaced === undefined) {
+    // Another manager has written for this namespace meanwhile. One that cannot be removed here is by the next snapshot.
+    await store.remove(kept.name, { signal: tenant.signal });
+    throw noRoom(tenant, after, store);
   }
+  const before = tenant.vc.status?.snapshots?.kept ?? [];
+  const older = before.filter((each) => each.reason === reason).slice(keep - 1);
+  // Before others go: a manager that is killed in between leaves one that the status names as whole.
+  tenant.status.set(({ snapshots: { begun: _, ...others } = {}, ...status }) => ({
+    ...status,
+    snapshots: { ...others, kept: [kept, ...before].slice(0, mostKept) },
+  }));
+  const leaving = new Set([...older, ...replaced]);
+  if (leaving.size > 0) await tenant.status.flush();
+  const removed = await removeKept(tenant, services, leaving);
+  reportStorage(tenant, { ...after, usedBytes: after.usedBytes - sizeOf(removed, after) });
+  tenant.status.condition(
+    condition,
+    'True',
+    'Taken',
+    `Snapshot ${kept.name}: ${kept.entries} entries, ${kept.bytes} bytes.`,
+  );
+  return kept;
+}
+
+/**
+ * Removes these from the store and from the list, but for those that are in use, or that the store does not let go. Returns
+ * those that are gone from the store.
+ */
+async function removeKept(
+  tenant: Tenant,
+  services: Services,
+  leaving: Iterable<KeptSnapshot>,
+): Promise<KeptSnapshot[]> {
+  const { store } = snapshotServices(services);
+  const removed: KeptSnapshot[] = [];
+  const forgotten = new Set<string>();
+  for (const each of leaving) {
+    // Of the tenant that this status was copied from, and which may still be here: it is forgotten, and stays.
+    if (!isOwn(each.name, tenant)) {
+      forgotten.add(each.name);
+      continue;
+    }
+    // A restore that has begun, or is about to, reads it again. The next one removes it.
+    if (isInUse(each.name, tenant, services)) continue;
+    try {
+      await store.remove(each.name, { signal: tenant.signal });
+      removed.push(each);
+      forgotten.add(each.name);
+    } catch (error) {
+      if (tenant.signal.aborted) throw error;
+      // It stays in the list, and the next one tries again.
+      services.logger.warn({ err: error, snapshot: each.name }, 'an old snapshot cannot be removed');
+    }
+  }
+  tenant.status.set(({ snapshots: { kept, ...others } = {}, ...status }) => ({
+    ...status,
+    snapshots: { ...others, ...(kept && { kept: kept.filter(({ name }) => !forgotten.has(name)) }) },
+  }));
+  return removed;
+}
+
+/**
+ * How much another one may take, with all that may go for it when it is there. Throws `SnapshotStorageExceeded`.
+ * `mayGo`: those that go first in front.
+ */
+async function makeRoom(
+  tenant: Tenant,
+  services: Services,
+  mayGo: readonly KeptSnapshot[],
+): Promise<{ storage: SnapshotStorage; room: number }> {
+  const { store } = snapshotServices(services);
+  let storage = await snapshotStorage(tenant, services, store);
+  if (storage.usedBytes > storage.maxBytes) {
+    // As a manager leaves it that was killed before they were gone. Its latest is not for that.
+    const latest = tenant.vc.status?.snapshots?.kept?.[0];
+    const earlier = mayGo.filter(({ name }) => name !== latest?.name);
+    await removeKept(
+      tenant,
+      services,
+      enoughOf(earlier, storage.usedBytes - storage.maxBytes, storage) ?? [],
+    );
+    storage = await snapshotStorage(tenant, services, store);
+    if (storage.usedBytes > storage.maxBytes) throw noRoom(tenant, storage, store);
+  }
+  const room = storage.maxBytes - storage.usedBytes + sizeOf(mayGo, storage);
+  if (room <= 0) throw noRoom(tenant, storage, store);
+  return { storage, room };
+}
+
+function noRoom(tenant: Tenant, storage: SnapshotStorage, { place }: SnapshotStore): OperatorError {
+  reportStorage(tenant, storage);
+  return snapshotStorageExceeded(storage, { namespace: tenant.ref.namespace, place });
+}
+
+function reportStorage({ status }: Tenant, { usedBytes, maxBytes }: SnapshotStorage): void {
+  const storage = { usedBytes, maxBytes: Math.min(Math.floor(maxBytes), Number.MAX_SAFE_INTEGER) };
+  status.set(({ snapshots: { storage: _, ...others } = {}, ...rest }) => ({
+    ...rest,
+    snapshots: { ...others, ...(Number.isFinite(maxBytes) && { storage }) },
+  }));
 }
 
 /**
@@ -242,11 +322,16 @@ async function writeSnapshot(
     view,
     reason,
     withCertificates,
+    storage,
+    room,
   }: {
     snapshots: SnapshotServices;
     view: KeyspaceView;
     reason: SnapshotReason;
     withCertificates: boolean;
+    storage: SnapshotStorage;
+    /** So many bytes and no more. */
+    room: number;
   },
 ): Promise<KeptSnapshot> {
   const { store, recipients } = snapshots;
@@ -284,7 +369,8 @@ async function writeSnapshot(
   const name = newSnapshotName(ref, at);
   tenant.status.set((old) => ({ ...old, snapshots: { ...old.snapshots, begun: name } }));
   await tenant.status.flush();
-  const content = readAhead(await writeArchive(header, plain(), { recipients }));
+  const limit = within(room, () => noRoom(tenant, storage, store));
+  const content = readAhead(await writeArchive(header, plain(), { recipients }), limit);
   const bytes = await store.write(name, content, { signal }).catch(async (error: unknown) => {
     content.destroy();
     // Whoever has ended this waits. The next snapshot removes it.
@@ -300,10 +386,10 @@ async function writeSnapshot(
 const readAheadBytes = 32 * 1024 ** 2;
 
 /** The same content. So much of it is read before the store takes it: a slow store must not keep the datastore waiting. */
-function readAhead(content: Readable): Readable {
+function readAhead(content: Readable, limit: Transform): Readable {
   const ahead = new PassThrough({ readableHighWaterMark: readAheadBytes });
-  // An error of the content ends both.
-  pipeline(content, ahead, () => {});
+  // An error of one ends all.
+  pipeline(content, limit, ahead, () => {});
   return ahead;
 }
 

@@ -114,7 +114,10 @@ export class FakeS3Server {
     const after = query.get('continuation-token') ?? '';
     const all = [...this.objects.keys()].filter((key) => key.startsWith(prefix) && key > after).sort();
     const page = all.slice(0, this.pageSize);
-    const contents = page.map((key) => `<Contents><Key>${key.slice(bucket.length + 1)}</Key></Contents>`);
+    const contents = page.map(
+      (key) =>
+        `<Contents><Key>${key.slice(bucket.length + 1)}</Key><Size>${this.objects.get(key)?.length}</Size></Contents>`,
+    );
     const isTruncated = all.length > page.length;
     const next = isTruncated ? `<NextContinuationToken>${page.at(-1)}</NextContinuationToken>` : '';
     return `<ListBucketResult><IsTruncated>${isTruncated}</IsTruncated>${contents.join('')}${next}</ListBucketResult>`;
