@@ -93,6 +93,7 @@ async function listAll<T extends KubeObject>(
         if (asked.resourceVersion === '0') asked = { ...asked, resourceVersion: '' };
         continue;
       }
+      if (isTooLarge(error)) throw await namingObject(connection, resource, asked, token, error);
       if (token === undefined || !isGone(error) || options.exact === true || options.continue !== undefined)
         throw error;
       const fresh = { ...options, resourceVersion: '' };
@@ -121,6 +122,28 @@ async function listAll<T extends KubeObject>(
   return list;
 }
 
+/** The error of a page with one object, in the name of that, where the server tells it. */
+async function namingObject(
+  connection: Connection,
+  resource: Resource,
+  options: ListCall,
+  token: string | undefined,
+  error: unknown,
+): Promise<unknown> {
+  if (!(error instanceof ConnectionError) || options.metadataOnly === true) return error;
+  const paging = { limit: 1, ...(token === undefined ? {} : { continue: token }) };
+  try {
+    const { list } = await page(connection, resource, { ...options, metadataOnly: true }, paging);
+    const [object, another] = list.items;
+    if (object === undefined || another !== undefined) return error;
+    const why = error.cause instanceof Error ? error.cause.message : error.code;
+    const detail = `${resource.kind} ${nameOf(object)} cannot be read: ${why}`;
+    return new ConnectionError(error.server, error.code, error.cause, detail);
+  } catch {
+    return error;
+  }
+}
+
 interface Page<T extends KubeObject> {
   list: KubeList<T>;
   bytes: number;
@@ -136,6 +159,7 @@ async function page<T extends KubeObject>(
   options: ListCall,
   paging: { limit?: number | undefined; continue?: string },
 ): Promise<Page<T>> {
+  const { pageBytes, objectBytes } = connection.readLimits;
   const call: Call = {
     method: 'GET',
     verb: 'list',
@@ -153,7 +177,7 @@ async function page<T extends KubeObject>(
       }),
     signal: options.signal,
     timeoutMs: options.timeoutMs,
-    maxBytes: connection.readLimits.pageBytes,
+    maxBytes: paging.limit === 1 ? Math.max(pageBytes, objectBytes) : pageBytes,
     ...(options.metadataOnly === true ? { accept: metadataAccept('PartialObjectMetadataList') } : {}),
   };
   const text = await requestText(connection, call);
@@ -189,15 +213,20 @@ function asList<T extends KubeObject>(
     const apiVersion = apiVersionOf(resource);
     const { objectValues } = connection.readLimits;
     for (const item of items) {
-      if (Number.isFinite(objectValues) && hasMoreValues(item, objectValues))
-        throw new TooManyValues(objectValues);
       const object = asObject(item, resource);
+      if (Number.isFinite(objectValues) && hasMoreValues(object, objectValues))
+        throw new TooManyValues(`${resource.kind} ${nameOf(object)}`, objectValues);
       if (object.kind === undefined || object.kind === 'PartialObjectMetadata') object.kind = resource.kind;
       if (object.apiVersion === undefined || object.apiVersion === metadataVersion)
         object.apiVersion = apiVersion;
     }
     return answer as unknown as KubeList<T>;
   });
+}
+
+/** With its namespace, where it has one. */
+function nameOf({ metadata: { namespace, name = '' } }: KubeObject): string {
+  return namespace ? `${namespace}/${name}` : name;
 }
 
 function ofRightShape<T>(connection: Connection, check: () => T): T {

@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { setImmediate } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
@@ -307,12 +308,47 @@ describe('a list', () => {
     const few = await lying(listing([withValues(900), withValues(900)], []), { readLimits });
     expect((await few.list(resources.configMaps)).items).toHaveLength(2);
     const many = await lying(listing([withValues(1_000)], []), { readLimits });
-    expect(await failure(many.list(resources.configMaps))).toMatchObject({ code: 'ERR_INVALID_OBJECT' });
+    expect(await failure(many.list(resources.configMaps))).toMatchObject({
+      code: 'ERR_INVALID_OBJECT',
+      message: expect.stringContaining('ConfigMap ns/a has more than 1000 values'),
+    });
   });
 
   it('with one object that is larger than a page fails', async () => {
     const client = await lying(listing([configMap('a', 200 * kilobyte)], []));
     expect(isTooLarge(await failure(client.list(resources.configMaps)))).toBe(true);
+  });
+
+  it('with one object that is larger than a page, and no larger than an object may be, is read', async () => {
+    const readLimits = { ...limits, pageBytes: 64 * kilobyte, objectBytes: 128 * kilobyte };
+    const asked: number[] = [];
+    const large = [configMap('a', 100 * kilobyte), configMap('b', 1)];
+    const client = await lying(listing(large, asked), { readLimits });
+    expect((await client.list(resources.configMaps, { pageSize: 4 })).items).toHaveLength(2);
+    expect(asked).toEqual([4, 1, 1]);
+  });
+
+  it('with one object that has too much tells which, where the server shows its metadata alone', async () => {
+    const dense = { ...configMap('dense', 1), spec: Array(2_000).fill(0) };
+    let showsMetadata = true;
+    const client = await lying(
+      (request, response) => {
+        const isMetadata = showsMetadata && request.headers.accept?.includes('PartialObjectMetadataList');
+        listing([configMap('a', 1), isMetadata ? configMap('dense', 1) : dense], [])(request, response);
+      },
+      { readLimits: { ...limits, answerValues: 1_000 } },
+    );
+    const told = await failure(client.list(resources.configMaps));
+    expect(isTooLarge(told)).toBe(true);
+    expect(told).toMatchObject({
+      message: expect.stringContaining(
+        'ConfigMap ns/dense cannot be read: the answer is larger than 1000 values',
+      ),
+    });
+    showsMetadata = false;
+    expect(await failure(client.list(resources.configMaps))).toMatchObject({
+      message: expect.not.stringContaining('dense'),
+    });
   });
 
   it('ends by time, though no page takes long and there is always one more', async () => {
@@ -437,6 +473,40 @@ describe('a watch', () => {
       'alone',
       { code: 'WATCH_OVERDUE' },
     ]);
+  });
+
+  it.each([
+    ['has as much more time', 49, ['alone', undefined]],
+    ['has no more than that', 50, ['alone', expect.objectContaining({ code: 'WATCH_OVERDUE' })]],
+  ])('whose first state is read late, as this thread rests, %s', async (_what, afterRestMs, seen) => {
+    const asked = Promise.withResolvers<ServerResponse>();
+    const resting = Promise.withResolvers<void>();
+    const rest = Promise.withResolvers<void>();
+    let turns = 0;
+    const turn = (): Promise<void> | undefined => {
+      turns += 1;
+      if (turns > 1) return undefined;
+      resting.resolve();
+      return rest.promise;
+    };
+    const client = await lying((_request, response) => asked.resolve(response), {
+      meter: { worked: () => undefined, turn },
+    });
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    cleanups.push(async () => vi.useRealTimers());
+    const options = { resourceVersion: '', initialEvents: true, initialTimeoutMs: 50, timeoutSeconds: 60 };
+    const reading = read(watch(client.connection, resources.configMaps, options));
+    const response = await asked.promise;
+    response.write(event('alone', 1));
+    await resting.promise;
+    vi.advanceTimersByTime(170);
+    rest.resolve();
+    await setImmediate();
+    vi.advanceTimersByTime(afterRestMs);
+    const annotations = { 'k8s.io/initial-events-end': 'true' };
+    const bookmark = { type: 'BOOKMARK', object: { metadata: { resourceVersion: '9', annotations } } };
+    response.end(`${JSON.stringify(bookmark)}\n`);
+    expect(await reading).toEqual(seen);
   });
 
   it('that trickles within an event ends by time', async () => {

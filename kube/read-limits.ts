@@ -5,7 +5,7 @@ export interface ReadLimits {
    * bytes.
    */
   objectBytes: number;
-  /** A page of a list. One that is longer is asked for again with fewer objects, down to one. */
+  /** A page of a list. One that is longer is asked for again with fewer objects, down to one, which may have `objectBytes`. */
   pageBytes: number;
   /** All pages of a list. */
   listBytes: number;

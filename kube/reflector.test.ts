@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { KubeClient } from './client.ts';
+import { Connection } from './connection.ts';
 import { Reflector, type ReflectorOptions, type ReflectorProblem } from './reflector.ts';
 import { resources } from './resources.ts';
 import { Store, type StoreEvent } from './store.ts';
@@ -338,6 +340,26 @@ describe('Reflector', () => {
       'added during end',
     ]);
     expect(running.reflector.hasSynced).toBe(true);
+  });
+
+  it.each([
+    ['has more values than are read of one', { data: Array(1_000).fill(0) }],
+    ['nests deeper than is read', { data: JSON.parse(`${'['.repeat(600)}${']'.repeat(600)}`) }],
+  ])('goes on as soon as an object is gone that %s, though the history shows it', async (_what, content) => {
+    await using cluster = await startFakeCluster();
+    const connection = new Connection({ server: cluster.server.url, readLimits: { objectValues: 900 } });
+    await using running = reflect(cluster, { client: new KubeClient(connection) });
+    await watching(cluster);
+    cluster.server.put(resources.configMaps, { metadata: { name: 'large', namespace: 'ns' }, ...content });
+    put(cluster, 'b');
+    await expect.poll(() => running.problems.length).toBeGreaterThan(3);
+    expect(running.problems.slice(0, 3).map(({ phase }) => phase)).toEqual(['watch', 'list', 'list']);
+    expect(running.clock.sleeps.slice(0, 3)).toEqual([800, 1_600, 3_200]);
+    remove(cluster, 'large');
+    await settled(cluster, running.store);
+    expect(running.events).toEqual(['added b by list']);
+    await running.stop();
+    await connection.close();
   });
 
   it('resumes a watch that has gone silent', async () => {

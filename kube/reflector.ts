@@ -6,7 +6,14 @@ import { ApiError, ConnectionError, isGone, isResourceVersionTooLarge } from './
 import { metered } from './read-meter.ts';
 import type { Store } from './store.ts';
 import type { KubeObject, Resource } from './types.ts';
-import { endsInitialEvents, silentWatch, verifyResourceVersion, type WatchEvent, watch } from './watch.ts';
+import {
+  endsInitialEvents,
+  isUnreadable,
+  silentWatch,
+  verifyResourceVersion,
+  type WatchEvent,
+  watch,
+} from './watch.ts';
 
 export interface ReflectorProblem {
   /** `refused`: `beforeReplace` turned the list down. `internal`: a defect on this side. */
@@ -399,6 +406,11 @@ export class Reflector<T extends KubeObject = KubeObject> {
       return { ...freshList(), versionsMayRepeat: !isGone(error) };
     }
     const resume: Next = { do: 'watch', resourceVersion, verify: true };
+    if (isUnreadable(error)) {
+      // Resumed, it would show the same event again, for as long as the server keeps its history.
+      await this.#pause('watch', error, signal);
+      return freshList();
+    }
     if (error instanceof ConnectionError) {
       const lived = now - startedAt >= shortWatchMs;
       if (!(error.code === silentWatch && lived)) await this.#pause('watch', error, signal);

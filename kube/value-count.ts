@@ -1,7 +1,8 @@
 /** What is converted and compared value by value would hold up everything else. */
 export class TooManyValues extends RangeError {
-  constructor(most: number) {
-    super(`it has more than ${most} values`);
+  /** `what`: the object, as its owner knows it. */
+  constructor(what: string, most: number) {
+    super(`${what} has more than ${most} values`);
   }
 }
 

@@ -126,6 +126,17 @@ export function endsInitialEvents({ type, object }: WatchEvent): boolean {
   return type === 'BOOKMARK' && object.metadata.annotations?.[initialEventsEnd] === 'true';
 }
 
+const invalidJson = 'ERR_INVALID_JSON';
+const invalidObject = 'ERR_INVALID_OBJECT';
+
+/** Whether a watch has ended with an event that is too large or is none: another one would come to it again. */
+export function isUnreadable(error: unknown): boolean {
+  return (
+    isTooLarge(error) ||
+    (error instanceof ConnectionError && (error.code === invalidJson || error.code === invalidObject))
+  );
+}
+
 /** Codes of the ConnectionError that a watch ends with when it must merely be resumed. */
 export const silentWatch = 'UND_ERR_BODY_TIMEOUT';
 const overdueWatch = 'WATCH_OVERDUE';
@@ -159,9 +170,17 @@ export async function* watch<T extends KubeObject = KubeObject>(
   const deadline = setTimeout(end, options.timeoutSeconds * 1000 + (options.graceMs ?? 30_000));
   let initial = options.initialEvents === true;
   let initialBytes = 0;
-  // What this thread rested in between is not the server's time.
+  // What this thread rested in between is not the server's time, be the rest over or not.
   let restedMs = 0;
+  let restingFromMs: number | undefined;
+  const countRest = (): void => {
+    if (restingFromMs === undefined) return;
+    const nowMs = performance.now();
+    restedMs += nowMs - restingFromMs;
+    restingFromMs = nowMs;
+  };
   const endInitial = (): void => {
+    countRest();
     if (restedMs >= 1) initialDeadline = setTimeout(endInitial, restedMs);
     else end();
     restedMs = 0;
@@ -178,9 +197,10 @@ export async function* watch<T extends KubeObject = KubeObject>(
       for (const line of metered(meter, () => splitter.push(chunk))) {
         const turn = meter?.turn(options.signal);
         if (turn !== undefined) {
-          const fromMs = performance.now();
+          restingFromMs = performance.now();
           await turn;
-          restedMs += performance.now() - fromMs;
+          countRest();
+          restingFromMs = undefined;
         }
         const event = metered(meter, () =>
           parseEvent(connection, resource, options.cutManagedFields ? withoutManagedFields(line) : line),
@@ -242,11 +262,11 @@ function parseEvent(
   resource: Resource,
   line: string,
 ): WatchEvent | { type: 'ERROR'; object: unknown } {
-  let code = 'ERR_INVALID_JSON';
+  let code = invalidJson;
   try {
     const { answerValues, objectValues } = connection.readLimits;
     const event = parseJson(line, Math.min(answerValues, objectValues));
-    code = 'ERR_INVALID_OBJECT';
+    code = invalidObject;
     if (!isRecord(event)) throw new TypeError('it is no object');
     const { type, object } = event;
     switch (type) {

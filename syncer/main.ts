@@ -28,6 +28,7 @@ interface Flags {
   networkPolicies: NetworkPolicyEnforcement;
   tenantCacheMib: number;
   totalCacheMib: number;
+  tenantStreamMib: number;
   isolateTenants: boolean;
   podCidr: string[];
   fair: boolean;
@@ -143,6 +144,12 @@ function command(): Command {
       defaultOptions.totalCacheMiB,
     )
     .option(
+      '--tenant-stream-mib <n>',
+      'what logs, exec, attach and port-forward of one tenant may carry, in MiB per second; of all tenants together, four times that',
+      positive,
+      defaultOptions.tenantStreamMiB,
+    )
+    .option(
       '--no-isolate-tenants',
       'let pods of different tenants reach each other where NetworkPolicies are enforced',
     )
@@ -190,6 +197,7 @@ async function main(): Promise<void> {
       networkPolicies: flags.networkPolicies,
       tenantCacheMiB: flags.tenantCacheMib,
       totalCacheMiB: flags.totalCacheMib,
+      tenantStreamMiB: flags.tenantStreamMib,
       isolateTenants: flags.isolateTenants,
       podCIDRs: flags.podCidr,
       fair: flags.fair,

@@ -37,6 +37,8 @@ export interface SyncerOptions {
   tenantCacheMiB: number;
   /** How much memory, in MiB, the objects of all tenants together may take. */
   totalCacheMiB: number;
+  /** How much, in MiB per second, the logs and the streams into containers of a tenant may carry. */
+  tenantStreamMiB: number;
   /** Whether the pods of tenants are kept from each other where NetworkPolicies are enforced. */
   isolateTenants: boolean;
   /** Ranges of pod addresses, where nodes do not say theirs. */
@@ -64,6 +66,7 @@ export const defaultOptions: SyncerOptions = {
   networkPolicies: 'auto',
   tenantCacheMiB: 256,
   totalCacheMiB: halfOfHeapMiB(),
+  tenantStreamMiB: 32,
   isolateTenants: true,
   podCIDRs: [],
   fair: true,

@@ -340,6 +340,7 @@ export class Syncer {
       superConnection,
       superObjects: caches,
       nodes: () => caches.store(resources.nodes).list(),
+      streamBytesPerSecond: this.#options.tenantStreamMiB * 1024 * 1024,
       atWork: this.#atWork,
       clock,
       logger,

@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { testTenant } from '../kinds/testing.ts';
-import type { CustomResourceInformers } from './custom-resources.ts';
+import { type CustomResourceInformers, TenantCustomResources } from './custom-resources.ts';
 import { CustomWorld, definitionOf, gadgets, widgets } from './testing/custom-world.ts';
 
 const definitions = resources.customResourceDefinitions;
@@ -341,5 +341,35 @@ describe('events of definitions', () => {
     for (let version = 0; version < 1_000; version += 1) change(ref.name, version);
     await turn();
     expect(requests).toHaveBeenCalledTimes(1);
+  });
+
+  it('that cannot be read end the work for their tenant, which then requests no kind any more', async () => {
+    await using world = await synced();
+    const { engine, superCaches, state } = world.sides;
+    const informers = {
+      subscribe: () => () => undefined,
+      request: vi.fn(),
+      release: vi.fn(),
+      kind: () => undefined,
+      hasLeftovers: () => false,
+    };
+    const custom = new TenantCustomResources({
+      state,
+      engine,
+      informers: informers as unknown as CustomResourceInformers,
+      superCaches,
+      reflector: () => expect.unreachable(),
+      nowMs: () => 0,
+    });
+    const running = custom.run(new AbortController().signal);
+    expect(informers.request).toHaveBeenCalledTimes(1);
+    informers.request.mockImplementation(() => {
+      throw new TypeError('it is no definition');
+    });
+    state.caches.store(definitions).apply('MODIFIED', {
+      metadata: { ...ref, uid: 'x', resourceVersion: 'x1' },
+    });
+    await expect(running).rejects.toThrow('it is no definition');
+    expect(informers.release).toHaveBeenCalledExactlyOnceWith(state.info.uid);
   });
 });

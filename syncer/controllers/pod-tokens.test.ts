@@ -161,6 +161,27 @@ describe('the tokens of a pod (sync rule `pod-tokens`)', () => {
     expect(await bench.reconcile('tokens', 'web', 'shop')).toMatchObject({ is: 'later' });
   });
 
+  it('are renewed soon after the super pod is seen again, when it was away at the time', async () => {
+    const { bench, t } = await benchWithPod([{ path: 'token', expirationSeconds: 600 }]);
+    await using _ = bench;
+    await bench.reconcile('tokens', 'web', 'shop');
+    showSecret(bench);
+    const superPods = bench.superCaches.store(resources.pods);
+    const there = [...superPods.list()];
+    superPods.replace([]);
+    // Also what is looked at for another reason is looked at again in time.
+    const early = await bench.reconcile('tokens', 'web', 'shop');
+    if (early.is !== 'later') throw new Error(`not later, but ${early.is}`);
+    expect(early.afterMs).toBeGreaterThan(minute);
+    await bench.clock.advance(early.afterMs);
+    expect(await bench.reconcile('tokens', 'web', 'shop')).toEqual({ is: 'later', afterMs: 5_000 });
+    expect(bench.asked('tenant')).toHaveLength(1);
+    superPods.replace(there);
+    await bench.clock.advance(5_000);
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(tokensIn(secretOf(bench))).toEqual({ 'token-0': `token-2/shop/robot/${t.metadata.uid}/n1/` });
+  });
+
   it('are not renewed once the pod has finished, and stay with it', async () => {
     const { bench, t } = await benchWithPod();
     await using _ = bench;

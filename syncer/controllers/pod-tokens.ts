@@ -14,7 +14,7 @@ import {
 import type { KeyRef, SyncContext } from '../context.ts';
 import type { Notice } from '../kinds/contract.ts';
 import type { TokenAsk } from '../kinds/pods/token-asks.ts';
-import { isDeleting, type Pod } from '../kinds/pods/types.ts';
+import { isDeleting, isFinished, type Pod } from '../kinds/pods/types.ts';
 import { hasLostItsLabel, isOurs, originalUid, tenantUidOf } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
 import type { NoRoom, QuotaAdmission } from '../quota/quota-admission.ts';
@@ -397,12 +397,18 @@ function decide({ tenant, key, pod, secret, context }: Look): Step {
   if (originalUid(secret) !== pod.metadata.uid)
     return { do: 'delete', secret, live: false, unwatched: false };
   // What has become of the pod decides here: while too many are missing, it proves nothing.
-  if (!wanted) return keep ? nothing : { do: 'delete', secret, live: false, unwatched: true };
+  if (!wanted && !keep) return { do: 'delete', secret, live: false, unwatched: true };
+  if (isFinished(pod)) return nothing;
   const upkeep = upkeepOf(pod, secret, context);
+  // No event of the pod or of the Secret tells that the super pod is seen again.
+  if (!wanted)
+    return { do: 'later', afterMs: Math.max(superPodAwayMs, upkeep.do === 'later' ? upkeep.afterMs : 0) };
   if (upkeep.do === 'delete') return { do: 'delete', secret, live: false, unwatched: false };
   return upkeep.do === 'patch' ? { ...upkeep, pod, secret } : upkeep;
 }
 
+/** How often tokens are looked at that are due while their pod is not to be seen in the super cluster. */
+const superPodAwayMs = 5_000;
 /** The watch shows our own Secret, and that queues the key; a look from time to time costs next to nothing. */
 const notShownYetMs = 1_000;
 

@@ -9,6 +9,7 @@ import { secretKind } from '../kinds/secrets.ts';
 import { testContext } from '../kinds/testing.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import { superNamespaceName } from '../mapping/names.ts';
+import { chargeOf } from '../quota/charges.ts';
 import { tokenWatch } from './pod-tokens.ts';
 import {
   admitTokens,
@@ -186,6 +187,11 @@ describe('the Secret with the tokens of a pod', () => {
       expect(text).not.toContain(value);
       expect(text).not.toContain('issued');
       expect(JSON.stringify(secret.metadata)).not.toContain('issued');
+    });
+
+    it('counts for `objects` and `objects.bytes`, and not for `secrets`, of which the tenant has none for it', () => {
+      const { amounts } = chargeOf(tokenSecrets, secretOf(pod()));
+      expect([...amounts.keys()].sort()).toEqual(['count/tokens', 'objects', 'objects.bytes']);
     });
 
     it('names its pod, even where its own name had to be cut', () => {

@@ -50,6 +50,7 @@ async function running(ports: { port: number; fallbackPort?: number } = { port: 
     ...ports,
     advertise: '127.0.0.1',
     namespace: 'skerry-system',
+    streamBytesPerSecond: 1 << 20,
     clock: new FakeClock({ autoAdvance: true, now: Date.now() }),
     logger: { info: tell, warn: tell },
   });

@@ -9,6 +9,7 @@ import { isLoopback, keepRegistered } from './metrics-registration.ts';
 import { NodeApi } from './node-api.ts';
 import { CommandRuns, PodStreams } from './pod-streams.ts';
 import { followServingIdentity, type ServingIdentity } from './serving-certificate.ts';
+import { StreamBandwidth } from './stream-bandwidth.ts';
 import { SuperCalls } from './super-calls.ts';
 import { UsageReader } from './usage-sources.ts';
 
@@ -29,10 +30,15 @@ interface KubeletProxyOptions {
   namespace: string;
   /** Connections that one tenant may have at once. Default 512. */
   socketsPerTenant?: number;
+  /** What logs and streams of one tenant may carry; those of all tenants together, four times that. */
+  streamBytesPerSecond: number;
   atWork?: CurrentTenant;
   clock: Clock;
   logger: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
 }
+
+/** As many tenants may use all of their bandwidth at once. */
+const tenantsAtFullRate = 4;
 
 /** A tenant, and how to reach its API server. */
 interface ServedTenant extends KubeletTenant {
@@ -52,6 +58,7 @@ export class KubeletProxy {
   readonly #options: KubeletProxyOptions;
   readonly #tenants: KubeletTenants;
   readonly #calls: SuperCalls;
+  readonly #bandwidth: StreamBandwidth;
   readonly #runs: CommandRuns;
   readonly #usage: UsageReader;
   readonly #registrations = new Map<string, Registration>();
@@ -62,11 +69,17 @@ export class KubeletProxy {
   #ca = '';
 
   constructor(options: KubeletProxyOptions) {
-    const { clock, superClient, superConnection, superObjects, nodes, socketsPerTenant = 512 } = options;
+    const { clock, superClient, superConnection, superObjects, nodes } = options;
+    const { socketsPerTenant = 512, streamBytesPerSecond } = options;
     this.#options = options;
     this.#tenants = new KubeletTenants({ clock, socketsPerTenant });
     this.#calls = new SuperCalls(superConnection);
-    this.#runs = new CommandRuns(superConnection);
+    this.#bandwidth = new StreamBandwidth({
+      clock,
+      tenantBytesPerSecond: streamBytesPerSecond,
+      totalBytesPerSecond: streamBytesPerSecond * tenantsAtFullRate,
+    });
+    this.#runs = new CommandRuns(superConnection, this.#bandwidth);
     this.#usage = new UsageReader({ superClient, superObjects, nodes, clock });
   }
 
@@ -147,7 +160,7 @@ export class KubeletProxy {
     this.#server = new KubeletServer({
       certificate,
       tenants: this.#tenants,
-      streams: new PodStreams(this.#calls),
+      streams: new PodStreams(this.#calls, this.#bandwidth),
       run: (tenant, pod, response) => this.#runs.run(tenant, pod, response),
       nodeApi: (tenant, asked, response) => nodeApi.answer(tenant, asked, response),
       metricsApi: (tenant, asked, response) => metricsApi.answer(tenant, asked, response),

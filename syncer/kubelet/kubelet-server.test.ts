@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { Agent } from 'node:https';
 import { connect } from 'node:net';
+import { connect as connectTls } from 'node:tls';
 import { describe, expect, it } from 'vitest';
 import { createTestCertificates } from '../../kube/testing/index.ts';
 import { KubeletServer } from './kubelet-server.ts';
@@ -158,6 +159,23 @@ describe('the server', () => {
     await closed.promise;
     expect(await world.ask('/healthz', world.blue.kubeletClient)).toMatchObject({ status: 200 });
     for (const socket of strangers) socket.destroy();
+  });
+
+  it('cuts off one that sends a body on and on, as nothing here takes one', async () => {
+    await using world = await KubeletWorld.start();
+    const socket = connectTls({ port: world.port, ca: world.ca, ...world.blue.kubeletClient });
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    socket.on('error', () => undefined).resume();
+    socket.write(`POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: ${1 << 30}\r\n\r\n`);
+    const chunk = Buffer.alloc(1 << 20);
+    const more = (): void => {
+      while (!socket.destroyed && socket.write(chunk));
+    };
+    socket.on('drain', more);
+    more();
+    await closed;
+    expect(socket.bytesWritten).toBeLessThan(100 << 20);
+    expect(await world.ask('/healthz', world.blue.kubeletClient)).toMatchObject({ status: 200 });
   });
 
   it('shows a new certificate from the next connection on', async () => {

@@ -160,8 +160,8 @@ export class KubeletServer {
   }
 
   async #onRequest(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    request.resume();
     const socket = request.socket as TLSSocket;
+    dropBody(request);
     const { sockets } = this.#options.tenants;
     // Connections are what is limited, and an answer that waits for another is not told when its connection ends.
     if (this.#answers.get(socket)?.writableEnded === false) {
@@ -220,7 +220,7 @@ export class KubeletServer {
         const { verb } = asked.pod;
         if (verb === 'logs') {
           if (method !== 'GET') throw wrongMethod(method, 'logs');
-          return streams.logs(response, client.tenant, asked.pod);
+          return streams.logs(response, client, asked.pod);
         }
         if (verb !== 'run') throw upgradeRequired();
         if (method !== 'POST') throw wrongMethod(method, 'run');
@@ -235,14 +235,14 @@ export class KubeletServer {
     const { tenants, streams } = this.#options;
     const work = async (): Promise<void> => {
       const asked = parseKubeletRequest(request.url ?? '/');
-      const { tenant } = this.#clientOf(socket, asked);
+      const client = this.#clientOf(socket, asked);
       tenants.sockets.begin(socket);
       if (asked.about === 'node') throw nodeWide(asked.path);
       if (asked.about !== 'pod') throw unknownPath(asked.about === 'unknown' ? asked.path : '/');
       const { verb } = asked.pod;
       if (verb === 'logs' || verb === 'run') throw wrongMethod('an upgrade', verb);
-      await complete(tenant, socket);
-      await streams.upgrade(request, socket, head, tenant, asked.pod);
+      await complete(client.tenant, socket);
+      await streams.upgrade(request, socket, head, client, asked.pod);
     };
     work().catch((error: unknown) => {
       if (!socket.destroyed) refuse(socket, this.#refusal(error));
@@ -262,6 +262,17 @@ export class KubeletServer {
     this.#options.onFault?.(error);
     return new Refusal(500, 'this node could not carry out the request; try again');
   }
+}
+
+/** Nothing here reads one: what goes on and on is cut off. */
+const longestBody = 64 * 1024;
+
+function dropBody(request: IncomingMessage): void {
+  let bytes = 0;
+  request.on('data', ({ length }: Buffer) => {
+    bytes += length;
+    if (bytes > longestBody) request.socket.destroy();
+  });
 }
 
 /** As an HTTP answer on a connection that HTTP has let go of. */

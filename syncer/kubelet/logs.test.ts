@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
+import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
+import { FakeClock } from '../../kube/testing/index.ts';
 import { answering } from './testing/fake-super.ts';
 import { KubeletWorld } from './testing/kubelet-world.ts';
 
@@ -38,6 +40,31 @@ describe('logs', () => {
     response.destroy();
     await ended;
     await world.untilIdle();
+  });
+
+  it('come no faster than their tenant may have them, and all of them', async () => {
+    const clock = new FakeClock();
+    await using world = await KubeletWorld.start({ bytesPerSecond: 64 << 10, clock });
+    const sent = 'a line of it\n'.repeat(100_000);
+    world.super.onRequest = answering(200, sent);
+    const response = await world.begin(logs, world.blue.kubeletClient);
+    let bytes = 0;
+    response.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+    });
+    const ended = once(response, 'end');
+    await clock.untilSleeping();
+    expect(bytes).toBeLessThan(200_000);
+    let isOver = false;
+    void ended.then(() => {
+      isOver = true;
+    });
+    for (let step = 0; !isOver && step < 10_000; step++) {
+      await clock.advance(20);
+      await turn();
+    }
+    expect(bytes).toBe(sent.length);
+    expect(clock.monotonic()).toBeGreaterThan(15_000);
   });
 
   it('are asked for no longer than somebody waits for them', async () => {

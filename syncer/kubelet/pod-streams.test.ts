@@ -5,6 +5,7 @@ import type { Socket } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import { connect } from 'node:tls';
 import { describe, expect, it } from 'vitest';
+import { FakeClock } from '../../kube/testing/index.ts';
 import { CommandRuns, Output } from './pod-streams.ts';
 import { heard, KubeletWorld, over } from './testing/kubelet-world.ts';
 
@@ -96,6 +97,63 @@ describe('a stream into a container', () => {
     const { origin: _origin, ...passed } = headers;
     expect(world.super.asked[0]?.headers).toMatchObject(passed);
     expect(world.super.asked[0]?.headers).not.toHaveProperty('origin');
+  });
+
+  it('carries no more than its tenant may, and all of it in the end, either way', async () => {
+    const clock = new FakeClock();
+    await using world = await KubeletWorld.start({ bytesPerSecond: 64 << 10, clock });
+    const sent = randomFillSync(Buffer.alloc(2 << 20));
+    const { near, far } = await openStream(world);
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      await clock.advance(60_000);
+      const heardBytes = createHash('sha256');
+      let bytes = 0;
+      const all = new Promise<void>((resolve) => {
+        to.on('data', (chunk: Buffer) => {
+          heardBytes.update(chunk);
+          bytes += chunk.length;
+          if (bytes === sent.length) resolve();
+        });
+      });
+      from.write(sent);
+      // One second's worth, and then what waits in one piece.
+      await clock.untilSleeping();
+      expect(bytes).toBeLessThan(300_000);
+      let isOver = false;
+      void all.then(() => {
+        isOver = true;
+      });
+      const fromMs = clock.monotonic();
+      for (let step = 0; !isOver && step < 10_000; step++) {
+        await clock.advance(20);
+        await setImmediate();
+      }
+      expect(heardBytes.digest('hex')).toBe(hash('sha256', sent));
+      expect(clock.monotonic() - fromMs).toBeGreaterThan(20_000);
+      to.removeAllListeners('data');
+    }
+    near.destroy();
+    far.destroy();
+    await world.untilIdle();
+  });
+
+  it('that waits for its turn ends with its client', async () => {
+    const clock = new FakeClock();
+    await using world = await KubeletWorld.start({ bytesPerSecond: 64 << 10, clock });
+    const { near, far } = await openStream(world);
+    near.resume();
+    far.write(Buffer.alloc(1 << 20));
+    await clock.untilSleeping();
+    const ended = over(far);
+    near.destroy();
+    await ended;
+    far.destroy();
+    await world.untilIdle();
+    await clock.advance(100);
+    expect(clock.sleeping).toBe(0);
   });
 
   it('delivers the rest to one who has said all', async () => {
@@ -232,13 +290,18 @@ function close(socket: Socket): void {
 }
 
 /** `uidOf`: whose the next command is; else the client's. `limits`: as of `CommandRuns`. */
-async function world(limits?: { bytes: number }, uidOf?: () => string): Promise<KubeletWorld> {
+async function world(
+  limits?: { bytes?: number; printed?: number },
+  uidOf?: () => string,
+  options: Parameters<typeof KubeletWorld.start>[0] = {},
+): Promise<KubeletWorld> {
   let runs: CommandRuns | undefined;
   const started = await KubeletWorld.start({
+    ...options,
     run: async ({ uid, tenant }, pod, response) =>
       await runs?.run({ uid: uidOf?.() ?? uid, tenant }, pod, response),
   });
-  runs = new CommandRuns(started.super.connectionOptions, limits);
+  runs = new CommandRuns(started.super.connectionOptions, started.bandwidth, limits);
   const dispose = started[Symbol.asyncDispose].bind(started);
   started[Symbol.asyncDispose] = async () => {
     await runs?.close();
@@ -347,6 +410,30 @@ describe('a command without a terminal', () => {
     }
     expect(await green).toMatchObject({ status: 200, body: printed });
     expect((await Promise.all(blue)).map(({ status }) => status).sort()).toEqual([200, 500]);
+  });
+
+  it('ends, and says so, where it prints on and on', async () => {
+    await using there = await world({ printed: 100 });
+    there.super.onUpgrade = saying([1, 'x'.repeat(60)], success);
+    expect(await ask(there)).toMatchObject({ status: 200 });
+    there.super.onUpgrade = saying([1, 'x'.repeat(60)], [2, 'x'.repeat(60)], success);
+    expect(await ask(there)).toMatchObject({ status: 500, body: expect.stringContaining('use exec') });
+  });
+
+  it('waits until what the last one has printed is made up for', async () => {
+    const clock = new FakeClock();
+    await using there = await world({}, undefined, { bytesPerSecond: 4_096, clock });
+    there.super.onUpgrade = saying([1, 'x'.repeat(8_192)], success);
+    expect(await ask(there)).toMatchObject({ status: 200 });
+    const next = ask(there);
+    await clock.untilSleeping();
+    expect(there.super.asked).toHaveLength(1);
+    // Those of another tenant do not wait for it.
+    expect(await there.ask(path, there.green.kubeletClient, { method: 'POST' })).toMatchObject({
+      status: 200,
+    });
+    await clock.advance(2_100);
+    expect(await next).toMatchObject({ status: 200 });
   });
 
   it('ends with its connection when another is asked for on that before it is answered', async () => {

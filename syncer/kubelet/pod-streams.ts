@@ -9,6 +9,7 @@ import { findPod, type KubeletTenant } from './find-pod.ts';
 import type { Client } from './kubelet-tenants.ts';
 import {
   notAllowedThere,
+  printedOnAndOn,
   printedTooMuch,
   Refusal,
   readText,
@@ -17,6 +18,7 @@ import {
   unreachable,
 } from './refusal.ts';
 import { type PodRequest, subresourcePath } from './request-path.ts';
+import { type StreamBandwidth, throttle } from './stream-bandwidth.ts';
 import type { SuperAnswer, SuperCalls } from './super-calls.ts';
 
 const protocol = 'v4.channel.k8s.io';
@@ -31,6 +33,8 @@ const readWithinMs = 30_000;
 const runsAtOnce = 2;
 /** What commands print is held until they have ended: of all tenants together so much. */
 const mostBytesOfAll = 8 * mostBytes;
+/** What a command prints may come as fast as it can, up to here; the next one waits until that is made up for. */
+const mostPrinted = 4 * mostBytes;
 
 /** The beginning of what a command prints. Bytes that come one by one take no more memory than others. */
 export class Output {
@@ -83,13 +87,19 @@ interface Run {
  */
 export class CommandRuns {
   readonly #options: ConnectionOptions;
+  readonly #bandwidth: StreamBandwidth;
   readonly #agent: Agent;
-  readonly #mostBytesOfAll: number;
+  readonly #limits: { bytes: number; printed: number };
   readonly #running = new Set<Run>();
 
-  constructor(options: ConnectionOptions, limits = { bytes: mostBytesOfAll }) {
+  constructor(
+    options: ConnectionOptions,
+    bandwidth: StreamBandwidth,
+    limits: { bytes?: number; printed?: number } = {},
+  ) {
     this.#options = options;
-    this.#mostBytesOfAll = limits.bytes;
+    this.#bandwidth = bandwidth;
+    this.#limits = { bytes: mostBytesOfAll, printed: mostPrinted, ...limits };
     const { ca, cert, key, tlsServerName, insecureSkipTlsVerify } = options;
     this.#agent = new Agent({
       allowH2: false,
@@ -118,10 +128,18 @@ export class CommandRuns {
     };
     const run: Run = { uid, output, end };
     this.#running.add(run);
+    let printed = 0;
+    const print = (content: Buffer): void => {
+      this.#bandwidth.charge(uid, content.length);
+      printed += content.length;
+      if (printed > this.#limits.printed) end(printedOnAndOn());
+      else this.#hold(output, content);
+    };
     try {
       response.once('close', () => end(gone));
       if (response.destroyed) end(gone);
-      await this.#run(tenant, pod, response, { output, signal: ending.signal });
+      await this.#bandwidth.take(uid, 0, ending.signal);
+      await this.#run(tenant, pod, response, { output, print, signal: ending.signal });
     } finally {
       output.drop();
       this.#running.delete(run);
@@ -136,11 +154,11 @@ export class CommandRuns {
     tenant: KubeletTenant,
     pod: PodRequest,
     response: ServerResponse,
-    { output, signal }: { output: Output; signal: AbortSignal },
+    { output, print, signal }: { output: Output; print: (content: Buffer) => void; signal: AbortSignal },
   ): Promise<void> {
     const ref = findPod(tenant, pod);
     const within = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
-    const status = await this.#status(subresourcePath(pod, ref), output, within);
+    const status = await this.#status(subresourcePath(pod, ref), print, within);
     signal.throwIfAborted();
     if (status?.status === 'Failure') {
       const words = scrub(status.message ?? 'the command failed', tenant.context());
@@ -157,7 +175,7 @@ export class CommandRuns {
     const before = output.heldBytes;
     output.add(content);
     if (output.heldBytes === before) return;
-    while (this.#heldBytes() > this.#mostBytesOfAll) this.#largest()?.end(printedTooMuch());
+    while (this.#heldBytes() > this.#limits.bytes) this.#largest()?.end(printedTooMuch());
   }
 
   #heldBytes(): number {
@@ -180,7 +198,11 @@ export class CommandRuns {
   }
 
   /** How the command ended; undefined where nothing says so. */
-  async #status(path: string, output: Output, signal: AbortSignal): Promise<Status | undefined> {
+  async #status(
+    path: string,
+    print: (content: Buffer) => void,
+    signal: AbortSignal,
+  ): Promise<Status | undefined> {
     const { token, authorization, server } = this.#options;
     const given = (await authorization?.()) ?? (token === undefined ? undefined : `Bearer ${token}`);
     signal.throwIfAborted();
@@ -203,7 +225,7 @@ export class CommandRuns {
       const [channel] = message;
       const content = message.subarray(1);
       if (channel === channels.status) status = parse(content);
-      else if (channel === channels.stdout || channel === channels.stderr) this.#hold(output, content);
+      else if (channel === channels.stdout || channel === channels.stderr) print(content);
     });
     socket.addEventListener('error', ({ error }: { error?: unknown }) => reject(unreachable(error)));
     socket.addEventListener('close', () => resolve(status));
@@ -263,13 +285,15 @@ const answerTimeoutMs = 60_000;
 /** Logs, and the streams into containers, of a tenant's pods: from its API server to the super cluster's. */
 export class PodStreams {
   readonly #calls: SuperCalls;
+  readonly #bandwidth: StreamBandwidth;
 
-  constructor(calls: SuperCalls) {
+  constructor(calls: SuperCalls, bandwidth: StreamBandwidth) {
     this.#calls = calls;
+    this.#bandwidth = bandwidth;
   }
 
   /** Resolves when the last byte is written or the client is gone. Throws Refusal before the first byte. */
-  async logs(response: ServerResponse, tenant: KubeletTenant, pod: PodRequest): Promise<void> {
+  async logs(response: ServerResponse, { uid, tenant }: Client, pod: PodRequest): Promise<void> {
     const ref = findPod(tenant, pod);
     const ending = new AbortController();
     response.once('close', () => ending.abort(gone));
@@ -285,8 +309,15 @@ export class PodStreams {
     response.writeHead(200, { 'content-type': type });
     // A client that follows a silent container gets its headers at once.
     response.flushHeaders();
+    const bandwidth = this.#bandwidth;
+    const inTurn = async function* (pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+      for await (const piece of pieces) {
+        await bandwidth.take(uid, piece.length, ending.signal);
+        yield piece;
+      }
+    };
     try {
-      await pipeline(answer.response, response);
+      await pipeline(answer.response, inTurn, response);
     } catch {
       // One of the two is gone; pipeline has closed the other, in a way that tells it from an end.
     }
@@ -297,7 +328,7 @@ export class PodStreams {
     request: IncomingMessage,
     socket: Socket,
     head: Buffer,
-    tenant: KubeletTenant,
+    { uid, tenant }: Client,
     pod: PodRequest,
   ): Promise<void> {
     const ref = findPod(tenant, pod);
@@ -316,6 +347,7 @@ export class PodStreams {
     socket.write(switching(answer.response));
     if (answer.head.length > 0) socket.write(answer.head);
     if (head.length > 0) answer.socket.write(head);
+    for (const side of [socket, answer.socket]) throttle(side, this.#bandwidth, uid);
     await splice(socket, answer.socket);
   }
 }

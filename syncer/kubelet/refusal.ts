@@ -40,6 +40,13 @@ export function printedTooMuch(): Refusal {
   );
 }
 
+export function printedOnAndOn(): Refusal {
+  return new Refusal(
+    500,
+    'the command was ended: it printed more than is read of one run by "/run"; use exec',
+  );
+}
+
 export function notReady(): Refusal {
   return new Refusal(503, 'the pods of this cluster are not known yet; try again in a moment');
 }

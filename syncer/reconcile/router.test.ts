@@ -329,6 +329,43 @@ it('queues all that a tenant has in slices of time, from the beginning where it 
   expect(heard()).toEqual([]);
 });
 
+it('names the last key of a pass that fails in a later slice, and can be asked for another one', async () => {
+  await using bench = await Bench.start();
+  for (const name of ['c0', 'c1', 'c2'])
+    bench.show('tenant', resources.configMaps, {
+      metadata: { name, namespace: 'shop', uid: name, resourceVersion: '1' },
+    });
+  let now = 0;
+  // Each slice ends with its first key.
+  const clock = {
+    monotonic: () => {
+      now += 10;
+      return now;
+    },
+    sleep: () => setImmediate(),
+  };
+  let isBroken = true;
+  const queued: string[] = [];
+  const failed: string[] = [];
+  const router = new Router({
+    kinds: allKinds.filter(({ name }) => name === 'namespaces' || name === 'configmaps'),
+    superCaches: bench.superCaches,
+    clock,
+    enqueue: (_tenant, key) => {
+      if (isBroken && key.name === 'c1') throw new Error('cannot be queued');
+      queued.push(keyId(key));
+    },
+    enqueueFirst: () => undefined,
+    onError: (_tenant, key, error) => failed.push(`${keyId(key)}: ${error}`),
+  });
+  router.join(bench.state);
+  await expect.poll(() => failed).toEqual(['configmaps/shop/c1: Error: cannot be queued']);
+  expect(queued).toEqual(['configmaps/shop/c0']);
+  isBroken = false;
+  router.enqueueAll(bench.state);
+  await expect.poll(() => queued).toHaveLength(4);
+});
+
 describe('an object that very many follow', () => {
   const ingressClass = (version: number): KubeObject => ({
     metadata: { name: 'shared', uid: 'c1', resourceVersion: String(version) },

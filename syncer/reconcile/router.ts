@@ -37,6 +37,13 @@ const mostAtOnce = 100;
 /** All keys of a tenant are queued for so long at a stretch, and then others have as long. */
 const passSliceMs = 5;
 
+/** Over all keys of a tenant. */
+interface Pass {
+  readonly keys: Iterator<KeyRef>;
+  /** The last that was queued, or was to be. */
+  last?: KeyRef;
+}
+
 /** Turns events of either side into keys, and keeps the marks of watched deletions. */
 export class Router {
   readonly #options: RouterOptions;
@@ -46,8 +53,8 @@ export class Router {
   readonly #heldToPolicy: ReadonlySet<string>;
   /** Stores of custom kinds in the super cluster whose events are routed. */
   readonly #followed = new WeakSet<Store>();
-  /** Keys that are still to be queued, of a pass over all of a tenant. */
-  readonly #passes = new Map<TenantState, Iterator<KeyRef>>();
+  /** Those over all of a tenant that are not over. */
+  readonly #passes = new Map<TenantState, Pass>();
   /** By side of the change: what concerns the super cluster does not stand behind what a tenant changes. */
   readonly #walks: Readonly<Record<'tenant' | 'super', FollowerWalks>>;
 
@@ -113,33 +120,35 @@ export class Router {
 
   /** What takes longer than a moment goes on in slices of time. */
   enqueueAll(tenant: TenantState): void {
-    const keys = this.keysOf(tenant);
-    if (this.#enqueueSome(tenant, keys)) {
+    const pass: Pass = { keys: this.keysOf(tenant) };
+    if (this.#enqueueSome(tenant, pass)) {
       this.#passes.delete(tenant);
       return;
     }
-    this.#passes.set(tenant, keys);
-    this.#enqueueRest(tenant, keys).catch((error: unknown) => {
-      if (this.#passes.get(tenant) === keys) this.#passes.delete(tenant);
-      this.#options.onError(tenant, { kind: 'namespaces', name: '' }, error);
+    this.#passes.set(tenant, pass);
+    this.#enqueueRest(tenant, pass).catch((error: unknown) => {
+      if (this.#passes.get(tenant) === pass) this.#passes.delete(tenant);
+      // It has failed there, or at what comes after it.
+      this.#options.onError(tenant, pass.last as KeyRef, error);
     });
   }
 
   /** Until the tenant leaves or is to be looked at once more from the beginning. */
-  async #enqueueRest(tenant: TenantState, keys: Iterator<KeyRef>): Promise<void> {
+  async #enqueueRest(tenant: TenantState, pass: Pass): Promise<void> {
     const { clock } = this.#options;
     do {
       await clock.sleep(passSliceMs);
-      if (this.#passes.get(tenant) !== keys || this.#tenants.get(tenant.info.uid) !== tenant) return;
-    } while (!this.#enqueueSome(tenant, keys));
+      if (this.#passes.get(tenant) !== pass || this.#tenants.get(tenant.info.uid) !== tenant) return;
+    } while (!this.#enqueueSome(tenant, pass));
     this.#passes.delete(tenant);
   }
 
   /** Returns whether these were all. */
-  #enqueueSome(tenant: TenantState, keys: Iterator<KeyRef>): boolean {
+  #enqueueSome(tenant: TenantState, pass: Pass): boolean {
     const { clock, enqueue } = this.#options;
     const endMs = clock.monotonic() + passSliceMs;
-    for (let next = keys.next(); next.done !== true; next = keys.next()) {
+    for (let next = pass.keys.next(); next.done !== true; next = pass.keys.next()) {
+      pass.last = next.value;
       enqueue(tenant, next.value, 'background');
       if (clock.monotonic() >= endMs) return false;
     }

@@ -44,6 +44,8 @@ it('every few minutes one kind is listed afresh, in turns, on both sides (sync r
       .map(({ plural, query }) => `${plural} ${query.get('labelSelector') ?? ''}`);
     expect(new Set(lists).size, lists.join()).toBe(3);
   }
+  // A page of what a tenant sends is parsed in one turn of this thread.
+  expect(new Set(freshListRequests(blue).map(({ query }) => query.get('limit')))).toEqual(new Set(['100']));
 });
 
 it('what is remembered of a tenant is bounded also while its server says that it is not ready', async () => {

@@ -66,14 +66,19 @@ interface SessionOptions {
   random?: () => number;
 }
 
-/** What a tenant's API server sends is the tenant's invention: JSON may take twenty times its size in memory. */
-const pageBytes = 16 * 1024 * 1024;
-/** More than an object of 1.5 MiB can have. */
-const answerValues = 1_000_000;
+/**
+ * What a tenant's API server sends is the tenant's invention: JSON may take twenty times its size in memory, and all of an
+ * answer is parsed in one turn of this thread. That of a page takes no longer than that of one object.
+ */
+const pageBytes = 4 * 1024 * 1024;
+/** Honest pages are far from it, so that few are asked for twice. */
+const pageSize = 100;
 /** Of a list, where the objects of the tenant may not take more. */
 const listBytes = 256 * 1024 * 1024;
 /** Of one object: an API server stores 1.5 MiB, which even without names are fewer. */
 const objectValues = 200_000;
+/** Of an answer: one object, and what is around it. */
+const answerValues = objectValues + 1_000;
 const patrolEveryMs = 60_000;
 /** More of a tenant that is not compared, as its server does not say that it is ready, are told by looking at all it has. */
 const mostWaiting = 10_000;
@@ -277,6 +282,7 @@ export class TenantSession {
       store,
       clock,
       streamedStart: true,
+      pageSize,
       cutManagedFields: hasKnownFields(kind),
       metadataOnly: kind.direction === 'down' && kind.payload !== undefined,
       ...(kind.selector?.tenant === undefined ? {} : { labelSelector: kind.selector.tenant }),

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { withTimerSlack } from './timer-slack.ts';
 
@@ -24,4 +24,12 @@ it.runIf(existsSync(own))('also after a start that has failed', () => {
   };
   expect(() => withTimerSlack(20, failing)).toThrow('no such program');
   expect(readFileSync(own, 'utf8')).toBe(before);
+});
+
+const unwritable = '/proc/version';
+
+it.runIf(existsSync(unwritable))('and a program starts where it can only be read, or is not known', () => {
+  expect(() => writeFileSync(unwritable, '20')).toThrow();
+  for (const file of [unwritable, '/proc/none'])
+    expect(withTimerSlack(20, () => 'started', file)).toBe('started');
 });

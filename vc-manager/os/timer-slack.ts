@@ -9,28 +9,28 @@ const nanosecondsPerMs = 1_000_000;
  * it once for all timers of that time. Messages, signals and locks wake it at once as before. Nothing is refused and
  * nothing fails where the system knows no such thing. Only from the first thread of a process.
  */
-export function withTimerSlack<T>(ms: number, start: () => T): T {
-  const before = readSlack();
+export function withTimerSlack<T>(ms: number, start: () => T, file = ownSlack): T {
+  const before = readSlack(file);
   if (before === undefined) return start();
-  writeSlack(String(ms * nanosecondsPerMs));
+  writeSlack(file, String(ms * nanosecondsPerMs));
   try {
     return start();
   } finally {
-    writeSlack(before);
+    writeSlack(file, before);
   }
 }
 
-function writeSlack(nanoseconds: string): void {
+function writeSlack(file: string, nanoseconds: string): void {
   try {
-    writeFileSync(ownSlack, nanoseconds);
+    writeFileSync(file, nanoseconds);
   } catch {
     // It is read only here: what is started is woken as always.
   }
 }
 
-function readSlack(): string | undefined {
+function readSlack(file: string): string | undefined {
   try {
-    return readFileSync(ownSlack, 'utf8');
+    return readFileSync(file, 'utf8');
   } catch {
     return undefined;
   }

@@ -5,7 +5,7 @@ import type { Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { expect } from 'vitest';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
-import { type KubeObject, systemClock } from '../../../kube/index.ts';
+import { type Clock, type KubeObject, systemClock } from '../../../kube/index.ts';
 import { sharedTestCertificates } from '../../../kube/testing/index.ts';
 import type { TenantInfo } from '../../context.ts';
 import { allKinds } from '../../kinds/registry.ts';
@@ -15,6 +15,7 @@ import type { KubeletTenant } from '../find-pod.ts';
 import { KubeletServer, type KubeletServerOptions } from '../kubelet-server.ts';
 import { KubeletTenants } from '../kubelet-tenants.ts';
 import { PodStreams } from '../pod-streams.ts';
+import { StreamBandwidth } from '../stream-bandwidth.ts';
 import { SuperCalls } from '../super-calls.ts';
 import { TestAuthority, type TestPair } from './certificates.ts';
 import { FakeSuper } from './fake-super.ts';
@@ -107,6 +108,13 @@ export async function over(socket: Socket): Promise<void> {
   await promise;
 }
 
+/** Of each tenant, and the clock by which they are counted. */
+interface Limits {
+  readonly socketsPerTenant: number;
+  readonly bytesPerSecond: number;
+  readonly clock: Clock;
+}
+
 /** A kubelet server with the tenants blue and green, in front of a fake super cluster. */
 export class KubeletWorld implements AsyncDisposable {
   readonly super: FakeSuper;
@@ -115,12 +123,13 @@ export class KubeletWorld implements AsyncDisposable {
   readonly blue: TestTenant;
   readonly green: TestTenant;
   readonly faults: unknown[] = [];
+  readonly bandwidth: StreamBandwidth;
   readonly ca: string;
   readonly #calls: SuperCalls;
   port = 0;
 
   private constructor(
-    parts: { super: FakeSuper; ca: string; blue: TestTenant; green: TestTenant; socketsPerTenant: number },
+    parts: { super: FakeSuper; ca: string; blue: TestTenant; green: TestTenant } & Limits,
     options: Omit<KubeletServerOptions, 'tenants' | 'streams' | 'onFault'>,
   ) {
     this.super = parts.super;
@@ -129,18 +138,21 @@ export class KubeletWorld implements AsyncDisposable {
     this.green = parts.green;
     this.tenants = new KubeletTenants({ clock: systemClock, socketsPerTenant: parts.socketsPerTenant });
     this.#calls = new SuperCalls(parts.super.connectionOptions);
+    this.bandwidth = new StreamBandwidth({
+      clock: parts.clock,
+      tenantBytesPerSecond: parts.bytesPerSecond,
+      totalBytesPerSecond: 4 * parts.bytesPerSecond,
+    });
     this.server = new KubeletServer({
       ...options,
       tenants: this.tenants,
-      streams: new PodStreams(this.#calls),
+      streams: new PodStreams(this.#calls, this.bandwidth),
       onFault: (error) => this.faults.push(error),
     });
     for (const tenant of [this.blue, this.green]) this.serve(tenant);
   }
 
-  static async start(
-    options: Partial<KubeletServerOptions> & { socketsPerTenant?: number } = {},
-  ): Promise<KubeletWorld> {
+  static async start(options: Partial<KubeletServerOptions> & Partial<Limits> = {}): Promise<KubeletWorld> {
     const { ca, server } = await sharedTestCertificates();
     const [blue, green] = await Promise.all([
       testKubeletTenant('blue', '11111111-0000-4000-8000-00000000000b'),
@@ -148,8 +160,9 @@ export class KubeletWorld implements AsyncDisposable {
     ]);
     const parts = { super: await FakeSuper.start(), ca, blue, green };
     const nothing = async (): Promise<void> => undefined;
+    const { socketsPerTenant = 16, bytesPerSecond = 1 << 30, clock = systemClock } = options;
     const world = new KubeletWorld(
-      { ...parts, socketsPerTenant: options.socketsPerTenant ?? 16 },
+      { ...parts, socketsPerTenant, bytesPerSecond, clock },
       { certificate: server, run: nothing, nodeApi: nothing, metricsApi: nothing, ...options },
     );
     world.port = await world.server.listen('127.0.0.1', 0);
