@@ -5,6 +5,7 @@ import {
   type VirtualCluster,
   type VirtualClusterStatus,
 } from '../../../api/virtual-cluster.ts';
+import { wakeReasonText } from '../../../api/wake-reasons.ts';
 import { type Condition, findCondition, printable } from '../../../kube/index.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -135,11 +136,23 @@ export function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: nu
       ? []
       : [['Restored:', `${status.restored.at}, from ${status.restored.from}`]]),
     ...movedRows(status),
-    ...(status?.sleep?.since === undefined ? [] : [['Asleep since:', status.sleep.since]]),
+    ...sleepRows(status),
     ['Usage:', usage.length === 0 ? '-' : usage.join(', ')],
     ...(month === undefined
       ? []
       : [[`Usage of ${month.of}:`, `${month.podHours.toFixed(1)} pod hours, ${month.apiCalls} API calls`]]),
+  ];
+}
+
+function sleepRows({ sleep = {} }: VirtualClusterStatus = {}): string[][] {
+  const { since, reason, dueAt, dueFor, wokenAt, wokenBy, wokenFor } = sleep;
+  const row = (title: string, first: string | undefined, second: string | undefined): string[][] =>
+    first === undefined ? [] : [[title, second === undefined ? first : `${first}, ${second}`]];
+  const isBeingWoken = wokenBy !== undefined && wokenAt === undefined;
+  return [
+    ...row('Asleep since:', since, reason),
+    ...row('Wakes:', dueAt, dueFor && `for ${dueFor}`),
+    ...row('Woken:', isBeingWoken ? 'under way' : wokenAt, wokenBy && wakeReasonText(wokenBy, wokenFor)),
   ];
 }
 
