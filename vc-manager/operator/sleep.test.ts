@@ -70,6 +70,7 @@ describe('a tenant that nobody needs', () => {
     const { status } = await world.untilReady('a');
     expect(status?.sleep).toMatchObject({ slept: 'two', wokenBy: 'Connection' });
     expect(status?.sleep?.since).toBeUndefined();
+    await world.superCluster.until(() => events().length === 1);
     expect(events()).toEqual(['It was woken: a connection through the gateway.']);
   });
 
@@ -388,6 +389,7 @@ describe('a tenant that nobody needs', () => {
         wokenBy: isJob ? 'JobExpired' : 'CronJobDue',
         wokenFor: `${isJob ? 'Job' : 'CronJob'} default/later`,
       });
+      await world.superCluster.until(() => events().length === 1);
       expect(events()).toEqual([expect.stringContaining('default/later')]);
     });
 

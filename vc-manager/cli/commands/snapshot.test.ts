@@ -69,7 +69,7 @@ describe('snapshot --wait', () => {
     world.put('blue', { identities, snapshots: { taken, kept: [kept('new', 'Requested')] } });
     expect(await taking).toMatchObject({
       exitCode: exitCodes.notFound,
-      stderr: expect.stringContaining('name its store with --snapshot-store'),
+      stderr: expect.stringContaining("name the manager's store with --snapshot-store"),
     });
   });
 });

@@ -52,9 +52,9 @@ Examples:
   vc-manager snapshot team-blue --copy default/team-blue/2026-03-01T06-00-00Z-1a2b.snapshot -o team-blue.snapshot
 
 Where the store is a volume of the manager's pod, in the pod, which needs no kubeconfig (docs/snapshots.md):
-  kubectl -n skerry-system exec deploy/skerry-manager -- vc-manager snapshot team-blue \\
+  kubectl -n skerry-system exec deployment/skerry-manager -- vc-manager snapshot team-blue \\
     --snapshot-store /var/lib/skerry-snapshots --copy NAME -o - > team-blue.snapshot
-  kubectl -n skerry-system exec -i deploy/skerry-manager -- vc-manager snapshot team-blue \\
+  kubectl -n skerry-system exec -i deployment/skerry-manager -- vc-manager snapshot team-blue \\
     --snapshot-store /var/lib/skerry-snapshots --add - < team-blue.snapshot`;
 
 export function configure(command: Command, cli: Cli): void {
