@@ -1,14 +1,15 @@
-import { internalSecretNames } from '../../api/names.ts';
+import { randomBytes } from 'node:crypto';
+import { apiVersion, internalSecretNames } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   type Clock,
   type KubeClient,
   type KubeObject,
   metaTime,
+  printable,
   renderKubeconfig,
   resources,
 } from '../../kube/index.ts';
-import { virtualClusterEvent } from '../operator/events.ts';
 import { adminGroup, issue, trustOf } from '../pki/index.ts';
 import { CliError } from './errors.ts';
 
@@ -41,9 +42,13 @@ export async function personalKubeconfig(
     { commonName: user, organizations: [adminGroup], usage: ['client'], validForMs, now },
   );
   const until = new Date(now.getTime() + validForMs);
-  const message = `${caller} has a kubeconfig as ${user}, until ${metaTime(until)}.`;
-  const event = virtualClusterEvent(vc, { reason: 'AdminAccess', message, now });
-  await client.create(resources.events, event, { signal });
+  await recordAccess(
+    client,
+    vc,
+    `${caller} has a kubeconfig as ${user}, until ${metaTime(until)}.`,
+    now,
+    signal,
+  );
   const clusterName = `${namespace}/${name}`;
   return renderKubeconfig({
     clusterName,
@@ -89,4 +94,30 @@ async function whoAmI(client: KubeClient, signal: AbortSignal): Promise<string> 
   const username = review.status?.userInfo?.username;
   if (!username) throw new CliError('NotReady', 'the super cluster does not say who you are');
   return username;
+}
+
+async function recordAccess(
+  client: KubeClient,
+  { metadata }: VirtualCluster,
+  message: string,
+  now: Date,
+  signal: AbortSignal,
+): Promise<void> {
+  const { name = '', namespace = '', uid = '' } = metadata;
+  const { kind } = resources.virtualClusters;
+  await client.create(
+    resources.events,
+    {
+      metadata: { namespace, name: `${name}.${randomBytes(8).toString('hex')}` },
+      involvedObject: { apiVersion, kind, namespace, name, uid },
+      type: 'Normal',
+      reason: 'AdminAccess',
+      message: printable(message, 1_000),
+      source: { component: 'vc-manager' },
+      firstTimestamp: metaTime(now),
+      lastTimestamp: metaTime(now),
+      count: 1,
+    },
+    { signal },
+  );
 }

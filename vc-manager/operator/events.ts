@@ -6,7 +6,7 @@ import type { Services } from './services.ts';
 import type { Tenant } from './tenant.ts';
 
 /** What `describe` and `events` show of a VirtualCluster. Every call makes another one. */
-export function virtualClusterEvent(
+function virtualClusterEvent(
   { metadata }: Pick<VirtualCluster, 'metadata'>,
   { reason, message, now }: { reason: string; message: string; now: Date },
 ): KubeObject {
