@@ -97,6 +97,8 @@ export const annotationKeys = {
   wake: 'skerry.dev/wake',
   /** On the activity Lease of a tenant: when somebody last needed its control plane while it was asleep. */
   wakeRequested: 'skerry.dev/wake-requested',
+  /** On the activity Lease of a tenant, with `wakeRequested`: why, one of `LeaseWakeReason`. */
+  wakeReason: 'skerry.dev/wake-reason',
   /** On a warm VirtualCluster: `UID/namespace/name` of the one that its control plane is for, and of no other. */
   warmFor: 'skerry.dev/warm-for',
   /** On a VirtualCluster: confirms the deletions that the condition `DeletionHeld` reports. */

@@ -13,6 +13,7 @@ import {
 } from './policy.ts';
 import { quotaSchema, usedQuantity, usedQuotaSchema } from './quota.ts';
 import { monthlyUsageSchema } from './usage.ts';
+import { wakeReasons } from './wake-reasons.ts';
 
 const dnsName = /^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const address = /^[0-9a-fA-F:.]+$/;
@@ -383,6 +384,13 @@ export const virtualClusterStatusSchema = z.strictObject({
         .meta({ format: 'date-time' })
         .describe('When it is woken for a CronJob or a Job that has to be removed; absent while it is awake.')
         .optional(),
+      dueFor: z
+        .string()
+        .max(512)
+        .describe(
+          'For which one: `CronJob NAMESPACE/NAME` or `Job NAMESPACE/NAME`; absent while it is awake.',
+        )
+        .optional(),
       pods: z
         .int()
         .min(0)
@@ -390,7 +398,17 @@ export const virtualClusterStatusSchema = z.strictObject({
           'How many of its pods were running as it fell asleep: when there are fewer in the super cluster, it is woken.',
         )
         .optional(),
-      wokenAt: z.string().meta({ format: 'date-time' }).optional(),
+      wokenAt: z
+        .string()
+        .meta({ format: 'date-time' })
+        .describe('When it was woken last, and its API server was ready.')
+        .optional(),
+      wokenBy: z.enum(wakeReasons).describe('Why it was woken last, or is being woken.').optional(),
+      wokenFor: z
+        .string()
+        .max(512)
+        .describe('With `CronJobDue` and `JobExpired`: for which one, as in `dueFor`.')
+        .optional(),
       slept: z.string().max(64).describe('The last request to sleep that was followed.').optional(),
       woken: z.string().max(64).describe('The last request to wake that was followed.').optional(),
     })

@@ -1,5 +1,6 @@
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { sleepAfterIdleMs, weightOf } from '../api/virtual-cluster.ts';
+import { wakeReasonText } from '../api/wake-reasons.ts';
 import { type Condition, printable } from '../kube/index.ts';
 import type { Assessment } from './backend.ts';
 import type {
@@ -100,6 +101,7 @@ export function tenantDetail(vc: VirtualCluster, assessment: Assessment): Tenant
 }
 
 function facts({ metadata, spec, status }: VirtualCluster): [string, string][] {
+  const { wokenBy, wokenFor } = status?.sleep ?? {};
   const all: [string, string | undefined][] = [
     ['Endpoint', status?.gateway?.server ?? status?.endpoint],
     ['Id', status?.id],
@@ -114,6 +116,8 @@ function facts({ metadata, spec, status }: VirtualCluster): [string, string][] {
         : `after ${spec?.sleep?.afterIdle} without a connection`,
     ],
     ['Asleep since', status?.sleep?.since],
+    ['Woken', status?.sleep?.wokenAt],
+    ['Woken by', wokenBy === undefined ? undefined : wakeReasonText(wokenBy, wokenFor)],
     ['Snapshots', spec?.snapshots?.every === undefined ? undefined : `every ${spec.snapshots.every}`],
     ['Encryption key', status?.encryption?.key],
     ['Certificates due', status?.certificatesDue],

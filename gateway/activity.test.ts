@@ -47,8 +47,9 @@ async function following(
   const stored = () => server.get(resources.leases, lease) as { spec?: { renewTime?: string } } | undefined;
   const requested = () =>
     server.get(resources.leases, lease)?.metadata.annotations?.[annotationKeys.wakeRequested];
+  const reason = () => server.get(resources.leases, lease)?.metadata.annotations?.[annotationKeys.wakeReason];
   return {
-    ...{ server, clock, routes, activity, probes, stored, requested },
+    ...{ server, clock, routes, activity, probes, stored, requested, reason },
     [Symbol.asyncDispose]: async () => {
       await connection.close();
       await server.stop();
@@ -89,11 +90,12 @@ describe('what the gateway says of tenants', () => {
 
   it('is that one has to wake up: once for all that wait, again if nobody seems to have seen it', async () => {
     await using world = await following(vc('Asleep'));
-    const { clock, activity, server, routes, requested } = world;
+    const { clock, activity, server, routes, requested, reason } = world;
     const never = new AbortController().signal;
     const waiting = [1, 2, 3].map(() => activity.wake({ id: 'blueid' }, never));
     await server.until(() => requested() !== undefined);
     const first = requested();
+    expect(reason()).toBe('Connection');
     expect(server.requests.filter(({ method }) => method === 'POST')).toHaveLength(1);
     // Those that wait, and the one that has asked for them.
     await vi.waitUntil(() => clock.sleeping === 4, 30_000);

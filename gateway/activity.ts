@@ -1,7 +1,6 @@
 import type { Logger } from 'pino';
-import { annotationKeys } from '../api/labels.ts';
 import { type Clock, type KubeClient, Wakeup } from '../kube/index.ts';
-import { writeActivityLease } from '../program/activity-lease.ts';
+import { wakeAnnotations, writeActivityLease } from '../program/activity-lease.ts';
 import type { Readiness } from './readiness.ts';
 import type { Route, Routes } from './routes.ts';
 
@@ -138,8 +137,7 @@ export class Activity {
     const { clock, logger } = this.#o;
     this.#asked.add(id);
     try {
-      const requested = new Date(clock.now()).toISOString();
-      await this.#write(id, { [annotationKeys.wakeRequested]: requested });
+      await this.#write(id, wakeAnnotations({ nowMs: clock.now(), reason: 'Connection' }));
       // Over when those that wait look again.
       await clock.sleep(askAgainMs / 2);
     } catch (error) {

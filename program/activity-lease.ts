@@ -1,5 +1,6 @@
 import { annotationKeys, labelKeys } from '../api/labels.ts';
 import { activityLeaseName } from '../api/names.ts';
+import type { LeaseWakeReason } from '../api/wake-reasons.ts';
 import { isNotFound, type KubeClient, type KubeObject, resources } from '../kube/index.ts';
 
 interface ActivityLease {
@@ -29,11 +30,23 @@ export async function writeActivityLease(lease: ActivityLease): Promise<void> {
   }
 }
 
+interface WakeRequest {
+  nowMs: number;
+  reason: LeaseWakeReason;
+}
+
+/** By which the manager is asked to wake a tenant. */
+export function wakeAnnotations({ nowMs, reason }: WakeRequest): Record<string, string> {
+  return {
+    [annotationKeys.wakeRequested]: new Date(nowMs).toISOString(),
+    [annotationKeys.wakeReason]: reason,
+  };
+}
+
 /** Asks the manager to wake a tenant. */
 export async function requestWake(
-  lease: Pick<ActivityLease, 'client' | 'namespace' | 'id'> & { nowMs: number },
+  lease: Pick<ActivityLease, 'client' | 'namespace' | 'id'> & WakeRequest,
 ): Promise<void> {
-  const { nowMs, ...where } = lease;
-  const annotations = { [annotationKeys.wakeRequested]: new Date(nowMs).toISOString() };
-  await writeActivityLease({ ...where, annotations });
+  const { nowMs, reason, ...where } = lease;
+  await writeActivityLease({ ...where, annotations: wakeAnnotations({ nowMs, reason }) });
 }

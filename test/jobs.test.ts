@@ -251,6 +251,54 @@ describe.skipIf(withoutRedis !== undefined)(
       await untilLeads(world, 'first');
       await (await world.openTenant('job-relay')).kubectl('get', 'namespaces');
     });
+
+    itBroadly(
+      'go back from a version that does not start, though one of them is killed meanwhile',
+      async () => {
+        await endManager(managers[1], 'SIGTERM');
+        managers[1] = await manager('second');
+        const { client } = world.superCluster;
+        const { spec } = await client.get<ControlPlaneTemplate>(resources.controlPlaneTemplates, {
+          name: 'v1-36',
+        });
+        const components = spec.components.map((each) =>
+          each.name === 'kube-apiserver' ? { ...each, args: { ...each.args, 'no-such-flag': 'x' } } : each,
+        );
+        const template = 'job-broken';
+        await world.superCluster.apply({
+          ...{ apiVersion: 'skerry.dev/v1alpha1', kind: 'ControlPlaneTemplate' },
+          ...{ metadata: { name: template }, spec: { ...spec, components } },
+        });
+        try {
+          const tenant = await world.createTenant('job-back', '--version', earlier);
+          const before = await world.process('kube-apiserver', tenant);
+          const replacing = virtualCluster('job-back', 'its API server to be replaced', ({ status }) => {
+            const current = status?.jobs?.current;
+            return current?.kind === 'version-change' && current.replacing === true && current;
+          });
+          const wanted = { version: running, template };
+          await client.patch(resources.virtualClusters, tenant.ref, { spec: wanted }, { type: 'merge' });
+          const { id, holder } = await replacing;
+          await endManager(managers[holder === 'second' ? 1 : 0], 'SIGKILL');
+          const { status } = await virtualCluster(
+            'job-back',
+            'the way back',
+            (vc) => isReady(vc) && vc.status?.jobs?.held?.why !== undefined && vc,
+          );
+          expect(status?.version).toBe(earlier);
+          expect(status?.jobs?.history?.[0]).toMatchObject({
+            ...{ id, kind: 'version-change', result: 'Failed', attempts: 2 },
+          });
+          // Where there is a gateway the one that has run was never stopped.
+          expect(await world.process('kube-apiserver', tenant)).toEqual(before);
+          expect(await componentProcess(world.stateDir, tenant, 'kube-apiserver-beside')).toBeUndefined();
+          await tenant.kubectl('get', 'namespaces');
+        } finally {
+          await world.cli(['delete', 'job-back', '--wait', '--yes', '--ignore-not-found']);
+          await client.delete(resources.controlPlaneTemplates, { name: template }).catch(() => undefined);
+        }
+      },
+    );
   },
 );
 

@@ -4,7 +4,7 @@ import { connectionFromSecret, type KubeObject, resources } from '../kube/index.
 import { itBroadly } from '../kube/testing/broad.ts';
 import { at } from './harness/checker/view.ts';
 import { deployment, job, namespace } from './harness/manifests.ts';
-import { processesOf } from './harness/processes.ts';
+import { kill, processesOf } from './harness/processes.ts';
 import { Sleeper } from './harness/sleeper.ts';
 import { type Tenant, World } from './harness/world.ts';
 
@@ -63,7 +63,11 @@ describe('a tenant that sleeps', () => {
     expect((await sleeper.untilPhase('Asleep')).status?.sleep?.since).toBeDefined();
 
     expect(await sleeper.podsByFirstRequest('shop')).toHaveLength(3);
-    await sleeper.untilPhase('Ready');
+    const woken = await sleeper.untilPhase('Ready');
+    expect(woken.status?.sleep?.wokenBy).toBe('Connection');
+    const { stdout: described } = await world.cli(['describe', name]);
+    expect(described).toMatch(/Woken: +\S+, a connection through the gateway/);
+    expect(described).toMatch(/Woken +It was woken: a connection through the gateway/);
     expect(await said(background)).toBe('connected');
     // As pods come, which name no server.
     expect(await said()).toBe('connected');
@@ -83,7 +87,7 @@ describe('a tenant that sleeps', () => {
     const lost = items.find(({ metadata }) => metadata.name?.startsWith('web-'));
     const { namespace = '', name: lostName = '', uid = '' } = lost?.metadata ?? {};
     await world.superCluster.client.delete(resources.pods, { namespace, name: lostName });
-    await sleeper.untilPhase('Ready');
+    expect((await sleeper.untilPhase('Ready')).status?.sleep?.wokenBy).toBe('PodLost');
     await world.superCluster.until(
       { resource: resources.pods, labelSelector, what: 'another pod in its place' },
       (pods) =>
@@ -120,7 +124,7 @@ describe('a tenant that sleeps', () => {
       { metadata: { annotations: { 'skerry.dev/tokens': JSON.stringify(due) } } },
       { type: 'merge' },
     );
-    await sleeper.untilPhase('Ready');
+    expect((await sleeper.untilPhase('Ready')).status?.sleep?.wokenBy).toBe('TokenExpiring');
     await world.superCluster.until({ ...tokens, what: 'the token to be renewed' }, (all) =>
       all.every(isFresh),
     );
@@ -136,11 +140,17 @@ describe('a tenant that sleeps', () => {
       240_000,
     );
     expect(reason).toBe('Idle');
+    // It may be just stopping it; another one goes on.
+    await kill(await world.process('vc-manager'));
     await sleeper.until('all of it to be stopped', (vc) => vc.status?.sleep?.stopped);
     expect(processes()).toEqual([]);
     expect(await sleeper.superPods()).toEqual(before);
     expect(await sleeper.podsByFirstRequest('shop')).not.toEqual([]);
     await sleeper.untilPhase('Ready');
+  });
+
+  itBroadly('falls asleep and wakes up although the manager is killed meanwhile', async () => {
+    await sleeper.outlastKills(async () => kill(await world.process('vc-manager')));
   });
 
   itBroadly('wakes up for a CronJob that is due, which then runs', async () => {
@@ -161,9 +171,11 @@ describe('a tenant that sleeps', () => {
     await sleeper.sleep();
     const { status } = await world.virtualCluster(name);
     expect(Date.parse(status?.sleep?.dueAt ?? '')).toBe(due.getTime());
+    expect(status?.sleep?.dueFor).toBe('CronJob shop/due');
     // Nobody asks it anything before that.
     const woken = await sleeper.untilPhase('Ready');
     expect(Date.parse(woken.status?.sleep?.wokenAt ?? '')).toBeGreaterThanOrEqual(due.getTime());
+    expect(woken.status?.sleep).toMatchObject({ wokenBy: 'CronJobDue', wokenFor: 'CronJob shop/due' });
     await tenant.until({ resource: resources.jobs, namespace: 'shop', what: 'its Job' }, (jobs) =>
       jobs.some(({ metadata }) => metadata.ownerReferences?.some(({ name }) => name === 'due')),
     );

@@ -28,6 +28,7 @@ function watched(...names: string[]) {
   const take = async (_resource: unknown, { name }: ObjectRef, change: unknown): Promise<KubeObject> => {
     const { metadata } = change as KubeObject;
     expect(metadata.annotations?.[annotationKeys.wakeRequested]).toBe(new Date(clock.now()).toISOString());
+    expect(metadata.annotations?.[annotationKeys.wakeReason]).toBe('TokenExpiring');
     asked.push(name);
     return metadata as KubeObject;
   };

@@ -102,6 +102,8 @@ export class WakeOnExpiry {
     const { superClient: client, systemNamespace: namespace, onError } = this.#o;
     const id = vc.status?.id;
     if (id === undefined) return;
-    requestWake({ client, namespace, id, nowMs }).catch((error: unknown) => onError(vc, error));
+    requestWake({ client, namespace, id, nowMs, reason: 'TokenExpiring' }).catch((error: unknown) =>
+      onError(vc, error),
+    );
   }
 }

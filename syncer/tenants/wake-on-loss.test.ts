@@ -55,6 +55,7 @@ function watched({ pods, phase = 'Asleep' }: { pods?: number; phase?: VirtualClu
       },
       create: async (_resource, object) => {
         const { name, annotations } = object.metadata;
+        expect(annotations?.[annotationKeys.wakeReason]).toBe('PodLost');
         asked.push({ name, at: annotations?.[annotationKeys.wakeRequested] });
         return object;
       },

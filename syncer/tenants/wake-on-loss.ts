@@ -135,6 +135,8 @@ export class WakeOnLoss {
     const { superClient: client, systemNamespace: namespace, clock, onError } = this.#o;
     const id = vc.status?.id;
     if (id === undefined) return;
-    requestWake({ client, namespace, id, nowMs: clock.now() }).catch((error: unknown) => onError(vc, error));
+    requestWake({ client, namespace, id, nowMs: clock.now(), reason: 'PodLost' }).catch((error: unknown) =>
+      onError(vc, error),
+    );
   }
 }

@@ -9,6 +9,8 @@ import { resources } from '../../kube/index.ts';
 import { scriptRunBy } from '../../scripts/docs-commands.ts';
 import { Binaries, defaultCacheDirectory } from '../../vc-manager/binaries/index.ts';
 import { ensureManagerPki } from '../../vc-manager/pki/index.ts';
+import { provideCompose, startEngine, whyNoEngine } from '../docker/engine/engine.ts';
+import { provideEngineStore, withKubernetesImages } from '../docker/images/index.ts';
 import { renewAll } from '../harness/certificates.ts';
 import { at } from '../harness/checker/view.ts';
 import { moveWhileAsked } from '../harness/managers.ts';
@@ -18,6 +20,7 @@ import { pageOf, Reader } from '../harness/reader.ts';
 import { expectAllServed, whileAsked } from '../harness/steady-load.ts';
 import { until } from '../harness/until.ts';
 import { type Tenant, World } from '../harness/world.ts';
+import { Cache } from './build/programs.ts';
 import { type ClusterInfo, stackOf } from './cluster/cluster-info.ts';
 import { startCluster, stopCluster } from './cluster/start-cluster.ts';
 import { BridgeDatastore } from './suite/bridge-datastore.ts';
@@ -32,11 +35,11 @@ class KubernetesManager {
   readonly #log: WriteStream;
   readonly #exited: Promise<unknown>;
 
-  constructor(args: readonly string[], logFile: string) {
+  constructor(args: readonly string[], logFile: string, env: Readonly<Record<string, string>> = {}) {
     this.#log = createWriteStream(logFile, { flags: 'a' });
     this.#child = spawn(process.execPath, [program, 'operator', ...args], {
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, NODE_OPTIONS: '' },
+      env: { ...process.env, ...env, NODE_OPTIONS: '' },
     });
     this.#child.stdout?.pipe(this.#log, { end: false });
     this.#child.stderr?.pipe(this.#log, { end: false });
@@ -69,7 +72,11 @@ describe('a manager with --driver kubernetes', () => {
   let manager: KubernetesManager;
   let tenant: Tenant;
 
-  const startManager = (identity: string, ...options: string[]): KubernetesManager => {
+  const startManager = (
+    identity: string,
+    options: readonly string[] = [],
+    env?: Readonly<Record<string, string>>,
+  ): KubernetesManager => {
     const [, , ...documented] = scriptRunBy(
       pageOf('docs/kubernetes-driver.md'),
       'test/real-node/kubernetes-manager.test.ts',
@@ -89,6 +96,7 @@ describe('a manager with --driver kubernetes', () => {
         ...options,
       ],
       join(directory, `${identity}.log`),
+      env,
     );
   };
 
@@ -221,7 +229,7 @@ describe('a manager with --driver kubernetes', () => {
   it('gives a new tenant pods that have waited for one', async () => {
     const { routed } = await leadToNext();
     await manager.end();
-    manager = startManager('first', '--warm=1');
+    manager = startManager('first', ['--warm=1']);
     const members = { resource: resources.virtualClusters, namespace: 'skerry-system' };
     const [member] = await Promise.all([
       world.superCluster.until<VirtualCluster, VirtualCluster>(
@@ -259,7 +267,7 @@ describe('a manager with --driver kubernetes', () => {
 
   it('adds replicas, and renews all certificates without a request that fails', async () => {
     await manager.end();
-    manager = startManager('first', ...doubled);
+    manager = startManager('first', doubled);
     await untilDoubled();
     const client = await whileAsked(tenant.kubeconfig, 'all certificates, two API servers', () =>
       renewAll(world, tenant),
@@ -278,7 +286,7 @@ describe('a manager with --driver kubernetes', () => {
       );
     const before = await pods();
     await manager.end('SIGKILL');
-    manager = startManager('second', ...doubled);
+    manager = startManager('second', doubled);
     await untilLeading('second');
     const green = await createTenant('green', '--template', 'v1-36-own-etcd');
     expect(green.virtualCluster.status).toMatchObject({ driver: 'kubernetes', datastore: 'own' });
@@ -301,19 +309,27 @@ describe('a manager with --driver kubernetes', () => {
     });
   });
 
-  it('takes a control plane from processes of this machine into pods and back, and its pods run on', async () => {
+  /** A manager that has both drivers makes a tenant with the first one, which goes into pods and back. */
+  const moveIntoPodsAndBack = async (
+    driver: 'process' | 'compose',
+    env?: Readonly<Record<string, string>>,
+  ): Promise<void> => {
     await manager.end();
+    const identity = `of-${driver}`;
     manager = startManager(
-      'third',
-      ...['--driver=process', '--other-driver=kubernetes', '--port-range=21900-21999'],
-      // The gateway of the stack takes up the port that each tenant gets.
-      ...[`--gateway=${cluster.address}:443`, '--gateway-domain=tenants.skerry.internal'],
-      '--gateway-ports=23800-23899',
+      identity,
+      [
+        ...[`--driver=${driver}`, '--other-driver=kubernetes', '--port-range=21900-21999'],
+        // The gateway of the stack takes up the port that each tenant gets.
+        ...[`--gateway=${cluster.address}:443`, '--gateway-domain=tenants.skerry.internal'],
+        '--gateway-ports=23800-23899',
+      ],
+      env,
     );
-    await untilLeading('third');
+    await untilLeading(identity);
     let mover = await world.createTenant('mover');
     const before = mover.virtualCluster.status;
-    expect(before).toMatchObject({ driver: 'process', gateway: { port: expect.any(Number) } });
+    expect(before).toMatchObject({ driver, gateway: { port: expect.any(Number) } });
     const web = { namespace: 'default', name: 'web' };
     await mover.apply(webPod('default', 'web'), configMap('default', 'kept', { a: '1' }));
     await untilReady(mover, 'default', 'web');
@@ -337,8 +353,8 @@ describe('a manager with --driver kubernetes', () => {
       expect.poll(heardInPod, { timeout: 60_000, interval: 500 }).toContain('gitVersion');
     await podReachesIt();
 
-    const move = async (driver: string, command: string): Promise<void> => {
-      await moveWhileAsked(mover, `to-${driver}`, () => reader.run('docs/move.md', command));
+    const move = async (where: string, command: string): Promise<void> => {
+      await moveWhileAsked(mover, `to-${where}`, () => reader.run('docs/move.md', command));
       expect(await mover.kubectl('get', 'configmap', 'kept', '-o', 'jsonpath={.data.a}')).toBe('1');
       await podReachesIt();
       expect(await lives()).toEqual(earlier);
@@ -349,7 +365,7 @@ describe('a manager with --driver kubernetes', () => {
 
     const reader = Reader.of(world);
     const page = pageOf('docs/move.md');
-    const [toPods = '', toProcesses = ''] = scriptRunBy(
+    const [toPods = '', back = ''] = scriptRunBy(
       page,
       'test/real-node/kubernetes-manager.test.ts',
       'vc-manager move',
@@ -359,11 +375,44 @@ describe('a manager with --driver kubernetes', () => {
     await Promise.all([move('kubernetes', toPods), routed]);
     const { status } = await world.virtualCluster('mover');
     expect(status).toMatchObject({ driver: 'kubernetes', advertisedPort: 443, gateway: before?.gateway });
-    await move('process', toProcesses);
-    const back = (await world.virtualCluster('mover')).status;
-    expect(back).toMatchObject({ driver: 'process', gateway: before?.gateway });
+    await move(driver, back.replace('--driver process', `--driver ${driver}`));
+    const moved = (await world.virtualCluster('mover')).status;
+    expect(moved).toMatchObject({ driver, gateway: before?.gateway });
     const place = { name: `skerry-tenant-${mover.id}` };
     expect(await world.superCluster.find(resources.namespaces, place)).toBeUndefined();
     await world.deleteTenant('mover');
+  };
+
+  it('takes a control plane from processes of this machine into pods and back, and its pods run on', async () => {
+    await moveIntoPodsAndBack('process');
   }, 900_000);
+
+  const noEngine = whyNoEngine(process.env);
+
+  it.skipIf(noEngine !== undefined)(
+    `takes one from containers of this machine into pods and back${noEngine === undefined ? '' : ` (${noEngine})`}`,
+    async () => {
+      const tell = (line: string): void => console.log(line);
+      const cache = new Cache({
+        env: process.env,
+        signal: new AbortController().signal,
+        tell,
+        room: 'docker',
+      });
+      const engine = await startEngine({
+        directory: join(directory, 'engine'),
+        compose: await provideCompose(cache),
+        store: await provideEngineStore(tell),
+        tell,
+      });
+      try {
+        await withKubernetesImages(engine, tell);
+        await moveIntoPodsAndBack('compose', engine.env);
+      } finally {
+        await manager.end();
+        await engine.stop();
+      }
+    },
+    1_800_000,
+  );
 });

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import { identityToRecipient } from 'age-encryption';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { refuseNewer, refuseOther } from '../operator/snapshot-files.ts';
@@ -49,10 +49,35 @@ export async function snapshotFileName(
   const stem = basename(from, snapshotSuffix)
     .replaceAll(/[^A-Za-z0-9.-]/g, '-')
     .replace(/^[^A-Za-z0-9]+/, '');
-  // Never the name of one that the manager has taken.
-  const copied = `${namespace}/${name}/copied-${stem.slice(0, 80) || 'file'}${snapshotSuffix}`;
+  const copied = copiedName({ namespace, name }, stem.slice(0, 80) || 'file');
   const store = await storeOf(cli, flags);
   await store.write(copied, createReadStream(from), { signal: cli.signal });
+  return copied;
+}
+
+/** Never the name of one that the manager has taken. */
+function copiedName({ namespace, name }: VirtualClusterRef, stem: string): string {
+  return `${namespace}/${name}/copied-${stem}${snapshotSuffix}`;
+}
+
+/**
+ * Copies what comes on standard input into the store, and returns its name there. Throws SnapshotError for what is none, or
+ * not whole, of which nothing stays.
+ */
+export async function storeInput(cli: Cli, flags: SnapshotFlags, ref: VirtualClusterRef): Promise<string> {
+  const { signal, clock, stdin } = cli;
+  if (stdin === undefined || stdin.isTTY === true)
+    throw invalidArgument('nothing comes on standard input: append "< FILE"');
+  // It cannot be read twice, so that it is judged when it is there.
+  const copied = copiedName(ref, new Date(clock.now()).toISOString().replaceAll(':', '-'));
+  const store = await storeOf(cli, flags);
+  await store.write(copied, Readable.from(stdin), { signal });
+  try {
+    await headerOf(await store.read(copied, { signal }), 'standard input', { isWhole: true });
+  } catch (error) {
+    await store.remove(copied, { signal });
+    throw error;
+  }
   return copied;
 }
 

@@ -1,6 +1,7 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { generateX25519Identity, identityToRecipient } from 'age-encryption';
 import { afterEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import type { JobKind } from '../../api/job-status.ts';
@@ -8,11 +9,12 @@ import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { connectionFromSecret, type KubeObject, resources } from '../../kube/index.ts';
 import type { ControlPlanePlan } from '../control-plane/plan.ts';
+import { DriverError } from '../drivers/errors.ts';
 import type { Entry } from '../etcd/keyspace.ts';
 import { DirectoryStore } from '../snapshot/store.ts';
 import type { OperatorOptions } from './services.ts';
 import { dieAtEveryWrite } from './testing/every-write.ts';
-import { hurried, jobRequests, World } from './testing/world.ts';
+import { condition, hurried, jobRequests, World } from './testing/world.ts';
 
 const timeoutMs = 240_000;
 
@@ -154,10 +156,12 @@ describe('a manager that dies at any write while it works on a tenant', () => {
     ends.push(() => world.end());
   };
   /** Where a snapshot store is needed. */
-  const withSnapshots = async () => {
+  const withSnapshots = async ({ isEncrypted = false } = {}) => {
     const root = await mkdtemp(join(tmpdir(), 'skerry-crash-'));
     ends.push(() => rm(root, { recursive: true }));
-    const options = { snapshots: { store: new DirectoryStore(root), recipients: [], identities: [] } };
+    const identities = isEncrypted ? [await generateX25519Identity()] : [];
+    const recipients = await Promise.all(identities.map((each) => identityToRecipient(each)));
+    const options = { snapshots: { store: new DirectoryStore(root), recipients, identities } };
     const files = async (): Promise<string[]> =>
       (await readdir(join(root, 'team', 'a'))).map((each) => `team/a/${each}`).sort();
     const kept = () => world.get('a')?.status?.snapshots?.kept ?? [];
@@ -193,12 +197,15 @@ describe('a manager that dies at any write while it works on a tenant', () => {
       isDone,
       check,
       options = {},
+      result = 'Succeeded',
       end = async () => {},
     }: {
       ask: (round: string) => unknown;
       isDone: (status: NonNullable<VirtualCluster['status']>, round: string) => boolean;
       check: (when: string, round: string) => unknown;
       options?: Partial<OperatorOptions>;
+      /** Of the job, in each round. */
+      result?: 'Succeeded' | 'Failed';
       end?: (round: string) => Promise<unknown>;
     },
   ): Promise<number> => {
@@ -217,9 +224,9 @@ describe('a manager that dies at any write while it works on a tenant', () => {
       check: async (_, when) => {
         const { jobs } = world.get('a')?.status ?? {};
         // The same job, whoever has worked on it, and no other.
-        expect(jobs?.history?.[0], when).toMatchObject({ kind, result: 'Succeeded' });
+        expect(jobs?.history?.[0], when).toMatchObject({ kind, result });
         expect(
-          jobs?.history?.filter(({ result }) => result !== 'Succeeded'),
+          jobs?.history?.filter((job) => job.result !== (job.kind === kind ? result : 'Succeeded')),
           when,
         ).toEqual([]);
         if (world.get('a')?.status?.phase !== 'Asleep') {
@@ -254,6 +261,54 @@ describe('a manager that dies at any write while it works on a tenant', () => {
             new Set([wanted(round)]),
           );
           expect(world.get('a')?.status?.jobs?.history?.[0]?.target).toBe(wanted(round));
+        },
+      });
+      expect(writes).toBeGreaterThan(3);
+    },
+    timeoutMs,
+  );
+
+  it(
+    'to go back from a version that does not start',
+    async () => {
+      await start({}, { version: '1.35.4' });
+      const versionsOf = ({ components }: ControlPlanePlan) =>
+        new Set(components.map(({ binary }) => 'version' in binary && binary.version));
+      world.driver.beforeEnsure = (plan) => {
+        if (!versionsOf(plan).has('1.36.3')) return;
+        throw new DriverError('NotReady', `kube-apiserver of ${plan.id} has exited.`, {
+          id: plan.id,
+          component: 'kube-apiserver',
+        });
+      };
+      const isBack = ({ phase, version, jobs }: NonNullable<VirtualCluster['status']>, round: string) =>
+        phase === 'Ready' &&
+        version === '1.35.4' &&
+        jobs?.retried === round &&
+        jobs.held?.why !== undefined &&
+        jobs.history?.[0]?.kind === 'version-change';
+      // Each round tries once more what an earlier one has left.
+      const manager = world.run();
+      world.edit('a', { version: '1.36.3' });
+      annotate('a', annotationKeys.retryJob, 'first');
+      await until((status) => isBack(status, 'first'));
+      await manager.stop();
+      const writes = await everyRound('version-change', {
+        result: 'Failed',
+        ask: (round) => annotate('a', annotationKeys.retryJob, round),
+        isDone: isBack,
+        check: async (when) => {
+          // The look at it has tried the version again.
+          const { status } = await until(({ phase, jobs }) => phase === 'Ready' && jobs?.held !== undefined);
+          expect(condition({ metadata: {}, status } as VirtualCluster, 'VersionCurrent'), when).toMatchObject(
+            {
+              status: 'False',
+              reason: 'RolledBack',
+            },
+          );
+          expect(versionsOf(world.driver.plans.get(id()) as ControlPlanePlan), when).toEqual(
+            new Set(['1.35.4']),
+          );
         },
       });
       expect(writes).toBeGreaterThan(3);
@@ -382,6 +437,81 @@ describe('a manager that dies at any write while it works on a tenant', () => {
     timeoutMs,
   );
 
+  it(
+    'to take a snapshot with certificates, and to put it back with them',
+    async () => {
+      const { options, kept, checkFiles } = await withSnapshots({ isEncrypted: true });
+      await start(options, { snapshots: { keep: 2 } });
+      world.datastore.entries.set(id(), [entry('configmaps/shop/settings')]);
+      const authorities = (): unknown => {
+        const pki = decoded(world.secretOf('a', 'pki'));
+        return ['client-ca.crt', 'serving-ca.crt', 'service-account.key'].map((name) => pki[name]);
+      };
+      const taken = authorities();
+      const alive = async (ask: () => void, isDone: Parameters<typeof until>[0]): Promise<void> => {
+        const manager = world.run(options);
+        ask();
+        await until(isDone);
+        await manager.stop();
+      };
+      for (const request of ['1 certificates', '2 certificates'])
+        await alive(
+          () => annotate('a', annotationKeys.snapshot, request),
+          ({ snapshots }) => snapshots?.taken === request,
+        );
+      const taking = await everyRound('snapshot', {
+        options,
+        ask: (round) => annotate('a', annotationKeys.snapshot, `${round} certificates`),
+        isDone: ({ snapshots }, round) => snapshots?.taken === `${round} certificates`,
+        check: async (when) => {
+          expect(
+            kept().map(({ certificates }) => certificates),
+            when,
+          ).toEqual([true, true]);
+          await checkFiles(when);
+        },
+      });
+      expect(taking).toBeGreaterThan(3);
+      const from = kept()[0]?.name ?? '';
+      const restore = (round: string): void => {
+        world.datastore.entries.set(id(), [entry('configmaps/shop/a'), entry('configmaps/shop/b')]);
+        annotate('a', annotationKeys.restoreFrom, from);
+        annotate('a', annotationKeys.restore, `${round} certificates`);
+      };
+      const isRestored = (
+        { restored, restore: under }: NonNullable<VirtualCluster['status']>,
+        round: string,
+      ): boolean => restored?.request === `${round} certificates` && under === undefined;
+      // As many of what was there before are kept.
+      for (const request of ['first', 'second'])
+        await alive(
+          () => restore(request),
+          (status) => isRestored(status, request),
+        );
+      const restoring = await everyRound('restore', {
+        options,
+        ask: async (round) => {
+          const request = `${round} overlap=0`;
+          await alive(
+            () => annotate('a', annotationKeys.renewAuthorities, request),
+            ({ jobs }) => jobs?.authorities === request,
+          );
+          expect(authorities()).not.toEqual(taken);
+          restore(round);
+        },
+        isDone: isRestored,
+        check: async (when) => {
+          const keys = world.datastore.entries.get(id())?.map(({ key }) => key);
+          expect(keys, when).toEqual(['configmaps/shop/settings']);
+          expect(authorities(), when).toEqual(taken);
+          await checkFiles(when);
+        },
+      });
+      expect(restoring).toBeGreaterThan(6);
+    },
+    2 * timeoutMs,
+  );
+
   const sleep = (round: string): void => annotate('a', annotationKeys.sleep, round);
   const wake = (round: string): void => annotate('a', annotationKeys.wake, round);
   const isStopped = ({ phase, sleep: is }: NonNullable<VirtualCluster['status']>, round: string): boolean =>
@@ -414,6 +544,54 @@ describe('a manager that dies at any write while it works on a tenant', () => {
           ),
       });
       expect(writes).toBeGreaterThan(3);
+    },
+    timeoutMs,
+  );
+
+  it.each([
+    ['for nobody uses it', 'Idle', { afterIdle: '20m' }],
+    ['by the clock', 'Scheduled', { at: '0 * * * *', wakeAt: '30 * * * *' }],
+  ])(
+    'to put it to sleep, %s',
+    async (_, reason, spec) => {
+      const hourMs = 3_600_000;
+      const fromMs = (Math.floor(Date.now() / hourMs) + 1) * hourMs;
+      let nowMs = fromMs + hourMs + 31 * 60_000;
+      const gateway = { domain: 'tenants.test', host: '127.0.0.1', port: 7443 };
+      const settings = { gateway, advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379' };
+      const options = { settings, clock: { ...hurried(5).clock, now: () => nowMs } };
+      await start(options, { sleep: spec });
+      const before = await world.leftovers();
+      const isAsleep = ({ phase, sleep: is }: NonNullable<VirtualCluster['status']>): boolean =>
+        phase === 'Asleep' && is?.stopped === true;
+      const untilAwake = async (round: number): Promise<void> => {
+        nowMs = fromMs + round * hourMs + 31 * 60_000;
+        const manager = world.run(options);
+        if (reason === 'Idle') wake(`${round}`);
+        await until(({ phase }) => phase === 'Ready');
+        await manager.stop();
+      };
+      const writes = await dieAtEveryWrite({
+        options: () => options,
+        begin: async (round) => {
+          // At the half of each hour it was woken; now it is the minute after the next one.
+          await untilAwake(round);
+          nowMs = fromMs + (round + 1) * hourMs + 60_000;
+          return world;
+        },
+        untilDone: () => until(isAsleep),
+        check: async (each, when) => {
+          const { status } = each.get('a') ?? {};
+          expect(status?.sleep, when).toMatchObject({ reason, stopped: true });
+          expect([...each.driver.running], when).toEqual([]);
+          expect(
+            status?.jobs?.history?.filter(({ result }) => result !== 'Succeeded'),
+            when,
+          ).toEqual([]);
+          expect(await each.leftovers(), when).toEqual(before);
+        },
+      });
+      expect(writes).toBeGreaterThan(1);
     },
     timeoutMs,
   );

@@ -18,6 +18,7 @@ type OperatorErrorCode =
   | 'PkiLost'
   | 'TenantNotBootstrapped'
   | 'TenantTooSlow'
+  | 'TooManySchedules'
   | 'AnswersContradict'
   | 'TemplateNotAllowed'
   | 'VersionTooNew'
@@ -203,6 +204,15 @@ export function tenantTooSlow(longestMs: number): OperatorError {
       'other tenants wait. Look at its log, and at the webhooks and APIServices of the tenant; it is tried again by itself.',
     true,
     { retryAfterMs: 60_000 },
+  );
+}
+
+export function tooManySchedules(read: number): OperatorError {
+  return new OperatorError(
+    'TooManySchedules',
+    `the tenant has more CronJobs, of different schedules, than the manager reads: ${read} were, and when the others are ` +
+      'due is not known. Delete or suspend some, or give many the same schedule; it is tried again by itself.',
+    true,
   );
 }
 

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { CurrentJob, JobKind, JobStatus } from '../../api/job-status.ts';
 import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import type { WakeReason } from '../../api/wake-reasons.ts';
 import {
   beginJob,
   cancelJob,
@@ -18,7 +19,7 @@ import { cancelledAuthorities, cancelledRotation, encryptionData } from '../pki/
 import { placeText, wantedMove } from './moves.ts';
 import { newRequest } from './requests.ts';
 import type { Services } from './services.ts';
-import { isAsleep, isWoken, sleepRequest } from './sleep.ts';
+import { isAsleep, sleepRequest, wakeReason } from './sleep.ts';
 import { isRestoreWanted, isSnapshotWanted, restoreRequest, snapshotRequest } from './snapshots.ts';
 import type { Tenant } from './tenant.ts';
 import { readInternalSecret, writeInternalSecret } from './tenant-secrets.ts';
@@ -47,7 +48,7 @@ export function wantedJob(vc: VirtualCluster, services: Services): WantedJob {
       ? undefined
       : ({ kind: 'move', target: placeText(toBegin.to) } as const);
   if (isAsleep(vc)) {
-    if (isWakeWanted(vc, services)) return { kind: 'wake' };
+    if (wantedWake(vc, services) !== undefined) return { kind: 'wake' };
     return moveJob ?? { kind: isSnapshot ? 'snapshot' : (doneJob(vc) ?? 'look') };
   }
   if (current?.kind === 'wake') return { kind: 'wake' };
@@ -88,16 +89,30 @@ function doneJob(vc: VirtualCluster): JobKind | undefined {
   return isDone === true ? kind : undefined;
 }
 
-/** Whether one that is asleep is woken, or to be changed: for that its control plane has to run. */
-export function isWakeWanted(vc: VirtualCluster, services: Services): boolean {
-  return (
-    isWoken(vc, services) ||
-    targetVersion(vc, services) !== undefined ||
-    renewalRequest(vc) !== undefined ||
-    authorityRequest(vc) !== undefined ||
-    // One that has begun waits for somebody to mend what refuses Secrets: else it would not have fallen asleep.
-    (rotationRequest(vc) !== undefined && vc.status?.encryption?.rotation === undefined)
-  );
+/**
+ * Why one that is asleep is to be started: it is woken, or to be changed, for which its control plane has to run.
+ * Undefined: it sleeps on.
+ */
+export function wantedWake(vc: VirtualCluster, services: Services): WakeReason | undefined {
+  const woken = wakeReason(vc, services);
+  if (woken !== undefined) return woken;
+  if (targetVersion(vc, services) !== undefined) return 'VersionChange';
+  if (renewalRequest(vc) !== undefined) return 'CertificateRenewal';
+  if (authorityRequest(vc) !== undefined) return 'AuthorityRenewal';
+  // One that has begun waits for somebody to mend what refuses Secrets: else it would not have fallen asleep.
+  const isRotation = rotationRequest(vc) !== undefined && vc.status?.encryption?.rotation === undefined;
+  return isRotation ? 'KeyRotation' : undefined;
+}
+
+/** Notes why one that is asleep is being started. To be called before what asks for it is followed. */
+export function recordWake(tenant: Tenant, services: Services): void {
+  const { vc } = tenant;
+  const wokenBy = wantedWake(vc, services) ?? (isRestoreWanted(vc) ? 'Restore' : 'Move');
+  tenant.status.set(({ sleep: { wokenAt: _, wokenFor: __, ...sleep } = {}, ...status }) => {
+    const isDue = wokenBy === 'CronJobDue' || wokenBy === 'JobExpired';
+    const wokenFor = isDue ? sleep.dueFor : undefined;
+    return { ...status, sleep: { ...sleep, wokenBy, ...(wokenFor !== undefined && { wokenFor }) } };
+  });
 }
 
 function targetVersion(vc: VirtualCluster, services: Services): string | undefined {

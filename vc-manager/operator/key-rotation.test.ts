@@ -4,7 +4,7 @@ import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeObject, resources, Store, systemClock } from '../../kube/index.ts';
 import type { ControlPlanePlan } from '../control-plane/plan.ts';
-import { isWakeWanted } from './jobs.ts';
+import { wantedWake } from './jobs.ts';
 import { condition, jobRequests, World } from './testing/world.ts';
 
 /** Names of the keys in the order of an API server's configuration; the first one writes. */
@@ -180,9 +180,9 @@ describe('the encryption key of a tenant', () => {
     await world.until('a', (vc) => vc.status?.jobs?.current === undefined);
     expect(jobs('a')?.history?.[0]).toMatchObject(slept);
     const seen = { activity: new Store(), settings: { namespace: 'x' }, clock: systemClock } as never;
-    expect(isWakeWanted(asleep, seen)).toBe(false);
+    expect(wantedWake(asleep, seen)).toBeUndefined();
     const { rotation: _, ...encryption } = asleep.status?.encryption ?? {};
-    expect(isWakeWanted({ ...asleep, status: { ...asleep.status, encryption } }, seen)).toBe(true);
+    expect(wantedWake({ ...asleep, status: { ...asleep.status, encryption } }, seen)).toBe('KeyRotation');
     annotate('a', annotationKeys.wake, 'one');
     await world.until('a', (vc) => vc.status?.jobs?.history?.[0]?.kind === 'wake');
     expect(jobs('a')?.history?.[0]?.result).toBe('Succeeded');

@@ -497,6 +497,7 @@ describe('a move', () => {
     world.edit('a', { template: ownTemplate });
     const vc = await untilMoved({ datastore: 'own' });
     expect(vc.status?.sleep?.since).toBeUndefined();
+    expect(vc.status?.sleep?.wokenBy).toBe('Move');
     expect(keysOfOwn(endpointOf(vc))).toEqual(wanted);
   });
 

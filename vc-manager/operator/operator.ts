@@ -35,6 +35,7 @@ export class Operator {
   readonly #clock: Clock;
   readonly #random: () => number;
   readonly #activeJobs = new Map<string, string>();
+  readonly #sleepPauses: Services['sleepPauses'] = new Map();
   readonly #snapshots: SnapshotServices | undefined;
   readonly #usage = new UsageMeter();
   readonly #datastoreGrowth = { sinceMs: 0 };
@@ -200,6 +201,7 @@ export class Operator {
       allocations: caches.allocations,
       leavingSinceMs: this.#leavingSinceMs,
       activeJobs: this.#activeJobs,
+      sleepPauses: this.#sleepPauses,
       snapshots: this.#snapshots,
       datastoreGrowth: this.#datastoreGrowth,
       ...facts,

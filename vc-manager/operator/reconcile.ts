@@ -9,11 +9,12 @@ import { assertHeld } from './fencing.ts';
 import {
   applyJobRequests,
   hasJobRequests,
-  isWakeWanted,
   JobLog,
   recordProgress,
+  recordWake,
   type WantedJob,
   wantedJob,
+  wantedWake,
   withdrawMove,
 } from './jobs.ts';
 import { isMoveWithdrawn, servicesFor } from './moves.ts';
@@ -99,15 +100,17 @@ export async function reconcileVirtualCluster(job: Job, options: ReconcileOption
     const { metadata } = tenant.vc;
     if (metadata.deletionTimestamp !== undefined) return remove(tenant, services);
     if (isHeld(tenant.vc, 'provision', services.clock.now())) return { kind: 'done' };
-    // One that was about to be moved is woken by what is left of that.
-    if (isAsleep(tenant.vc) && tenant.vc.status?.move?.stage !== 'returning') {
-      const wanted = wantedJob(tenant.vc, services);
+    if (isAsleep(tenant.vc)) {
+      // One that was about to be moved is woken by what is left of that.
+      const isReturning = tenant.vc.status?.move?.stage === 'returning';
+      const wanted: WantedJob = isReturning ? { kind: 'move' } : wantedJob(tenant.vc, services);
       if (wanted.kind !== 'wake' && wanted.kind !== 'restore' && wanted.kind !== 'move')
         return rest(tenant, services, wanted);
-      if (wanted.kind === 'restore' && !isWakeWanted(tenant.vc, services)) {
+      if (wanted.kind === 'restore' && wantedWake(tenant.vc, services) === undefined) {
         const asleep = await restoreAsleep(tenant, services, wanted);
         if (asleep !== undefined) return asleep;
       }
+      if (isAsleep(tenant.vc)) recordWake(tenant, services);
     }
     const moved = await move(tenant, services, job.failures);
     if (moved !== undefined) return moved;

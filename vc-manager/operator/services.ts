@@ -88,6 +88,11 @@ export interface Services {
   identity: string;
   /** By UID, the id of the job that this manager has begun last: another reconcile for it is no further attempt. */
   activeJobs: Map<string, string>;
+  /**
+   * By UID, until when (monotonic) nobody tries again to put a tenant to sleep of which could not be told when it is needed,
+   * and why; `attempt` stands for what asked for it.
+   */
+  sleepPauses: Map<string, { attempt: string; untilMs: number; why: string }>;
   /** Wall-clock time at which the shared datastore was last seen to grow fast; 0: never. */
   datastoreGrowth: { sinceMs: number };
   newId: () => string;

@@ -32,8 +32,18 @@ describe('a tenant that nobody needs', () => {
       spec: renewTime === undefined ? {} : { renewTime },
     } as KubeObject);
   };
-  const requestWake = (at: Date): void =>
-    lease({ annotations: { [annotationKeys.wakeRequested]: at.toISOString() } });
+  const requestWake = (at: Date, reason = 'Connection'): void =>
+    lease({
+      annotations: {
+        [annotationKeys.wakeRequested]: at.toISOString(),
+        [annotationKeys.wakeReason]: reason,
+      },
+    });
+  const events = (): unknown[] =>
+    world.superCluster
+      .list(resources.events)
+      .filter((event) => event['reason'] === 'Woken')
+      .map((event) => event['message']);
 
   it('is stopped on request, left alone while it sleeps, and started when somebody connects', async () => {
     world.run({ settings });
@@ -58,8 +68,41 @@ describe('a tenant that nobody needs', () => {
     expect(await runs()).toBe(true);
     // The request that came while it slept is not followed later.
     const { status } = await world.untilReady('a');
-    expect(status?.sleep).toMatchObject({ slept: 'two' });
+    expect(status?.sleep).toMatchObject({ slept: 'two', wokenBy: 'Connection' });
     expect(status?.sleep?.since).toBeUndefined();
+    await world.superCluster.until(() => events().length === 1);
+    expect(events()).toEqual(['It was woken: a connection through the gateway.']);
+  });
+
+  it.each([
+    ['PodLost', () => requestWake(new Date(), 'PodLost')],
+    ['TokenExpiring', () => requestWake(new Date(), 'TokenExpiring')],
+    ['Unknown', () => requestWake(new Date(), 'KeyRotation')],
+    ['Requested', () => annotate('a', annotationKeys.wake, 'one')],
+    ['VersionChange', () => world.edit('a', { version: '1.36.9' })],
+    ['CertificateRenewal', () => annotate('a', annotationKeys.renewCertificates, 'one')],
+    ['AuthorityRenewal', () => annotate('a', annotationKeys.renewAuthorities, 'one')],
+    ['KeyRotation', () => annotate('a', annotationKeys.rotateEncryptionKey, 'one')],
+  ])('has the reason %s in its status and in an event when it was woken for that', async (reason, ask) => {
+    world.run({ settings });
+    world.create('a', { version: '1.36.3' });
+    await world.untilReady('a');
+    annotate('a', annotationKeys.sleep, 'one');
+    expect((await untilStopped()).status?.sleep?.wokenBy).toBeUndefined();
+    ask();
+    const { status } = await world.until(
+      'a',
+      (vc) => vc.status?.sleep?.since === undefined && vc.status?.sleep?.wokenAt !== undefined,
+    );
+    expect(status?.sleep?.wokenBy).toBe(reason);
+    expect(status?.sleep?.wokenFor).toBeUndefined();
+    await world.superCluster.until(() => events().length === 1);
+    // It is known for as long as it sleeps again.
+    await world.until('a', (vc) => vc.status?.phase === 'Ready' && vc.status.jobs?.current === undefined);
+    if (reason !== 'AuthorityRenewal') {
+      annotate('a', annotationKeys.sleep, 'two');
+      expect((await untilStopped()).status?.sleep?.wokenBy).toBe(reason);
+    }
   });
 
   it('is woken by a request, and by what needs its control plane; an old request does not wake it the next time', async () => {
@@ -180,7 +223,7 @@ describe('a tenant that nobody needs', () => {
       // A tenant that sleeps each night would have nothing else in its history.
       expect(status?.jobs?.history?.map(({ kind }) => kind)).toEqual(['provision']);
       world.edit('a', { sleep: {} });
-      await untilPhase('Ready');
+      expect((await untilPhase('Ready')).status?.sleep?.wokenBy).toBe('SpecChanged');
     });
 
     it.each([
@@ -204,6 +247,27 @@ describe('a tenant that nobody needs', () => {
       await untilStopped();
     });
 
+    it('is started for the first of very many CronJobs, wherever in the list that is', async () => {
+      run();
+      world.create('a', { sleep: { afterIdle: '30m' } });
+      await world.untilReady('a');
+      const due = new Date(Date.now() + 180 * 24 * 3600_000);
+      due.setUTCHours(7, 0, 0, 0);
+      const put = (name: string, hour: number): void =>
+        void world.tenant.put(resources.cronJobs, {
+          metadata: { namespace: 'default', name },
+          spec: {
+            schedule: `0 ${hour} ${due.getUTCDate()} ${due.getUTCMonth() + 1} *`,
+            timeZone: 'Etc/UTC',
+          },
+        } as KubeObject);
+      for (let count = 0; count < 1_100; count++) put(`c-${count}`, 8);
+      put('last', 7);
+      laterMs = 51 * 60_000;
+      const { status } = await untilStopped();
+      expect(status?.sleep).toMatchObject({ dueAt: due.toISOString(), dueFor: 'CronJob default/last' });
+    });
+
     it('is stopped when what its controllers have to do is far off, and started for that', async () => {
       run();
       world.create('a', { sleep: { afterIdle: '30m' } });
@@ -223,9 +287,12 @@ describe('a tenant that nobody needs', () => {
       const dueMs = Date.parse(status?.sleep?.dueAt ?? '');
       expect(dueMs).toBeGreaterThan(clock.now() + 2 * 3600_000);
       expect(dueMs).toBeLessThan(clock.now() + 3 * 3600_000);
+      expect(status?.sleep?.dueFor).toBe('Job default/done');
       laterMs += 3 * 3600_000;
       world.edit('a', { weight: 2 });
-      await untilPhase('Ready');
+      const { status: awake } = await untilPhase('Ready');
+      expect(awake?.sleep).toMatchObject({ wokenBy: 'JobExpired', wokenFor: 'Job default/done' });
+      expect(awake?.sleep?.dueFor).toBeUndefined();
     });
 
     it('never happens where no gateway could wake it', async () => {
@@ -260,7 +327,7 @@ describe('a tenant that nobody needs', () => {
       expect((await untilStopped()).status?.sleep?.reason).toBe('Scheduled');
       nowMs = timeOf(2, '07:00:30');
       world.edit('a', { weight: 2 });
-      await untilPhase('Ready');
+      expect((await untilPhase('Ready')).status?.sleep?.wokenBy).toBe('Scheduled');
       await world.until('a', (vc) => vc.status?.jobs?.current === undefined);
       annotate('a', annotationKeys.sleep, 'one');
       await untilStopped();
@@ -317,6 +384,13 @@ describe('a tenant that nobody needs', () => {
       nowMs += 2_000;
       const awake = await untilPhase('Ready');
       expect(awake.status?.sleep?.dueAt).toBeUndefined();
+      const isJob = resource === resources.jobs;
+      expect(awake.status?.sleep).toMatchObject({
+        wokenBy: isJob ? 'JobExpired' : 'CronJobDue',
+        wokenFor: `${isJob ? 'Job' : 'CronJob'} default/later`,
+      });
+      await world.superCluster.until(() => events().length === 1);
+      expect(events()).toEqual([expect.stringContaining('default/later')]);
     });
 
     it('or by the command does not stop it when what is due cannot be listed', async () => {

@@ -1,6 +1,7 @@
 import { annotationKeys } from '../../api/labels.ts';
 import { activityLeaseName } from '../../api/names.ts';
 import { sleepAfterIdleMs, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import type { LeaseWakeReason, WakeReason } from '../../api/wake-reasons.ts';
 import { findCondition, type KubeObject } from '../../kube/index.ts';
 import { newRequest } from './requests.ts';
 import type { Services } from './services.ts';
@@ -22,18 +23,26 @@ function wakeRequest(vc: VirtualCluster): string | undefined {
   return newRequest(vc, annotationKeys.wake, vc.status?.sleep?.woken);
 }
 
-/** Whether somebody asks one that is asleep to wake, or it has no reason to sleep any more. */
-export function isWoken(vc: VirtualCluster, services: SleepServices): boolean {
-  if (wakeRequest(vc) !== undefined || isWokenBy(leaseOf(vc, services), vc)) return true;
-  const { since = '', reason, dueAt = '' } = vc.status?.sleep ?? {};
-  if (Date.parse(dueAt) <= services.clock.now()) return true;
-  if (reason === 'Idle' && sleepAfterIdleMs(vc) === undefined) return true;
-  if (reason === 'Scheduled' && vc.spec?.sleep?.at === undefined) return true;
+/** Why one that is asleep is to wake: somebody asks for it, or it has no reason to sleep any more. Undefined: it sleeps on. */
+export function wakeReason(vc: VirtualCluster, services: SleepServices): WakeReason | undefined {
+  if (wakeRequest(vc) !== undefined) return 'Requested';
+  const lease = leaseOf(vc, services);
+  if (isWokenBy(lease, vc)) {
+    const given = lease?.metadata.annotations?.[annotationKeys.wakeReason];
+    return leaseReasons.find((each) => each === given) ?? 'Unknown';
+  }
+  const { since = '', reason, dueAt = '', dueFor } = vc.status?.sleep ?? {};
+  if (Date.parse(dueAt) <= services.clock.now())
+    return dueFor?.startsWith('Job') === true ? 'JobExpired' : 'CronJobDue';
+  if (reason === 'Idle' && sleepAfterIdleMs(vc) === undefined) return 'SpecChanged';
+  if (reason === 'Scheduled' && vc.spec?.sleep?.at === undefined) return 'SpecChanged';
   // Whoever has asked it to sleep says when it wakes.
-  if (reason === 'Requested') return false;
+  if (reason === 'Requested') return undefined;
   const { awake } = sleepSchedule(vc, services.clock.now());
-  return awake.lastMs !== undefined && awake.lastMs > Date.parse(since);
+  return awake.lastMs !== undefined && awake.lastMs > Date.parse(since) ? 'Scheduled' : undefined;
 }
+
+const leaseReasons: readonly LeaseWakeReason[] = ['Connection', 'PodLost', 'TokenExpiring'];
 
 /** Whether this Lease of its gateway or syncer asks one that is asleep to wake. */
 export function isWokenBy(lease: KubeObject | undefined, { status }: VirtualCluster): boolean {

@@ -1029,6 +1029,7 @@ describe('snapshots', () => {
     restore(from, 'two');
     await world.until('a', ({ status }) => status?.jobs?.current?.failing === true);
     expect(world.get('a')?.status?.phase).toBe('Asleep');
+    expect(world.get('a')?.status?.sleep?.wokenBy).toBeUndefined();
     expect(world.driver.ensured).toHaveLength(started);
     annotate('a', annotationKeys.wake, 'one');
     await world.until('a', ({ status }) => status?.phase === 'Ready');
@@ -1061,7 +1062,9 @@ describe('snapshots', () => {
     const { status: after } = await untilRestored('two');
     expect(after?.snapshots?.kept?.map(({ reason }) => reason)).toEqual(['BeforeRestore', 'Requested']);
     expect(entries.get(endpoint)?.map(({ key }) => key)).toEqual(['configmaps/shop/settings']);
-    expect((await world.untilReady('a')).status?.sleep?.since).toBeUndefined();
+    const { sleep } = (await world.untilReady('a')).status ?? {};
+    expect(sleep).toMatchObject({ wokenBy: 'Restore' });
+    expect(sleep?.since).toBeUndefined();
   });
 
   it('of a tenant with an etcd of its own that is asleep start that alone, and stop it again', async () => {

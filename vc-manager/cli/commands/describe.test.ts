@@ -1,6 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { monthlyUsage } from '../../../api/usage.ts';
-import type { VirtualCluster, VirtualClusterPhase } from '../../../api/virtual-cluster.ts';
+import type {
+  VirtualCluster,
+  VirtualClusterPhase,
+  VirtualClusterStatus,
+} from '../../../api/virtual-cluster.ts';
 import type { Condition } from '../../../kube/index.ts';
 import { advice, driverText, tenantRows } from './describe.ts';
 
@@ -51,6 +55,28 @@ it('shows what the snapshots of its namespace take, and may take', () => {
     /^3\.0 MiB of 10240\.0 MiB of its namespace/,
   );
   expect(tenantRows(tenant('Ready'), soon).flat()).not.toContain('Snapshot storage:');
+});
+
+it('says why a tenant was woken last, and what one that is asleep wakes up for', () => {
+  const rows = (phase: VirtualClusterPhase, sleep: VirtualClusterStatus['sleep']) =>
+    tenantRows({ ...tenant(phase), status: { phase, ...(sleep && { sleep }) } }, soon).filter(([title]) =>
+      /^(Asleep|Wakes|Woken)/.test(title ?? ''),
+    );
+  const [since, wokenAt] = ['2030-01-01T00:00:00.000Z', '2029-12-31T03:00:02.000Z'];
+  const last = { wokenAt, wokenBy: 'CronJobDue', wokenFor: 'CronJob shop/nightly' } as const;
+  const woken = ['Woken:', `${wokenAt}, a CronJob was due: CronJob shop/nightly`];
+  expect(rows('Ready', last)).toEqual([woken]);
+  const dueAt = '2030-01-02T03:00:00.000Z';
+  expect(rows('Asleep', { ...last, since, reason: 'Idle', dueAt, dueFor: 'CronJob shop/nightly' })).toEqual([
+    ['Asleep since:', `${since}, Idle`],
+    ['Wakes:', `${dueAt}, for CronJob shop/nightly`],
+    woken,
+  ]);
+  expect(rows('Asleep', { since, wokenBy: 'PodLost' })).toEqual([
+    ['Asleep since:', since],
+    ['Woken:', 'under way, a pod of it has ended or is gone'],
+  ]);
+  expect(rows('Ready', {})).toEqual([]);
 });
 
 it('shows nothing that a tenant does not have which waits for room', () => {

@@ -6,6 +6,7 @@ import {
   type VirtualCluster,
   type VirtualClusterStatus,
 } from '../../../api/virtual-cluster.ts';
+import { wakeReasonText } from '../../../api/wake-reasons.ts';
 import { type Condition, findCondition, printable } from '../../../kube/index.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -137,7 +138,7 @@ export function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: nu
       : [['Restored:', `${status.restored.at}, from ${status.restored.from}`]]),
     ...snapshotRows(status?.snapshots),
     ...movedRows(status),
-    ...(status?.sleep?.since === undefined ? [] : [['Asleep since:', status.sleep.since]]),
+    ...sleepRows(status),
     ['Usage:', usage.length === 0 ? '-' : usage.join(', ')],
     ...(month === undefined
       ? []
@@ -153,6 +154,18 @@ function snapshotRows({ storage }: NonNullable<VirtualClusterStatus['snapshots']
       'Snapshot storage:',
       `${inMiB(storage.usedBytes)} of ${inMiB(storage.maxBytes)} of its namespace, when one was last taken or refused`,
     ],
+  ];
+}
+
+function sleepRows({ sleep = {} }: VirtualClusterStatus = {}): string[][] {
+  const { since, reason, dueAt, dueFor, wokenAt, wokenBy, wokenFor } = sleep;
+  const row = (title: string, first: string | undefined, second: string | undefined): string[][] =>
+    first === undefined ? [] : [[title, second === undefined ? first : `${first}, ${second}`]];
+  const isBeingWoken = wokenBy !== undefined && wokenAt === undefined;
+  return [
+    ...row('Asleep since:', since, reason),
+    ...row('Wakes:', dueAt, dueFor && `for ${dueFor}`),
+    ...row('Woken:', isBeingWoken ? 'under way' : wokenAt, wokenBy && wakeReasonText(wokenBy, wokenFor)),
   ];
 }
 

@@ -1,11 +1,14 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys } from '../../../api/labels.ts';
+import { writeArchive } from '../../snapshot/archive.ts';
 import { DirectoryStore } from '../../snapshot/store.ts';
 import { exitCodes } from '../errors.ts';
-import { CommandWorld } from '../testing/captured.ts';
+import { runCli } from '../program.ts';
+import { Captured, CommandWorld } from '../testing/captured.ts';
 
 let world: CommandWorld;
 beforeEach(async () => {
@@ -66,7 +69,7 @@ describe('snapshot --wait', () => {
     world.put('blue', { identities, snapshots: { taken, kept: [kept('new', 'Requested')] } });
     expect(await taking).toMatchObject({
       exitCode: exitCodes.notFound,
-      stderr: expect.stringContaining('name its store with --snapshot-store'),
+      stderr: expect.stringContaining("name the manager's store with --snapshot-store"),
     });
   });
 });
@@ -97,6 +100,71 @@ describe('snapshot -o', () => {
     ])
       expect(await world.run('snapshot', 'blue', ...wrong)).toMatchObject({ exitCode: exitCodes.usage });
     expect(world.get('blue')?.metadata.annotations).toBeUndefined();
+  });
+});
+
+describe('snapshot --copy and --add', () => {
+  const store = () => new DirectoryStore(join(world.home, 'store'));
+  const { signal } = new AbortController();
+  /** As in the manager's pod: there is no super cluster to ask. */
+  const alone = (args: readonly string[], stdin?: Readable) => {
+    const [stdout, stderr] = [new Captured(), new Captured()];
+    const all = ['snapshot', 'blue', ...args, '--snapshot-store', store().place];
+    const streams = { stdout, stderr, ...(stdin && { stdin: stdin as never }) };
+    return runCli(all, { env: {}, ...streams }).then((exitCode) => ({
+      ...{ exitCode, stdout: stdout.text, stderr: stderr.text },
+    }));
+  };
+  const whole = (): Promise<Readable> =>
+    writeArchive(
+      {
+        ...{ namespace: 'default', name: 'blue', id: 'abc', identity: 'i', kubernetes: '1.36.3' },
+        ...{ serviceCIDR: '10.0.0.0/24', revision: 1, takenAt: '2026-01-01T00:00:00.000Z' },
+      },
+      (async function* () {})(),
+    );
+
+  it('give one of the store to a file or to standard output, by its name', async () => {
+    const name = 'default/blue/one.snapshot';
+    await store().write(name, Readable.from([Buffer.from('what it has')]), { signal });
+    expect(await alone(['--copy', name, '-o', '-'])).toEqual({
+      exitCode: 0,
+      stdout: 'what it has',
+      stderr: '',
+    });
+    const file = join(world.home, 'out.snapshot');
+    expect(await alone(['--copy', name, '--file', file])).toMatchObject({ exitCode: 0 });
+    expect(await readFile(file, 'utf8')).toBe('what it has');
+    const absent = await alone(['--copy', 'default/blue/two.snapshot', '-o', '-']);
+    expect(absent).toMatchObject({ exitCode: exitCodes.notFound, stdout: '' });
+    for (const wrong of [
+      ['--copy', name],
+      ['--copy', 'default/red/one.snapshot', '-o', '-'],
+      ['--copy', '../../x.snapshot', '-o', '-'],
+      ['--copy', name, '-o', '-', '--list'],
+      ['--add', file, '-o', '-'],
+    ])
+      expect(await alone(wrong)).toMatchObject({ exitCode: exitCodes.usage, stdout: '' });
+  });
+
+  it('take a file, or what comes on standard input, into the store, and nothing that is not whole', async () => {
+    const bytes = await buffer(await whole());
+    const file = join(world.home, 'in.snapshot');
+    await writeFile(file, bytes);
+    expect((await alone(['--add', file])).stdout).toBe('default/blue/copied-in.snapshot\n');
+    const { stdout, exitCode } = await alone(['--add', '-'], Readable.from([bytes]));
+    expect([exitCode, stdout]).toEqual([
+      0,
+      expect.stringMatching(/^default\/blue\/copied-2.*Z\.snapshot\n$/),
+    ]);
+    const added = await buffer(await store().read(stdout.trim(), { signal }));
+    expect(added.equals(bytes)).toBe(true);
+    const before = await store().list('default', 'blue', { signal });
+    const cut = await alone(['--add', '-'], Readable.from([bytes.subarray(0, -5)]));
+    expect(cut.exitCode).not.toBe(0);
+    expect(cut.stderr).toMatch(/standard input is damaged/);
+    expect((await alone(['--add', '-'])).exitCode).toBe(exitCodes.usage);
+    expect(await store().list('default', 'blue', { signal })).toEqual(before);
   });
 });
 

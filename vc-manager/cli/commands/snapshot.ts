@@ -6,12 +6,19 @@ import { annotationKeys } from '../../../api/labels.ts';
 import type { KeptSnapshot, VirtualCluster } from '../../../api/virtual-cluster.ts';
 import type { KubeClient } from '../../../kube/index.ts';
 import { SnapshotError } from '../../snapshot/errors.ts';
+import { isSnapshotName } from '../../snapshot/store.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import type { Cli } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { followsRequest, requestAndWait, sendRequest } from '../manager-request.ts';
 import { ageSince, json, table } from '../output.ts';
-import { type SnapshotFlags, snapshotStoreFlag, storeOf } from '../snapshot-store.ts';
+import {
+  type SnapshotFlags,
+  snapshotFileName,
+  snapshotStoreFlag,
+  storeInput,
+  storeOf,
+} from '../snapshot-store.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, namespaceFlag, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
 
@@ -19,6 +26,8 @@ interface Flags extends SnapshotFlags {
   namespace: string;
   file?: string;
   list?: boolean;
+  copy?: string;
+  add?: string;
   withCertificates?: boolean;
   /** `json`, or a file. */
   output?: string;
@@ -39,20 +48,38 @@ Examples:
   vc-manager snapshot team-blue -o team-blue.snapshot        copy it out of the store, too
   vc-manager snapshot team-blue --with-certificates --file team-blue.snapshot
                                                              for another installation, where kubeconfigs stay valid
-  vc-manager snapshot team-blue --list`;
+  vc-manager snapshot team-blue --list
+  vc-manager snapshot team-blue --copy default/team-blue/2026-03-01T06-00-00Z-1a2b.snapshot -o team-blue.snapshot
+
+Where the store is a volume of the manager's pod, in the pod, which needs no kubeconfig (docs/snapshots.md):
+  kubectl -n skerry-system exec deployment/skerry-manager -- vc-manager snapshot team-blue \\
+    --snapshot-store /var/lib/skerry-snapshots --copy NAME -o - > team-blue.snapshot
+  kubectl -n skerry-system exec -i deployment/skerry-manager -- vc-manager snapshot team-blue \\
+    --snapshot-store /var/lib/skerry-snapshots --add - < team-blue.snapshot`;
 
 export function configure(command: Command, cli: Cli): void {
   command
     .addArgument(tenantArgument('<name>'))
     .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
-    .option('-f, --file <file>', 'wait, and copy it there from the store')
+    .option('-f, --file <file>', 'wait, and copy it there from the store; - is standard output')
     .option(
       '--with-certificates',
       'the authorities and the token key too, so that kubeconfigs stay valid where a tenant is made of it; only where the manager encrypts snapshots',
     )
     .option('--list', 'take none, and show those that are kept')
+    .option(
+      '--copy <snapshot>',
+      'take none, and copy one of the store to --file: its name, as --list shows it',
+    )
+    .option(
+      '--add <file>',
+      'take none, and copy a file, or standard input for -, into the store; prints its name there',
+    )
     .option('-o, --output <file>', 'the same as --file; with --list the format, json')
-    .option(snapshotStoreFlag, "the manager's store, for --file (default: that of the local stack)")
+    .option(
+      snapshotStoreFlag,
+      "the manager's store, for --file, --copy and --add (default: that of the local stack)",
+    )
     .option('--wait', 'return when it is kept')
     .addOption(waitTimeoutOption())
     .addHelpText('after', help)
@@ -63,7 +90,11 @@ export function configure(command: Command, cli: Cli): void {
 
 /** Throws `InvalidArgument` for a format where there is nothing to print, or a file where nothing is taken. */
 function withFile(flags: Flags): Flags {
-  const { output, file, list } = flags;
+  const { output, file, list, copy, add } = flags;
+  if ([list === true, copy !== undefined, add !== undefined].filter(Boolean).length > 1)
+    throw invalidArgument('--list, --copy and --add are three things to do: leave two of them out');
+  if (add !== undefined && (file ?? output) !== undefined)
+    throw invalidArgument('--add has the file that is copied, and takes no --file and no -o');
   if (output === undefined) return flags;
   const isFormat = output === 'json';
   if (isFormat && !list)
@@ -79,6 +110,16 @@ function withFile(flags: Flags): Flags {
 
 async function snapshot(cli: Cli, name: string, flags: Flags): Promise<void> {
   const ref = validRef(name, flags.namespace);
+  // The store knows all that is needed: this works in the manager's pod, and without a super cluster.
+  if (flags.copy !== undefined) return copyKept(cli, ref, flags, flags.copy);
+  if (flags.add !== undefined) {
+    const added =
+      flags.add === '-'
+        ? await storeInput(cli, flags, ref)
+        : await snapshotFileName(cli, { ...flags, from: flags.add }, ref);
+    cli.stdout.write(`${added}\n`);
+    return;
+  }
   await withSuperCluster(cli, flags, async (client) => {
     if (flags.list) {
       const { status } = await getVirtualCluster(client, ref, cli.signal);
@@ -99,7 +140,8 @@ async function snapshot(cli: Cli, name: string, flags: Flags): Promise<void> {
       return;
     }
     await copyOut(cli, flags, kept.name, flags.file);
-    cli.stdout.write(`${flags.file}: ${kept.entries} entries, ${kept.bytes} bytes, from ${kept.name}\n`);
+    const said = flags.file === '-' ? cli.stderr : cli.stdout;
+    said.write(`${flags.file}: ${kept.entries} entries, ${kept.bytes} bytes, from ${kept.name}\n`);
   });
 }
 
@@ -145,11 +187,29 @@ export async function takeAndWait(
   return kept;
 }
 
+/** Throws `InvalidArgument` for a name of another tenant's, and where there is nothing to copy it to. */
+async function copyKept(
+  cli: Cli,
+  { namespace, name }: VirtualClusterRef,
+  flags: Flags,
+  kept: string,
+): Promise<void> {
+  if (flags.file === undefined)
+    throw invalidArgument('--copy needs --file, or -o: where to; - is standard output');
+  if (!isSnapshotName(kept) || !kept.startsWith(`${namespace}/${name}/`))
+    throw invalidArgument(`"${kept}" is no snapshot of ${namespace}/${name}: --list shows their names`);
+  await copyOut(cli, flags, kept, flags.file);
+}
+
 async function copyOut(cli: Cli, flags: Flags, name: string, file: string): Promise<void> {
   const store = await storeOf(cli, flags);
   const partial = `${file}.partial`;
   try {
     const content = await store.read(name, { signal: cli.signal });
+    if (file === '-') {
+      await pipeline(content, cli.stdout, { signal: cli.signal, end: false });
+      return;
+    }
     await pipeline(content, createWriteStream(partial, { mode: 0o600 }), { signal: cli.signal });
     await rename(partial, file);
   } catch (error) {
@@ -157,8 +217,8 @@ async function copyOut(cli: Cli, flags: Flags, name: string, file: string): Prom
     if (!(error instanceof SnapshotError && error.code === 'SnapshotNotFound')) throw error;
     throw new CliError(
       'NotFound',
-      `${name} is kept by the manager, but not in ${store.place}: name its store with --snapshot-store, or copy the ` +
-        'file from where the manager runs',
+      `${name} is not in ${store.place}: name the manager's store with --snapshot-store, or copy the file where the ` +
+        'manager runs, with --copy: "vc-manager snapshot --help" has how, in a pod',
     );
   }
 }

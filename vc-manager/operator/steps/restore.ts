@@ -6,7 +6,7 @@ import type { Archive, SnapshotHeader } from '../../snapshot/archive.ts';
 import { encrypted } from '../../snapshot/secretbox.ts';
 import { checkDatastoreQuota } from '../datastore-quota.ts';
 import { certificatesAbsent, explain } from '../errors.ts';
-import { recordProgress } from '../jobs.ts';
+import { recordProgress, recordWake } from '../jobs.ts';
 import type { Services } from '../services.ts';
 import { isAsleep } from '../sleep.ts';
 import { asksForCertificates, certificatesIn } from '../snapshot-certificates.ts';
@@ -105,6 +105,7 @@ async function begin(tenant: Tenant, services: Services): Promise<boolean> {
     return false;
   }
   services.snapshots?.pauses.end(tenant.uid);
+  if (isAsleep(tenant.vc)) recordWake(tenant, services);
   tenant.status.set({ phase: 'Restoring', restore: asked });
   tenant.status.condition('Ready', 'False', 'Restoring', `It is put back to the snapshot ${asked.from}.`);
   // The syncer leaves when it sees this.

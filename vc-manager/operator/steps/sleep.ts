@@ -1,10 +1,12 @@
 import { annotationKeys } from '../../../api/labels.ts';
 import { hasRunSince } from '../../../api/running-pods.ts';
-import { sleepAfterIdleMs } from '../../../api/virtual-cluster.ts';
+import { sleepAfterIdleMs, type VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import { wakeReasonText } from '../../../api/wake-reasons.ts';
 import { type KubeObject, type Resource, resources } from '../../../kube/index.ts';
 import { CallTimeBudget } from '../call-time-budget.ts';
 import { cronJobDueMs, isBetweenTries, jobDueMs, leadMs } from '../due-times.ts';
-import { explain } from '../errors.ts';
+import { explain, OperatorError, tooManySchedules } from '../errors.ts';
+import { recordEvent } from '../events.ts';
 import { authorityRequest } from '../jobs.ts';
 import { storedRequest } from '../requests.ts';
 import type { Services } from '../services.ts';
@@ -24,18 +26,17 @@ export const awake: Step = {
     // A request to sleep from before is followed, or it would be for the next time.
     const { [annotationKeys.sleep]: slept, [annotationKeys.wake]: woken } =
       tenant.vc.metadata.annotations ?? {};
-    tenant.status.set(({ sleep: { slept: before, woken: earlier } = {}, ...status }) => ({
+    const wokenAt = new Date(services.clock.now()).toISOString();
+    tenant.status.set(({ sleep, ...status }) => ({
       ...status,
       phase: 'Ready',
-      sleep: {
-        ...(before !== undefined && { slept: before }),
-        ...(earlier !== undefined && { woken: earlier }),
-        wokenAt: new Date(services.clock.now()).toISOString(),
-        ...requests({ slept, woken }),
-      },
+      sleep: { ...whileAwake(sleep), wokenAt, ...requests({ slept, woken }) },
     }));
     tenant.status.condition('Ready', 'True', 'Available', 'It is awake; the controllers are starting.');
     await tenant.status.flush();
+    const { wokenBy = 'Unknown', wokenFor } = tenant.vc.status?.sleep ?? {};
+    const message = `It was woken: ${wakeReasonText(wokenBy, wokenFor)}.`;
+    await recordEvent(tenant, services, { reason: 'Woken', message });
   },
 };
 
@@ -50,22 +51,40 @@ export const fallAsleep: Step = {
     const isRenewing = authorityRequest(vc) !== undefined || vc.status?.authorities !== undefined;
     if (unfinished !== undefined && (unfinished.maySleep !== true || isRenewing)) return;
     const isScheduled = isScheduledNow(tenant, services);
+    if (request === undefined && !isScheduled && !isIdleNow(tenant, services)) return;
     const reason = request !== undefined ? 'Requested' : isScheduled ? 'Scheduled' : 'Idle';
+    const { clock, sleepPauses } = services;
+    // Whoever asks once more, or changes the spec, has mended it, perhaps.
+    const attempt = [reason, request, vc.status?.jobs?.retried, vc.metadata.generation].join(' ');
+    const paused = sleepPauses.get(tenant.uid);
+    if (paused?.attempt === attempt && paused.untilMs > clock.monotonic()) {
+      stayAwake(tenant, services, reason, paused);
+      return;
+    }
     const woken = tenant.vc.metadata.annotations?.[annotationKeys.wake];
-    const nowMs = services.clock.now();
-    const startedMs = services.clock.monotonic();
+    const nowMs = clock.now();
+    const startedMs = clock.monotonic();
     let left: Left | undefined;
     try {
       left = await new CallTimeBudget(longestVisitMs).within(tenant.signal, (signal) =>
-        reason === 'Idle' ? leftByIdle(tenant, services, signal) : whatIsLeft(tenant, nowMs, signal),
+        whatIsLeft(tenant, services, {
+          ...{ nowMs, signal },
+          // It would be awake for longer than asleep: once woken it stays so for that time.
+          ...(reason === 'Idle' && { untilMs: nowMs + (sleepAfterIdleMs(tenant.vc) ?? 0) }),
+        }),
       );
     } catch (error) {
       if (tenant.signal.aborted) throw error;
-      // Nobody could tell when it is needed. Others wait for this worker, too.
-      const againAfterMs = Math.max(10_000, 5 * (services.clock.monotonic() - startedMs));
-      tenant.unfinished = { step: 'sleep', failing: explain(error, tenant).message, againAfterMs };
+      // Nobody could tell when it is needed. Others wait for this worker, and for this thread.
+      const tookMs = clock.monotonic() - startedMs;
+      const pauseMs = isTooMany(error) ? tooManyAgainMs : Math.max(10_000, 5 * tookMs);
+      const why = explain(error, tenant).message;
+      const pause = { attempt, why, untilMs: clock.monotonic() + pauseMs };
+      sleepPauses.set(tenant.uid, pause);
+      stayAwake(tenant, services, reason, pause);
       return;
     }
+    sleepPauses.delete(tenant.uid);
     if (left === undefined) return;
     const since = new Date(nowMs).toISOString();
     tenant.status.set(({ sleep, ...status }) => ({
@@ -102,6 +121,12 @@ function requests(followed: { slept: string | undefined; woken: string | undefin
     value === undefined ? [] : [[key, storedRequest(value)]],
   );
   return Object.fromEntries(stored);
+}
+
+/** What the status keeps of the last sleep. */
+function whileAwake(sleep: VirtualClusterStatus['sleep'] = {}): typeof sleep {
+  const keys = ['slept', 'woken', 'wokenBy', 'wokenFor'] as const;
+  return Object.fromEntries(keys.flatMap((key) => (sleep[key] === undefined ? [] : [[key, sleep[key]]])));
 }
 
 /** Of one that is asleep: stops what a manager that has died left running. */
@@ -161,73 +186,98 @@ function isScheduledNow(tenant: Tenant, services: Services): boolean {
 
 interface Left {
   dueAt?: string;
+  dueFor?: string;
   pods: number;
 }
 
-/**
- * What `whatIsLeft` says of one that nobody has used for long enough; undefined: it stays awake. So it does where that
- * cannot be told, which costs nothing but an API server that runs. Throws when the answers come too late.
- */
-async function leftByIdle(
-  tenant: Tenant,
-  services: Services,
-  signal: AbortSignal,
-): Promise<Left | undefined> {
+/** Whether nobody has used it for long enough. */
+function isIdleNow(tenant: Tenant, services: Services): boolean {
   const atMs = idleAtMs(tenant.vc, services);
-  if (atMs === undefined || tenant.vc.status?.phase !== 'Ready') return undefined;
+  if (atMs === undefined || tenant.vc.status?.phase !== 'Ready') return false;
   const nowMs = services.clock.now();
-  if (atMs > nowMs) {
-    tenant.lookAgainMs = Math.min(tenant.lookAgainMs, atMs - nowMs);
-    return undefined;
-  }
-  let left: Left;
-  try {
-    left = await whatIsLeft(tenant, nowMs, signal, { retriesAreDue: true });
-  } catch (error) {
-    if (signal.aborted) throw error;
-    return undefined;
-  }
-  // It would be awake for longer than asleep: once woken it stays so for that time.
-  const dueInMs = Date.parse(left.dueAt ?? '') - nowMs;
-  return dueInMs < (sleepAfterIdleMs(tenant.vc) ?? 0) ? undefined : left;
+  if (atMs > nowMs) tenant.lookAgainMs = Math.min(tenant.lookAgainMs, atMs - nowMs);
+  return atMs <= nowMs;
+}
+
+/** Says why it does not fall asleep, which costs nothing but an API server that runs, and looks again after the pause. */
+function stayAwake(
+  tenant: Tenant,
+  { clock }: Pick<Services, 'clock'>,
+  reason: keyof typeof reasons,
+  { why, untilMs }: { why: string; untilMs: number },
+): void {
+  const againAfterMs = untilMs - clock.monotonic();
+  tenant.notes.push(`It does not fall asleep: ${why}`);
+  if (reason === 'Requested') tenant.unfinished = { step: 'sleep', failing: why, againAfterMs };
+  else tenant.lookAgainMs = Math.min(tenant.lookAgainMs, againAfterMs);
+}
+
+function isTooMany(error: unknown): boolean {
+  return error instanceof OperatorError && error.code === 'TooManySchedules';
 }
 
 /** Its controllers are about to remove a Job that is due already. */
 const overdueMs = 60_000;
-/** Of more than so many the first is not far off; to read each takes milliseconds. */
-const mostSchedules = 1_000;
+/** For the schedules of all CronJobs together, which are read in the one thread of the manager. */
+const longestReadingMs = 2_000;
+/** Only its admin can make them fewer. */
+const tooManyAgainMs = 5 * 60_000;
 /** Of what a date can be. */
 const latestMs = 8.64e15;
+/** As an API server lets objects be called. */
+const objectName = /^[a-z0-9][-.a-z0-9]{0,252}$/;
 
 /**
  * What is not to be missed while it sleeps: when a CronJob is to run or a Job to be removed, and how many pods run. To be
- * asked while its API server runs.
+ * asked while its API server runs. Undefined: something is due before `untilMs`, where that is given; then a Job between
+ * two tries is due, too. Throws TooManySchedules.
  */
 async function whatIsLeft(
   tenant: Tenant,
-  nowMs: number,
-  signal: AbortSignal,
-  { retriesAreDue = false } = {},
-): Promise<Left> {
+  { clock }: Pick<Services, 'clock'>,
+  { nowMs, signal, untilMs }: { nowMs: number; signal: AbortSignal; untilMs?: number },
+): Promise<Left | undefined> {
   // Containers have no other one; processes have that of the machine, as this one has.
   const timeZone = tenant.vc.status?.driver === 'process' ? undefined : 'UTC';
-  let dueMs = Number.POSITIVE_INFINITY;
+  let due: { ms: number; of?: KubeObject; kind?: string } = { ms: Number.POSITIVE_INFINITY };
+  const isSoon = (): boolean => untilMs !== undefined && due.ms < untilMs;
+  const known = new Map<string, number>();
   let schedules = 0;
+  let readingMs = 0;
   const visit = visitor(tenant, signal);
-  await visit(resources.cronJobs, (cronJob) => {
-    if (schedules++ < mostSchedules)
-      dueMs = Math.min(dueMs, cronJobDueMs(cronJob, nowMs, timeZone) - leadMs(cronJob));
+  await visit(resources.cronJobs, (page) => {
+    const startedMs = clock.monotonic();
+    for (const cronJob of page) {
+      if (readingMs + clock.monotonic() - startedMs > longestReadingMs) throw tooManySchedules(schedules);
+      schedules++;
+      const ms = cronJobDueMs(cronJob, nowMs, timeZone, known) - leadMs(cronJob);
+      if (ms < due.ms) due = { ms, of: cronJob, kind: 'CronJob' };
+    }
+    readingMs += clock.monotonic() - startedMs;
+    return !isSoon();
   });
-  await visit(resources.jobs, (job) => {
-    // No pod runs whose end would wake the tenant.
-    if (retriesAreDue && isBetweenTries(job)) dueMs = nowMs;
-    dueMs = Math.min(dueMs, Math.max(jobDueMs(job), nowMs + overdueMs));
+  if (isSoon()) return undefined;
+  await visit(resources.jobs, (page) => {
+    for (const job of page) {
+      // No pod runs whose end would wake the tenant.
+      const isRetried = untilMs !== undefined && isBetweenTries(job);
+      const ms = isRetried ? nowMs : Math.max(jobDueMs(job), nowMs + overdueMs);
+      if (ms < due.ms) due = { ms, of: job, kind: 'Job' };
+    }
+    return !isSoon();
   });
+  if (isSoon()) return undefined;
   let pods = 0;
-  await visit(resources.pods, (pod) => {
-    if (hasRunSince(pod, nowMs)) pods++;
+  await visit(resources.pods, (page) => {
+    for (const pod of page) if (hasRunSince(pod, nowMs)) pods++;
+    return true;
   });
-  return { pods, ...(dueMs <= latestMs && { dueAt: new Date(dueMs).toISOString() }) };
+  if (due.ms > latestMs) return { pods };
+  const { namespace = '', name = '' } = due.of?.metadata ?? {};
+  // A tenant's API server may send anything.
+  const isNamed = objectName.test(namespace) && objectName.test(name);
+  const dueFor = isNamed ? `${due.kind} ${namespace}/${name}` : due.kind;
+  return { pods, dueAt: new Date(due.ms).toISOString(), ...(dueFor !== undefined && { dueFor }) };
 }
 
 const pageSize = 100;
@@ -235,11 +285,14 @@ const mostPages = 10_000;
 /** For all lists together: its API server may be slow, and say that there is always more. */
 const longestVisitMs = 60_000;
 
-/** Lists page by page: a list as a whole may be larger than what is read of one. Throws what a client throws, RangeError. */
+/**
+ * Lists page by page: a list as a whole may be larger than what is read of one. `see` returns whether to go on. Throws what
+ * a client throws, what `see` throws, RangeError.
+ */
 function visitor(
   { client }: Tenant,
   signal: AbortSignal,
-): (resource: Resource, see: (object: KubeObject) => void) => Promise<void> {
+): (resource: Resource, see: (page: readonly KubeObject[]) => boolean) => Promise<void> {
   return async (resource, see) => {
     let token: string | undefined;
     for (let page = 0; page < mostPages; page++) {
@@ -247,7 +300,7 @@ function visitor(
         ...{ limit: pageSize, signal },
         ...(token !== undefined && { continue: token }),
       });
-      for (const item of items) see(item);
+      if (!see(items)) return;
       token = metadata.continue;
       if (!token) return;
     }

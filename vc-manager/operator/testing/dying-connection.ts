@@ -67,7 +67,8 @@ export class DyingConnection extends Connection {
     this.#writes += 1;
     if (this.#writes < this.#last) return work(false);
     this.#dead = true;
-    await work(true);
+    // Nobody hears of a failure, either.
+    await work(true).catch(() => undefined);
     this.#die();
     return silence(signal);
   }
