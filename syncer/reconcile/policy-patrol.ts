@@ -167,6 +167,7 @@ export class PolicyPatrol {
     });
     const endAll = (): void => {
       for (const { ending } of this.#unjoined.values()) ending.abort(signal.reason);
+      this.#lookAsked.signal();
     };
     signal.addEventListener('abort', endAll, { once: true });
     const rounds = runPeriodically({ everyMs, clock, random }, signal, () => {
@@ -220,23 +221,28 @@ export class PolicyPatrol {
     }
   }
 
-  /** Rejects when aborted. */
-  async #lookAtAll(signal: AbortSignal): Promise<never> {
-    const { clock, atWork } = this.#options;
-    for (;;) {
+  /** Until aborted; then it rejects, or resolves. */
+  async #lookAtAll(signal: AbortSignal): Promise<void> {
+    const { clock, atWork, onError } = this.#options;
+    while (!signal.aborted) {
       let startedMs = clock.monotonic();
       // One that is put back comes last.
       for (const [tenant, look] of this.#looks) {
         this.#looks.delete(tenant);
         const some = (): boolean => this.#lookSome(tenant, look, startedMs + sliceMs);
-        const isOver = atWork === undefined ? some() : atWork.run(tenant.info.uid, some);
+        let isOver = true;
+        try {
+          isOver = atWork === undefined ? some() : atWork.run(tenant.info.uid, some);
+        } catch (error) {
+          onError(tenant, { kind: 'namespaces', name: '', tenant: tenant.info.uid }, error);
+        }
         if (!isOver) this.#looks.set(tenant, look);
         else if (look.again) this.look(tenant);
         if (clock.monotonic() < startedMs + sliceMs) continue;
         await clock.sleep(clock.monotonic() - startedMs, signal);
         startedMs = clock.monotonic();
       }
-      await this.#lookAsked.waitFor(everyMs, clock, signal);
+      await this.#lookAsked.wait();
     }
   }
 

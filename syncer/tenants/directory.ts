@@ -333,13 +333,16 @@ export class TenantDirectory {
 
   /** Whether it is served or not: a tenant decides itself when it sleeps, and what its API server answers. */
   #holdToPolicy(vc: VirtualCluster): void {
-    const { engine, settings } = this.#options;
-    if (isHeldToPolicy(vc) && this.#gate.serves(vc))
-      engine.holdToPolicy(
-        tenantInfo(vc, settings(), this.#gate.seesAll),
-        vc.status?.identities?.superCluster,
-      );
-    else engine.release(vc.metadata.uid ?? '');
+    const { engine } = this.#options;
+    if (!isHeldToPolicy(vc) || !this.#gate.serves(vc)) {
+      engine.release(vc.metadata.uid ?? '');
+      return;
+    }
+    const settings = this.#options.settings();
+    // What is taken away from one that is asleep stays away until it is awake: not for want of knowledge.
+    if (settings.isSuperClusterUnknown === true) return;
+    const info = tenantInfo(vc, settings, this.#gate.seesAll);
+    engine.holdToPolicy(info, vc.status?.identities?.superCluster);
   }
 
   #join(vc: VirtualCluster, signal: AbortSignal): void {

@@ -261,6 +261,31 @@ describe('a tenant that has not joined (sync rule `policy-over-holds`)', () => {
     expect(inSuper(world, resources.ingresses, 'bank')).toBeDefined();
   });
 
+  it('loses nothing as long as it is not known where the super cluster itself is', async () => {
+    const protectedCIDRs = ['0.0.0.0/0'];
+    await using world = await start({
+      status: { phase: 'Asleep', policy: { ...policy, endpointCIDRs: ['203.0.113.0/24'] } },
+      prepare: (before) => {
+        before.settings = { ...before.settings, protectedCIDRs, isSuperClusterUnknown: true };
+        const slice = inSuper(before, resources.endpointSlices) as KubeObject;
+        const outside = { addresses: ['203.0.113.9'] };
+        before.super.server.put(resources.endpointSlices, { ...slice, endpoints: [outside] });
+      },
+    });
+    const { server } = world.super;
+    const { isSuperClusterUnknown: _, ...known } = { ...world.settings, protectedCIDRs: [] };
+    await server.until(() => server.watches('endpointslices').length > 0);
+    world.directory.reconsider();
+    expect(inSuper(world, resources.ingresses, 'bank')).toBeDefined();
+    world.settings = known;
+    world.directory.reconsider();
+    await bankIsGone(world);
+    expect(endpoints(world)).toEqual([{ addresses: ['203.0.113.9'] }]);
+    world.settings = { ...known, protectedCIDRs };
+    world.directory.reconsider();
+    await server.until(() => (endpoints(world) as unknown[]).length === 0);
+  });
+
   it("is held to policy by the replica whose it is, as soon as it is that one's", async () => {
     let all = false;
     const listeners: (() => Promise<void>)[] = [];
