@@ -203,7 +203,8 @@ export class SyncEngine {
     const reconciler = this.#reconciler;
     this.#policyPatrol = new PolicyPatrol({
       ...options,
-      keysOf: (tenant) => this.#keysOfPolicy(tenant),
+      keysOf: (tenant) => this.#router.keysHeldToPolicy(tenant),
+      settledKeysOf: (tenant) => isolation.keysOf(tenant),
       isDemanded: (tenant, key) =>
         key.kind === isolation.name
           ? isolation.driftOf(tenant, key) !== undefined
@@ -418,11 +419,6 @@ export class SyncEngine {
       signal.removeEventListener('abort', leaveAll);
       await Promise.all(beside);
     }
-  }
-
-  *#keysOfPolicy(tenant: TenantState): Generator<KeyRef> {
-    yield* this.#router.keysHeldToPolicy(tenant);
-    yield* this.#isolation.keysOf(tenant);
   }
 
   /** No pod is made before what isolates it. Of a pod that has to wait after all, nothing was written. */

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { FakeClock } from '../../kube/testing/index.ts';
@@ -19,6 +20,7 @@ class Patrol implements AsyncDisposable {
   readonly clock = new FakeClock();
   readonly superCaches = new Caches(allKinds, 'super');
   readonly keys = new Map<string, readonly KeyRef[]>();
+  readonly settledKeys = new Map<string, readonly KeyRef[]>();
   /** Ids that policy demands something of. */
   readonly demanded = new Set<string>();
   /** What was judged and what was enforced, `uid name`. */
@@ -46,6 +48,7 @@ class Patrol implements AsyncDisposable {
       },
       random: () => 1,
       keysOf: ({ info }) => this.keys.get(info.uid) ?? [],
+      settledKeysOf: ({ info }) => this.settledKeys.get(info.uid) ?? [],
       isDemanded: ({ info }, key) => {
         this.judged.push(`${info.uid} ${key.name}`);
         if (key.name === 'broken') throw new Error('a defect');
@@ -68,8 +71,19 @@ class Patrol implements AsyncDisposable {
     this.patrol.add(testTenant({ uid, id: uid, ...more }), 'super');
   }
 
+  /** Time, and a turn for all that has become due. */
+  async pass(ms: number): Promise<void> {
+    await this.clock.advance(ms);
+    for (let turns = 0; turns < 5; turns++) await setImmediate();
+  }
+
   /** Its super object, as the cache shows it. */
-  show(uid: string, kind: string, object: KubeObject, type: 'ADDED' | 'DELETED' = 'ADDED'): void {
+  show(
+    uid: string,
+    kind: 'pods' | 'endpointSlices' | 'services' | 'ingresses',
+    object: KubeObject,
+    type: 'ADDED' | 'MODIFIED' | 'DELETED' = 'ADDED',
+  ): void {
     const { name, ...rest } = object.metadata;
     const labels = {
       'skerry.dev/tenant': uid,
@@ -83,8 +97,7 @@ class Patrol implements AsyncDisposable {
       labels,
       annotations: { 'skerry.dev/uid': 't1' },
     };
-    const resource = kind === 'pods' ? resources.pods : resources.endpointSlices;
-    this.superCaches.store(resource).apply(type, { ...object, metadata });
+    this.superCaches.store(resources[kind]).apply(type, { ...object, metadata });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -97,20 +110,31 @@ describe('PolicyPatrol', () => {
   it('looks at a tenant when it comes, when its settings change, and once a minute', async () => {
     await using world = new Patrol();
     world.add('a', [ingress('web')]);
-    await world.clock.advance(100);
+    await world.pass(100);
     expect(world.judged).toEqual(['a web']);
     world.add('a', [ingress('web')]);
-    await world.clock.advance(100);
+    await world.pass(100);
     expect(world.judged).toEqual(['a web']);
     world.add('a', [ingress('web')], { syncIngresses: true });
-    await world.clock.advance(100);
+    await world.pass(100);
     expect(world.judged).toEqual(['a web', 'a web']);
-    await world.clock.advance(60_000);
+    await world.pass(60_000);
     expect(world.judged).toHaveLength(3);
     expect(world.enforced).toEqual([]);
     world.demanded.add(keyId(ingress('web')));
-    await world.clock.advance(70_000);
+    await world.pass(70_000);
     expect(world.enforced).toEqual(['a web']);
+  });
+
+  it('looks once with each settings at what tells of its changes itself', async () => {
+    await using world = new Patrol();
+    world.settledKeys.set('a', [{ kind: 'networkisolation', name: 'shop' }]);
+    world.add('a', [ingress('web')]);
+    await world.pass(70_000);
+    expect(world.judged).toEqual(['a web', 'a shop', 'a web']);
+    world.add('a', [ingress('web')], { syncIngresses: true });
+    await world.pass(100);
+    expect(world.judged.slice(3)).toEqual(['a web', 'a shop']);
   });
 
   it('leaves one alone that has joined, and looks at it when it has left', async () => {
@@ -118,14 +142,14 @@ describe('PolicyPatrol', () => {
     world.demanded.add(keyId(ingress('web')));
     world.patrol.joined('a');
     world.add('a', [ingress('web')]);
-    await world.clock.advance(70_000);
+    await world.pass(70_000);
     expect(world.patrol.tenant('a')).toBeUndefined();
     expect(world.judged).toEqual([]);
     world.patrol.left('a');
-    await world.clock.advance(100);
+    await world.pass(100);
     expect(world.enforced).toEqual(['a web']);
     world.patrol.remove('a');
-    await world.clock.advance(70_000);
+    await world.pass(70_000);
     expect(world.enforced).toEqual(['a web']);
   });
 
@@ -135,7 +159,7 @@ describe('PolicyPatrol', () => {
     world.add('a', [ingress('web')]);
     world.patrol.remove('a');
     world.patrol.left('a');
-    await world.clock.advance(70_000);
+    await world.pass(70_000);
     expect(world.judged).toEqual([]);
   });
 
@@ -144,11 +168,11 @@ describe('PolicyPatrol', () => {
     world.demanded.add(keyId(ingress('web')));
     world.outcome = { is: 'retry', code: '500' };
     world.add('a', [ingress('web')]);
-    await world.clock.advance(50);
+    await world.pass(50);
     expect(world.enforced.length).toBeGreaterThan(0);
     world.patrol.joined('a');
     const before = world.enforced.length;
-    await world.clock.advance(70_000);
+    await world.pass(70_000);
     expect(world.enforced).toHaveLength(before);
   });
 
@@ -157,7 +181,7 @@ describe('PolicyPatrol', () => {
     world.demanded.add(keyId(ingress('web')));
     world.outcome = { is: 'refused', code: '403', message: 'a webhook says no' };
     world.add('a', [ingress('web')]);
-    for (let second = 0; second < 5; second++) await world.clock.advance(1_000);
+    for (let second = 0; second < 5; second++) await world.pass(1_000);
     expect(world.enforced.length).toBeGreaterThan(2);
   });
 
@@ -165,7 +189,7 @@ describe('PolicyPatrol', () => {
     await using world = new Patrol();
     world.demanded.add(keyId(ingress('web')));
     world.add('a', [ingress('broken'), ingress('web')]);
-    await world.clock.advance(100);
+    await world.pass(100);
     expect(world.errors).toHaveLength(1);
     expect(world.enforced).toEqual(['a web']);
   });
@@ -178,7 +202,7 @@ describe('PolicyPatrol', () => {
       Array.from({ length: 1_000 }, (_item, index) => ingress(`${index}`)),
     );
     for (const uid of ['a', 'b']) world.add(uid, [ingress('web')]);
-    await world.clock.advance(60);
+    await world.pass(60);
     expect(world.judged).toEqual(expect.arrayContaining(['a web', 'b web']));
     expect(world.judged.length).toBeLessThan(100);
     // Then it rests as long as it has looked.
@@ -190,11 +214,11 @@ describe('PolicyPatrol', () => {
     world.judgeMs = 2;
     const keys = Array.from({ length: 20 }, (_item, index) => ingress(`${index}`));
     world.add('a', keys);
-    await world.clock.advance(10);
+    await world.pass(10);
     expect(world.judged.length).toBeLessThan(20);
     const state = world.patrol.tenant('a') as TenantState;
     for (let times = 0; times < 5; times++) world.patrol.look(state);
-    await world.clock.advance(1_000);
+    await world.pass(1_000);
     expect(world.judged).toHaveLength(40);
     expect(world.judged.slice(20)).toEqual(world.judged.slice(0, 20));
   });
@@ -207,9 +231,23 @@ describe('PolicyPatrol', () => {
     world.patrol.joined('a');
     world.joined = state;
     world.patrol.look(state);
-    await world.clock.advance(100);
+    await world.pass(100);
     expect(world.queuedJoined).toEqual(['web']);
     expect(world.enforced).toEqual([]);
+  });
+
+  it('looks at an Ingress at once when a Service that it leads to becomes an ExternalName', async () => {
+    await using world = new Patrol();
+    const service = (type: string) => ({ metadata: { name: 'db', uid: 's' }, spec: { type } });
+    const backend = { service: { name: 'db', port: { number: 80 } } };
+    const rules = [{ http: { paths: [{ path: '/', backend }] } }];
+    world.show('a', 'services', service('ClusterIP'));
+    world.show('a', 'ingresses', { metadata: { name: 'web', uid: 'i' }, spec: { rules } });
+    world.add('a', []);
+    await world.pass(100);
+    world.show('a', 'services', service('ExternalName'), 'MODIFIED');
+    await world.pass(100);
+    expect(world.enforced).toEqual(['a db', 'a web']);
   });
 
   it('looks at slices at once when a pod that they name goes, and as a whole at one that has very many', async () => {
@@ -220,13 +258,13 @@ describe('PolicyPatrol', () => {
       endpoints: [{ addresses: ['10.244.1.7'] }],
     });
     for (const uid of ['few', 'many']) world.show(uid, 'pods', pod);
-    world.show('few', 'endpointslices', slice(0));
-    for (let index = 0; index < 101; index++) world.show('many', 'endpointslices', slice(index));
+    world.show('few', 'endpointSlices', slice(0));
+    for (let index = 0; index < 101; index++) world.show('many', 'endpointSlices', slice(index));
     for (const uid of ['few', 'many']) world.add(uid, [ingress('all')]);
-    await world.clock.advance(100);
+    await world.pass(100);
     expect(world.judged).toEqual(['few all', 'many all']);
     for (const uid of ['few', 'many']) world.show(uid, 'pods', pod, 'DELETED');
-    await world.clock.advance(100);
+    await world.pass(100);
     expect(world.enforced).toEqual(['few db-0']);
     expect(world.judged).toEqual(['few all', 'many all', 'many all']);
   });

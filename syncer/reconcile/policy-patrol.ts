@@ -26,6 +26,8 @@ interface PolicyPatrolOptions {
   clock: Clock;
   /** All that a tenant has in the super cluster and that policy may demand something of. */
   keysOf: (tenant: TenantState) => Iterable<KeyRef>;
+  /** The same of what goes by the tenant's settings and itself alone, and queues itself when it changes: not looked at in rounds. */
+  settledKeysOf: (tenant: TenantState) => Iterable<KeyRef>;
   /** Whether it does, by the caches of the super cluster; may throw. */
   isDemanded: (tenant: TenantState, key: KeyRef) => boolean;
   /** Does it, and nothing else. Rejects only when aborted, with the signal's reason. */
@@ -55,8 +57,10 @@ interface Unjoined {
   readonly ending: AbortController;
 }
 
-/** A look at all that a tenant has; undefined keys: it has not begun. */
+/** A look at what a tenant has; undefined keys: it has not begun. */
 interface Look {
+  /** With these settings. */
+  readonly isFirst: boolean;
   keys: Iterator<KeyRef> | undefined;
   /** Asked for while it was under way: it is looked at once more. */
   again: boolean;
@@ -150,9 +154,8 @@ export class PolicyPatrol {
   /** Looks at all that a tenant has in the super cluster, joined or not, in slices of time. */
   look(tenant: TenantState): void {
     const look = this.#looks.get(tenant);
-    if (look === undefined) this.#looks.set(tenant, { keys: undefined, again: false });
+    if (look === undefined) this.#ask(tenant, false);
     else if (look.keys !== undefined) look.again = true;
-    this.#lookAsked.signal();
   }
 
   /** Works until aborted. */
@@ -194,7 +197,12 @@ export class PolicyPatrol {
       nowMs: () => clock.now(),
     });
     this.#unjoined.set(uid, { state, ending: new AbortController() });
-    this.look(state);
+    this.#ask(state, true);
+  }
+
+  #ask(tenant: TenantState, isFirst: boolean): void {
+    this.#looks.set(tenant, { isFirst, keys: undefined, again: false });
+    this.#lookAsked.signal();
   }
 
   #end(uid: string): void {
@@ -248,10 +256,10 @@ export class PolicyPatrol {
 
   /** Returns whether that was all. */
   #lookSome(tenant: TenantState, look: Look, endMs: number): boolean {
-    const { clock, keysOf, isDemanded, isJoined, onError } = this.#options;
+    const { clock, isDemanded, isJoined, onError } = this.#options;
     const { uid } = tenant.info;
     if (this.tenant(uid) !== tenant && !isJoined(tenant)) return true;
-    look.keys ??= keysOf(tenant)[Symbol.iterator]();
+    look.keys ??= this.#keysOf(tenant, look);
     for (let next = look.keys.next(); next.done !== true; next = look.keys.next()) {
       try {
         if (isDemanded(tenant, next.value)) this.enqueue(tenant, next.value);
@@ -261,6 +269,11 @@ export class PolicyPatrol {
       if (clock.monotonic() >= endMs) return false;
     }
     return true;
+  }
+
+  *#keysOf(tenant: TenantState, { isFirst }: Look): Generator<KeyRef> {
+    yield* this.#options.keysOf(tenant);
+    if (isFirst) yield* this.#options.settledKeysOf(tenant);
   }
 
   #superEvent(kind: DownKind, { type, object, previous }: StoreEvent<KubeObject>): void {

@@ -23,33 +23,39 @@ const classMetadata = { name: 'nginx', labels: { 'skerry.dev/public': 'true' } }
 const web = { namespace: 'shop', name: 'web' };
 const ingressSpec = (host: string) => ({ ingressClassName: 'nginx', rules: [{ host }] });
 
-/** What an earlier syncer has made for a tenant: allowed all of it, but for the Ingress `bank`. */
-function fill(world: DirectoryWorld, name: string): void {
+/** What is made from objects of a tenant of which the syncer knows nothing else. */
+function contextOf(world: DirectoryWorld, name: string): SyncContext {
   const info = tenantInfo(world.vc(name), world.settings);
-  const caches = new Caches(allKinds, 'tenant');
   const { client } = world.super;
+  const caches = new Caches(allKinds, 'tenant');
   const superCaches = new Caches(allKinds, 'super');
   const options = { info, client, caches, superCaches, identity: undefined, nowMs: () => 0 };
-  const context: SyncContext = new TenantState(options).context();
-  const put = (kind: DownKind, own: KubeObject, parts: object = {}): void => {
-    const made = { ...kind.toSuper(own, context), ...parts };
-    world.super.server.put(kind.resource, made as KubeObject);
-  };
-  put(namespaceKind, { metadata: { name: 'shop', uid: `n-${name}` } });
-  put(ingressKind, { metadata: { ...web, uid: 'i1' }, spec: ingressSpec('a.blue.example') });
-  put(ingressKind, {
-    metadata: { namespace: 'shop', name: 'bank', uid: 'i2' },
-    spec: ingressSpec('bank.example'),
-  });
-  put(serviceKind, {
+  return new TenantState(options).context();
+}
+
+/** An Ingress of a tenant in the super cluster. */
+function put(world: DirectoryWorld, of: string, name: string, host: string): void {
+  const own = { metadata: { namespace: 'shop', name, uid: `i-${name}` }, spec: ingressSpec(host) };
+  world.super.server.put(resources.ingresses, ingressKind.toSuper(own, contextOf(world, of)));
+}
+
+/** What an earlier syncer has made for a tenant: allowed all of it, but for the Ingress `bank`. */
+function fill(world: DirectoryWorld, name: string): void {
+  const context = contextOf(world, name);
+  const make = (kind: DownKind, own: KubeObject, parts: object = {}): void =>
+    void world.super.server.put(kind.resource, { ...kind.toSuper(own, context), ...parts } as KubeObject);
+  make(namespaceKind, { metadata: { name: 'shop', uid: `n-${name}` } });
+  put(world, name, 'web', 'a.blue.example');
+  put(world, name, 'bank', 'bank.example');
+  make(serviceKind, {
     metadata: { ...web, uid: 's1' },
     spec: { type: 'ClusterIP', ports: [{ port: 80 }], externalIPs: ['198.51.100.7'] },
   });
   const slice = { metadata: { ...web, uid: 'e1' }, addressType: 'IPv4', endpoints: [], ports: [] };
-  put(endpointSliceKind, slice, { endpoints: [{ addresses: [podIP] }] });
+  make(endpointSliceKind, slice, { endpoints: [{ addresses: [podIP] }] });
   const containers = [{ name: 'main', image: 'busybox' }];
   const status = { phase: 'Running', podIP, podIPs: [{ ip: podIP }] };
-  put(podKind, { metadata: { ...web, uid: 'p1' }, spec: { containers } }, { status });
+  make(podKind, { metadata: { ...web, uid: 'p1' }, spec: { containers } }, { status });
 }
 
 interface Way {
@@ -195,10 +201,8 @@ describe('a tenant that has not joined (sync rule `policy-over-holds`)', () => {
 
   it('loses what comes back to the super cluster, as with a backup', async () => {
     await using world = await start({ status: { phase: 'Asleep' } });
-    const before = inSuper(world, resources.ingresses, 'bank') as KubeObject;
     await bankIsGone(world);
-    const { uid: _, resourceVersion: __, ...metadata } = before.metadata;
-    world.super.server.put(resources.ingresses, { ...before, metadata });
+    put(world, 'blue', 'bank', 'bank.example');
     await bankIsGone(world);
   });
 
@@ -230,7 +234,7 @@ describe('a tenant that has not joined (sync rule `policy-over-holds`)', () => {
     const { server } = world.tenantOf('blue');
     server.put(resources.namespaces, { metadata: { name: 'shop', uid: 'n-blue' } });
     server.put(resources.ingresses, {
-      metadata: { ...web, uid: 'i1' },
+      metadata: { ...web, uid: 'i-web' },
       spec: ingressSpec('a.blue.example'),
     });
     world.change('blue', (vc) => ({
@@ -265,6 +269,7 @@ describe('a tenant that has not joined (sync rule `policy-over-holds`)', () => {
     const protectedCIDRs = ['0.0.0.0/0'];
     await using world = await start({
       status: { phase: 'Asleep', policy: { ...policy, endpointCIDRs: ['203.0.113.0/24'] } },
+      names: ['blue', 'green'],
       prepare: (before) => {
         before.settings = { ...before.settings, protectedCIDRs, isSuperClusterUnknown: true };
         const slice = inSuper(before, resources.endpointSlices) as KubeObject;
@@ -274,8 +279,8 @@ describe('a tenant that has not joined (sync rule `policy-over-holds`)', () => {
     });
     const { server } = world.super;
     const { isSuperClusterUnknown: _, ...known } = { ...world.settings, protectedCIDRs: [] };
-    await server.until(() => server.watches('endpointslices').length > 0);
-    world.directory.reconsider();
+    await world.says('green', 'Synced', 'True', 'Joined');
+    await bankIsGone(world, 'green');
     expect(inSuper(world, resources.ingresses, 'bank')).toBeDefined();
     world.settings = known;
     world.directory.reconsider();
@@ -308,10 +313,9 @@ describe('a tenant that has not joined (sync rule `policy-over-holds`)', () => {
     await change(true);
     await bankIsGone(world);
     await change(false);
-    allow(world, { ingressHosts: [] });
-    allow(world, { ingressHosts: [] }, 'green');
-    await world.super.server.until(() => inSuper(world, resources.ingresses, 'web', 'green') === undefined);
-    expect(inSuper(world, resources.ingresses)).toBeDefined();
+    for (const name of ['blue', 'green']) put(world, name, 'bank', 'bank.example');
+    await bankIsGone(world, 'green');
+    expect(inSuper(world, resources.ingresses, 'bank')).toBeDefined();
   });
 });
 
@@ -323,7 +327,7 @@ describe('a tenant that has joined, and whose API server does not answer any mor
         const { server } = before.tenantOf('blue');
         server.put(resources.namespaces, { metadata: { name: 'shop', uid: 'n-blue' } });
         const spec = ingressSpec('a.blue.example');
-        server.put(resources.ingresses, { metadata: { ...web, uid: 'i1' }, spec });
+        server.put(resources.ingresses, { metadata: { ...web, uid: 'i-web' }, spec });
       },
     });
     await world.says('blue', 'Synced', 'True', 'Joined');
