@@ -33,6 +33,8 @@ class Patrol implements AsyncDisposable {
   judgeMs = 0;
   #busyMs = 0;
   outcome: Outcome = { is: 'done' };
+  /** Of what was enforced last. */
+  signal: AbortSignal | undefined;
   readonly patrol: PolicyPatrol;
   readonly #stop = new AbortController();
   readonly #running: Promise<void>;
@@ -55,7 +57,8 @@ class Patrol implements AsyncDisposable {
         this.#busyMs += this.judgeMs;
         return this.demanded.has(keyId(key));
       },
-      enforce: async ({ info }, key) => {
+      enforce: async ({ info }, key, signal) => {
+        this.signal = signal;
         this.enforced.push(`${info.uid} ${key.name}`);
         return this.outcome;
       },
@@ -170,7 +173,9 @@ describe('PolicyPatrol', () => {
     world.add('a', [ingress('web')]);
     await world.pass(50);
     expect(world.enforced.length).toBeGreaterThan(0);
+    expect(world.signal?.aborted).toBe(false);
     world.patrol.joined('a');
+    expect(world.signal?.aborted).toBe(true);
     const before = world.enforced.length;
     await world.pass(70_000);
     expect(world.enforced).toHaveLength(before);
