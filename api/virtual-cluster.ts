@@ -689,14 +689,21 @@ export function isAsleep({ metadata, status }: Pick<VirtualCluster, 'metadata' |
 export function isServed(vc: VirtualCluster): boolean {
   const { status } = vc;
   return (
-    vc.metadata.deletionTimestamp === undefined &&
-    status?.phase !== 'Deleting' &&
+    isHeldToPolicy(vc) &&
     status?.phase !== 'Asleep' &&
     status?.restore === undefined &&
     !isPaused(vc) &&
+    status?.syncerSecret !== undefined &&
+    status.identities?.tenant !== undefined
+  );
+}
+
+/** Whether this tenant can have something in the super cluster, which is held to its policy, and is not on its way out. */
+export function isHeldToPolicy({ metadata, status }: VirtualCluster): boolean {
+  return (
+    metadata.deletionTimestamp === undefined &&
+    status?.phase !== 'Deleting' &&
     status?.id !== undefined &&
-    status.syncerSecret !== undefined &&
-    status.identities?.tenant !== undefined &&
     status.advertisedAddress !== undefined &&
     status.serviceCIDR !== undefined
   );

@@ -1,6 +1,6 @@
 import type { DifferenceReport } from '../api/difference-report.ts';
 import { type Clock, type KubeClient, printable, type Resource } from '../kube/index.ts';
-import type { KeyRef } from './context.ts';
+import type { KeyRef, TenantInfo } from './context.ts';
 import { EventController } from './controllers/events.ts';
 import { NetworkIsolationController } from './controllers/network-isolation.ts';
 import { PodAdmission, type PodAdmissionObserver } from './controllers/pod-admission.ts';
@@ -16,6 +16,7 @@ import type { ActionGate, GatedAction, Work } from './reconcile/execute.ts';
 import type { IdentityGuard } from './reconcile/guards.ts';
 import { keyId, type SyncKey } from './reconcile/keys.ts';
 import { type Outcome, queueOutcome } from './reconcile/outcome.ts';
+import { PolicyPatrol } from './reconcile/policy-patrol.ts';
 import { Reconciler } from './reconcile/reconciler.ts';
 import { type DriftCount, Resync } from './reconcile/resync.ts';
 import { Router } from './reconcile/router.ts';
@@ -33,6 +34,8 @@ export interface EngineObserver extends PodAdmissionObserver {
   taken?(tenant: TenantState, key: KeyRef, waitMs: number): void;
   done?(tenant: TenantState, kind: string, serviceMs: number): void;
   outcome?(tenant: TenantState, key: KeyRef, outcome: Outcome): void;
+  /** Of what policy demands for a tenant that has not joined. */
+  enforced?(tenant: TenantState, key: KeyRef, outcome: Outcome): void;
   /**
    * An error that no reconcile expects: a defect of the syncer. The key is tried again.
    * `tenant`: undefined if it is served no more. Must not throw.
@@ -79,6 +82,7 @@ export class SyncEngine {
   readonly #isolation: NetworkIsolationController;
   readonly #resync: Resync;
   readonly #differences: Differences;
+  readonly #policyPatrol: PolicyPatrol;
   /** Undefined where nothing is done for fairness. */
   readonly #admission: PodAdmission | undefined;
   readonly #quota: QuotaAdmission;
@@ -147,8 +151,8 @@ export class SyncEngine {
     this.#isolation = new NetworkIsolationController({
       superClient: options.superClient,
       superCaches: options.superCaches,
-      tenant: (uid) => this.#router.tenant(uid),
-      enqueue: (tenant, key) => this.#enqueue(tenant, key, 'live', { first: true }),
+      tenant: (uid) => this.#router.tenant(uid) ?? this.#policyPatrol.tenant(uid),
+      enqueue: (tenant, key) => this.#policyPatrol.enqueue(tenant, key),
     });
     const controllers: SpecialController[] = [
       new EventController({
@@ -195,6 +199,25 @@ export class SyncEngine {
       onError: (tenant, key, error) => this.#failed({ ...key, tenant: tenant.info.uid }, error),
       onCompleted: (busyMs) => options.observer?.resynced?.(busyMs),
     });
+    const isolation = this.#isolation;
+    const reconciler = this.#reconciler;
+    this.#policyPatrol = new PolicyPatrol({
+      ...options,
+      keysOf: (tenant) => this.#router.keysHeldToPolicy(tenant),
+      settledKeysOf: (tenant) => isolation.keysOf(tenant),
+      isDemanded: (tenant, key) =>
+        key.kind === isolation.name
+          ? isolation.driftOf(tenant, key) !== undefined
+          : reconciler.isDemanded(tenant, key),
+      enforce: (tenant, key, signal) =>
+        key.kind === isolation.name
+          ? isolation.reconcile(tenant, key, signal)
+          : reconciler.enforce(tenant, key, signal),
+      isJoined: (tenant) => this.#router.tenant(tenant.info.uid) === tenant,
+      enqueueJoined: (tenant, key) => this.#enqueue(tenant, key, 'live', { first: true }),
+      onOutcome: (tenant, key, outcome) => options.observer?.enforced?.(tenant, key, outcome),
+      onError: (tenant, key, error) => options.observer?.failed?.(tenant, key, error),
+    });
     this.#differences = new Differences({
       clock: options.clock,
       keysOf: (tenant) => this.#router.keysOf(tenant),
@@ -222,9 +245,28 @@ export class SyncEngine {
     return tenant && (await this.#differences.of(tenant, most));
   }
 
+  /**
+   * Holds what this tenant has in the super cluster to these settings from now on, also while it has not joined; the caches of
+   * the super cluster must be complete. `superIdentity`: UID of the kube-system of the super cluster that it was made on.
+   */
+  holdToPolicy(info: TenantInfo, superIdentity: string | undefined): void {
+    this.#policyPatrol.add(info, superIdentity);
+  }
+
+  /** Ends that at once, calls under way included. */
+  release(uid: string): void {
+    this.#policyPatrol.remove(uid);
+  }
+
+  /** Looks at what policy demands of a tenant that has joined: while its server does not answer, nothing else does. */
+  checkPolicy(tenant: TenantState): void {
+    this.#policyPatrol.look(tenant);
+  }
+
   /** Serves this tenant from now on; its caches and those of the super cluster must be complete. */
   join(tenant: TenantState, weight: number): void {
     const { uid } = tenant.info;
+    this.#policyPatrol.joined(uid);
     this.#leaving.set(uid, new AbortController());
     this.#queue.setWeight(uid, weight);
     this.#admission?.join(tenant, weight);
@@ -240,6 +282,7 @@ export class SyncEngine {
     this.#queue.removeTenant(uid);
     this.#leaving.get(uid)?.abort(new Error('tenant left'));
     this.#leaving.delete(uid);
+    this.#policyPatrol.left(uid);
   }
 
   setWeight(uid: string, weight: number): void {
@@ -369,12 +412,12 @@ export class SyncEngine {
       for (const leaving of this.#leaving.values()) leaving.abort(signal.reason);
     };
     signal.addEventListener('abort', leaveAll, { once: true });
-    const admitting = this.#admission?.run(signal);
+    const beside = [this.#admission?.run(signal), this.#policyPatrol.run(signal)];
     try {
       await runner.run(signal);
     } finally {
       signal.removeEventListener('abort', leaveAll);
-      await admitting;
+      await Promise.all(beside);
     }
   }
 

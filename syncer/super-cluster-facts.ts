@@ -115,6 +115,8 @@ async function serviceCidrs(superClient: KubeClient, signal: AbortSignal): Promi
 export interface SuperClusterFacts {
   readonly networkPoliciesEnforced: boolean;
   readonly protectedCIDRs: readonly string[];
+  /** Where the super cluster itself is has not been found out yet: the ranges stand for everything. */
+  readonly isSuperClusterUnknown?: true;
   /** Undefined: nothing keeps tenants apart. */
   readonly isolation?: NetworkIsolation | undefined;
 }
@@ -169,14 +171,19 @@ export async function findSuperClusterFacts(
       'cannot find out where the API servers of the super cluster are; what was found before is closed to pods, at first everything but the own tenant',
     ),
   ]);
-  if (!options.isolateTenants || !networkPoliciesEnforced) return { networkPoliciesEnforced, protectedCIDRs };
+  const found = {
+    networkPoliciesEnforced,
+    protectedCIDRs,
+    ...(protectedCIDRs === worst.protectedCIDRs && { isSuperClusterUnknown: true as const }),
+  };
+  if (!options.isolateTenants || !networkPoliciesEnforced) return found;
   const { addresses, podCIDRs } = nodeRanges(nodes());
   const closed = [...options.protectedCIDRs, ...apiServers, ...addresses];
   const isolation = {
     podCIDRs: options.podCIDRs.length > 0 ? options.podCIDRs : podCIDRs,
     closedCIDRs: [...new Set(closed)].sort(),
   };
-  return { networkPoliciesEnforced, protectedCIDRs, isolation };
+  return { ...found, isolation };
 }
 
 /** Looks again once a minute until aborted, and tells what has changed. */

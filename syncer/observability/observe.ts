@@ -26,6 +26,15 @@ export function observeEngine(metrics: SyncerMetrics, traces: PodTraces, logger:
       else
         logger.debug({ ...fields, code: outcome.code, err: outcome.error }, 'reconcile will be tried again');
     },
+    enforced: (tenant, key, outcome) => {
+      if (outcome.is !== 'retry' && outcome.is !== 'refused') return;
+      const fields = { tenant: tenant.label, kind: key.kind, namespace: key.namespace, name: key.name };
+      const why = outcome.is === 'refused' ? { message: outcome.message } : { err: outcome.error };
+      logger.warn(
+        { ...fields, code: outcome.code, ...why },
+        'cannot take away what policy does not allow; it will be tried again',
+      );
+    },
     failed: (tenant, key, error) => {
       const { kind, namespace, name } = key;
       if (tenant !== undefined) metrics.reconcileError(tenant.label, kind, 'internal');

@@ -151,6 +151,21 @@ export class Reconciler implements Controller {
     return kind?.direction === 'down' && demandedDown(kind, this.#situation(tenant, kind, key)).length > 0;
   }
 
+  /** Does what policy demands of the super object of a key, and nothing else, as for a tenant that has not joined. */
+  async enforce(tenant: TenantState, key: KeyRef, signal: AbortSignal): Promise<Outcome> {
+    const kind = this.#kindOf(tenant, key.kind);
+    if (kind === undefined) return done;
+    try {
+      const situation = this.#situation(tenant, kind, key);
+      if (this.#isBehind(tenant, situation)) return behind;
+      const outcome = await this.#enforce({ kind, situation, tenant, signal, definition: undefined });
+      return outcome ?? done;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return outcomeOf(error);
+    }
+  }
+
   /** Whether nothing stands in the way of what requires this key: its copy is there, or none is to be. */
   isSettled(tenant: TenantState, key: KeyRef): boolean {
     if (key.kind === 'namespaces') return tenant.namespaceReady(key.name) !== false;
@@ -176,7 +191,8 @@ export class Reconciler implements Controller {
       let situation = this.#situation(tenant, kind, key);
       if (this.#isBehind(tenant, situation)) return behind;
       // Before the tenant's server is asked for anything: it may hang.
-      if (await this.#enforce({ kind, situation, tenant, signal, definition: undefined })) return behind;
+      const enforced = await this.#enforce({ kind, situation, tenant, signal, definition: undefined });
+      if (enforced?.is === 'done') return behind;
       if (kind.direction === 'down' && kind.payload !== undefined) {
         const { superClient, readBudget: budget } = this.#options;
         const { payload } = kind;
@@ -234,13 +250,12 @@ export class Reconciler implements Controller {
     });
   }
 
-  /** Does what policy demands of a super object (sync rule `policy-over-holds`); whether there was anything to do. */
-  async #enforce(work: Work): Promise<boolean> {
+  /** Does what policy demands of a super object (sync rule `policy-over-holds`); undefined: there was nothing to do. */
+  async #enforce(work: Work): Promise<Outcome | undefined> {
     const { kind, situation, tenant } = work;
     const demanded = kind.direction === 'down' ? demandedDown(kind, situation) : [];
-    if (demanded.length === 0 || !(await this.#safety.mayEnforce(tenant))) return false;
-    const outcome = await this.#executor.run(demanded, work);
-    return outcome.is === 'done';
+    if (demanded.length === 0 || !(await this.#safety.mayEnforce(tenant))) return undefined;
+    return this.#executor.run(demanded, work);
   }
 
   /** Whether something was created that the cache has not shown yet, and may never show: it can be gone already. */

@@ -170,8 +170,7 @@ export class Router {
     for (const kind of this.#options.kinds) {
       if (!this.#heldToPolicy.has(kind.name)) continue;
       for (const object of this.#superObjects(tenant, kind)) {
-        // A pod that runs stays as it was let in.
-        if ((object['spec'] as { nodeName?: string } | undefined)?.nodeName !== undefined) continue;
+        if (runsAsLetIn(object)) continue;
         const key = this.#superKey(tenant, kind, object);
         if (key !== undefined) yield key;
       }
@@ -403,7 +402,12 @@ export function hasMoved(previous: KubeObject, object: KubeObject): boolean {
   );
 }
 
-function sameKeys(a: readonly KeyRef[], b: readonly KeyRef[]): boolean {
+/** A pod that is bound stays as it was let in, whatever becomes of its policy. */
+export function runsAsLetIn(superObject: KubeObject): boolean {
+  return (superObject['spec'] as { nodeName?: string } | undefined)?.nodeName !== undefined;
+}
+
+export function sameKeys(a: readonly KeyRef[], b: readonly KeyRef[]): boolean {
   return (
     a.length === b.length &&
     a.every((key, index) => {

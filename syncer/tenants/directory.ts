@@ -1,5 +1,5 @@
 import { isWaitedFor, leftReason } from '../../api/conditions.ts';
-import { isAsleep, isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isAsleep, isHeldToPolicy, isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   type CallRecord,
   type Clock,
@@ -28,7 +28,7 @@ import { type SessionLogger, TenantSession } from './session.ts';
 import { SleepingTenantUsage } from './sleeping-tenant-usage.ts';
 import { StatusWriter, type SyncerCondition, type UsedResources } from './status-writer.ts';
 import { everyTenant, type TenantFilter } from './tenant-filter.ts';
-import { cacheLimitBytes, type SyncerSettings } from './tenant-info.ts';
+import { cacheLimitBytes, type SyncerSettings, tenantInfo } from './tenant-info.ts';
 import { WakeOnExpiry } from './wake-on-expiry.ts';
 import { WakeOnLoss } from './wake-on-loss.ts';
 
@@ -250,8 +250,10 @@ export class TenantDirectory {
     });
     const unsubscribe = this.#store.subscribe((event) => {
       if (reflector.hasSynced) this.#gate.see(this.#store.list());
-      if (event.type === 'deleted') this.#leave(event.object, signal);
-      else this.#consider(event.object, signal);
+      if (event.type === 'deleted') {
+        this.#options.engine.release(event.object.metadata.uid ?? '');
+        this.#leave(event.object, signal);
+      } else this.#consider(event.object, signal);
       if (!isAsleep(event.object)) return;
       wakeOnExpiry.sleepersChanged();
       wakeOnLoss.sleepersChanged();
@@ -308,6 +310,7 @@ export class TenantDirectory {
   #consider(vc: VirtualCluster, signal: AbortSignal): void {
     const uid = vc.metadata.uid ?? '';
     const served = this.#served.get(uid);
+    this.#holdToPolicy(vc);
     if (!this.#isOurs(vc)) {
       if (served !== undefined) this.#leave(vc, signal);
       else if (isWaitedFor(vc) && this.#gate.serves(vc)) this.#tellLeft(vc, signal);
@@ -326,6 +329,20 @@ export class TenantDirectory {
     served.session?.update(vc, served.stop.signal).catch((error: unknown) => {
       if (!served.stop.signal.aborted) this.#warn(vc, error, 'cannot take over changed settings');
     });
+  }
+
+  /** Whether it is served or not: a tenant decides itself when it sleeps, and what its API server answers. */
+  #holdToPolicy(vc: VirtualCluster): void {
+    const { engine } = this.#options;
+    if (!isHeldToPolicy(vc) || !this.#gate.serves(vc)) {
+      engine.release(vc.metadata.uid ?? '');
+      return;
+    }
+    const settings = this.#options.settings();
+    // What is taken away from one that is asleep stays away until it is awake: not for want of knowledge.
+    if (settings.isSuperClusterUnknown === true) return;
+    const info = tenantInfo(vc, settings, this.#gate.seesAll);
+    engine.holdToPolicy(info, vc.status?.identities?.superCluster);
   }
 
   #join(vc: VirtualCluster, signal: AbortSignal): void {

@@ -325,7 +325,11 @@ export class TenantSession {
 
   async #compare(): Promise<void> {
     const { engine, logger } = this.#options;
-    if (!this.#joined || !this.#health.isWell) return;
+    if (!this.#joined) return;
+    if (!this.#health.isWell) {
+      engine.checkPolicy(this.state);
+      return;
+    }
     try {
       this.#options.onPatrol?.(await engine.resync(this.state));
     } catch (error) {

@@ -9,6 +9,8 @@ export interface SyncerSettings {
   readonly kubelet: { readonly address: string; readonly port: number; readonly name?: string };
   readonly nodeLabels: readonly string[];
   readonly protectedCIDRs: readonly string[];
+  /** The ranges stand for everything, for want of knowledge. */
+  readonly isSuperClusterUnknown?: true;
   readonly allowedAnnotations: readonly string[];
   readonly deniedKeyPrefixes: readonly string[];
   readonly transparentKeyPrefixes: readonly string[];

@@ -1146,6 +1146,46 @@ export const attempts: readonly Attempt[] = [
     control: `expect(inSuper(bench, 'ingresses')).toBeDefined()`,
   },
   {
+    attacker: 'owner',
+    attack:
+      'keep what its policy does not allow any more, and addresses of pods that are gone, by putting its tenant to sleep',
+    stoppedBy: 'sync rule `policy-over-holds`: the super object itself is held to the policy, joined or not',
+    test: 'syncer/tenants/unjoined-policy.test.ts › and %s loses what policy allows no more, the addresses of pods that are gone, and nothing else',
+    control: `expect(externalIPs(world)).toEqual(['198.51.100.7'])`,
+  },
+  {
+    attacker: 'tenant',
+    attack:
+      'keep the same by an API server that lets no syncer join: it hangs at one list, or says that it is another one',
+    stoppedBy: 'sync rule `policy-over-holds`',
+    test: 'syncer/tenants/unjoined-policy.test.ts › and %s loses what policy allows no more, the addresses of pods that are gone, and nothing else',
+    control: `expect(endpoints(world)).toHaveLength(1)`,
+  },
+  {
+    attacker: 'tenant',
+    attack: 'keep an Ingress of a class that is offered no more, by not answering after it has joined',
+    stoppedBy:
+      'sync rule `policy-over-holds`: what policy demands is looked for once a minute, whether its server answers or not',
+    test: 'syncer/tenants/unjoined-policy.test.ts › loses what the super cluster does not offer any more',
+    control: `await world.says('blue', 'Synced', 'False', 'Unreachable')`,
+  },
+  {
+    attacker: 'owner',
+    attack:
+      'keep its policy from being decided anew, by sleep, a move that does not get on, a restore that waits or a cancelled creation',
+    stoppedBy: 'the policy is decided first in each of these',
+    test: 'vc-manager/operator/sleep.test.ts › is held to a policy that is tightened while it sleeps, and sleeps on',
+    control: `expect((await untilStopped()).status?.policy?.ingressHosts).toEqual(['a.example.org'])`,
+  },
+  {
+    attacker: 'tenant',
+    attack:
+      'have the policy of others enforced late, by very many objects in the super cluster while it sleeps',
+    stoppedBy: 'tenants that have not joined are looked at in turns, in slices of time',
+    test: 'syncer/reconcile/policy-patrol.test.ts › looks at tenants in turns, so that one with very much does not hold up the others',
+    control: `expect(world.judged.length).toBeLessThan(100)`,
+  },
+  {
     attacker: 'tenant',
     attack: 'keep the address of a pod that is gone in an EndpointSlice, until another tenant has it',
     stoppedBy: 'sync rule `policy-over-holds`',

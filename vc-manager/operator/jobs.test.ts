@@ -146,6 +146,22 @@ describe('jobs', () => {
     });
   });
 
+  it('of one that was cancelled are over, but what it has is held to a policy that changes', async () => {
+    stall();
+    world.run();
+    world.create('a', { policy: { podSecurity: 'restricted' } });
+    await world.until('a', (vc) => vc.status?.jobs?.current?.step === 'control-plane');
+    cancel('a');
+    const { status } = await world.until('a', (vc) => vc.status?.phase === 'Cancelled');
+    world.superCluster.put(resources.virtualClusterPolicies, {
+      metadata: { name: 'gold' },
+      spec: { namespaces: ['team'], hideNodes: true },
+    });
+    const held = await world.until('a', (vc) => vc.status?.policy?.hideNodes === true);
+    expect(held.status).toMatchObject({ phase: 'Cancelled', jobs: { history: status?.jobs?.history } });
+    expect(condition(held, 'Ready')?.reason).toBe('Cancelled');
+  });
+
   it('of one that was cancelled begin anew when its spec changes', async () => {
     stall();
     world.run();

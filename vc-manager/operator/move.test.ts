@@ -126,6 +126,20 @@ describe('a move', () => {
     ]);
   });
 
+  it('that does not get on does not keep a policy that is tightened from being applied', async () => {
+    stuckWhilePreparing();
+    run();
+    await make();
+    world.edit('a', { template: ownTemplate });
+    await untilPreparing();
+    world.superCluster.put(resources.virtualClusterPolicies, {
+      metadata: { name: 'gold' },
+      spec: { namespaces: ['team'], hideNodes: true },
+    });
+    const { status } = await world.until('a', (vc) => vc.status?.policy?.hideNodes === true);
+    expect(status?.move?.stage).toBe('preparing');
+  });
+
   it('has it count on before anything is stopped as long as the old one is still being written to', async () => {
     run();
     await make();

@@ -99,7 +99,7 @@ export async function reconcileVirtualCluster(job: Job, options: ReconcileOption
     }
     const { metadata } = tenant.vc;
     if (metadata.deletionTimestamp !== undefined) return remove(tenant, services);
-    if (isHeld(tenant.vc, 'provision', services.clock.now())) return { kind: 'done' };
+    if (isHeld(tenant.vc, 'provision', services.clock.now())) return keepPolicy(tenant, services);
     if (isAsleep(tenant.vc)) {
       // One that was about to be moved is woken by what is left of that.
       const isReturning = tenant.vc.status?.move?.stage === 'returning';
@@ -220,7 +220,7 @@ async function move(
   if (wanted.kind !== 'move' || (stage !== 'preparing' && stage !== 'copying')) return undefined;
   const job = new JobLog(tenant, services, wanted);
   return runSteps<ReconcileResult | undefined>(
-    [version, address, beginMove, otherPlace, certificates, prepareMove, copyToPlace],
+    [policy, version, address, beginMove, otherPlace, certificates, prepareMove, copyToPlace],
     tenant,
     services,
     {
@@ -309,7 +309,21 @@ function provisionHooks(
   };
 }
 
-/** Nothing of it runs, and nothing of it is looked after, until it is needed. */
+/** Of one whose creation was cancelled. It may have got as far as to have objects in the super cluster, which are held to this. */
+async function keepPolicy(tenant: Tenant, services: Services): Promise<ReconcileResult> {
+  if (tenant.vc.status?.id === undefined) return { kind: 'done' };
+  return runSteps<ReconcileResult>([policy], tenant, services, {
+    job: new JobLog(tenant, services, { kind: 'look' }),
+    before: () => {},
+    failed: () => {},
+    done: async () => {
+      await tenant.status.flush();
+      return { kind: 'done' };
+    },
+  });
+}
+
+/** Nothing of it runs, and nothing of it is looked after but its policy, until it is needed. */
 const asleepRecheckMs = 10 * 60_000;
 
 /** Wakes none for a restore that is refused, or has to wait; undefined: it has begun. */
@@ -320,7 +334,7 @@ async function restoreAsleep(
 ): Promise<ReconcileResult | undefined> {
   const job = new JobLog(tenant, services, wanted);
   return runSteps<ReconcileResult | undefined>(
-    [version, address, certificates, beginRestore],
+    [policy, version, address, certificates, beginRestore],
     tenant,
     services,
     {
@@ -334,8 +348,8 @@ async function rest(tenant: Tenant, services: Services, wanted: WantedJob): Prom
   const job = new JobLog(tenant, services, wanted);
   const isDatastoreAsleep = tenant.vc.status?.datastore === 'own' && isSnapshotNext(tenant, services);
   const steps = isDatastoreAsleep
-    ? [version, address, certificates, wakeDatastore, snapshot, stayAsleep]
-    : [stayAsleep, snapshot];
+    ? [policy, version, address, certificates, wakeDatastore, snapshot, stayAsleep]
+    : [policy, stayAsleep, snapshot];
   return runSteps<ReconcileResult>(steps, tenant, services, {
     ...{ job, before: () => {}, failed: () => {} },
     done: () => rested(tenant, job, wanted),

@@ -105,6 +105,25 @@ describe('a tenant that nobody needs', () => {
     }
   });
 
+  it('is held to a policy that is tightened while it sleeps, and sleeps on', async () => {
+    const allow = (ingressHosts: string[]): void =>
+      void world.superCluster.put(resources.virtualClusterPolicies, {
+        metadata: { name: 'gold' },
+        spec: { namespaces: ['team'], ingressHosts },
+      });
+    allow(['*.example.org']);
+    world.run({ settings });
+    world.create('a', { policy: { ingressHosts: ['a.example.org'] } });
+    await world.untilReady('a');
+    annotate('a', annotationKeys.sleep, 'one');
+    expect((await untilStopped()).status?.policy?.ingressHosts).toEqual(['a.example.org']);
+    allow(['*.example.com']);
+    const tightened = await world.until('a', ({ status }) => status?.policy?.ingressHosts.length === 0);
+    expect(condition(tightened, 'PolicyLimited')).toMatchObject({ status: 'True' });
+    expect(tightened.status?.phase).toBe('Asleep');
+    expect(await runs()).toBe(false);
+  });
+
   it('is woken by a request, and by what needs its control plane; an old request does not wake it the next time', async () => {
     world.run({ settings });
     world.create('a');

@@ -1028,6 +1028,11 @@ describe('snapshots', () => {
     };
     restore(from, 'two');
     await world.until('a', ({ status }) => status?.jobs?.current?.failing === true);
+    world.superCluster.put(resources.virtualClusterPolicies, {
+      metadata: { name: 'gold' },
+      spec: { namespaces: ['team'], hideNodes: true },
+    });
+    await world.until('a', ({ status }) => status?.policy?.hideNodes === true);
     expect(world.get('a')?.status?.phase).toBe('Asleep');
     expect(world.get('a')?.status?.sleep?.wokenBy).toBeUndefined();
     expect(world.driver.ensured).toHaveLength(started);
