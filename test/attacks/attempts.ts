@@ -1341,7 +1341,7 @@ export const attempts: readonly Attempt[] = [
     attacker: 'owner',
     attack: 'stop the manager by a schedule of sleep that the change of the clocks leaves out',
     stoppedBy: 'runs are looked for in the years around alone',
-    test: 'vc-manager/operator/sleep-schedule.test.ts › is looked for in the years around',
+    test: 'vc-manager/operator/schedules.test.ts › is looked for in the years around',
     control: "expect(times({ at: '0 0 29 2 *' }, '2026-10-23T18:00:00Z').asleep)",
   },
   {

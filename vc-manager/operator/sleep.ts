@@ -4,8 +4,8 @@ import { sleepAfterIdleMs, type VirtualCluster } from '../../api/virtual-cluster
 import type { LeaseWakeReason, WakeReason } from '../../api/wake-reasons.ts';
 import { findCondition, type KubeObject } from '../../kube/index.ts';
 import { newRequest } from './requests.ts';
+import { sleepSchedule } from './schedules.ts';
 import type { Services } from './services.ts';
-import { sleepSchedule } from './sleep-schedule.ts';
 
 type SleepServices = Pick<Services, 'activity' | 'settings' | 'clock'>;
 

@@ -4,14 +4,13 @@ import { sleepAfterIdleMs, type VirtualClusterStatus } from '../../../api/virtua
 import { wakeReasonText } from '../../../api/wake-reasons.ts';
 import { type KubeObject, type Resource, resources } from '../../../kube/index.ts';
 import { CallTimeBudget } from '../call-time-budget.ts';
-import { cronJobDueMs, isBetweenTries, jobDueMs, leadMs } from '../due-times.ts';
 import { explain, OperatorError, tooManySchedules } from '../errors.ts';
 import { recordEvent } from '../events.ts';
 import { authorityRequest } from '../jobs.ts';
 import { storedRequest } from '../requests.ts';
+import { cronJobDueMs, isBetweenTries, jobDueMs, leadMs, sleepSchedule } from '../schedules.ts';
 import type { Services } from '../services.ts';
 import { idleAtMs, isAsleep, isSleepScheduled, sleepRequest } from '../sleep.ts';
-import { sleepSchedule } from '../sleep-schedule.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { ensureOnlyDatastore } from './control-plane.ts';

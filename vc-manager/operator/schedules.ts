@@ -1,5 +1,57 @@
+import { Cron } from 'croner';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { KubeObject } from '../../kube/index.ts';
-import { nearCron } from './near-cron.ts';
+
+/** As far as the CronJob controller looks, in years. */
+const farthest = 5;
+
+/**
+ * A schedule of five fields, or a name such as `@daily`, of which runs are looked for in the years around `nowMs` alone.
+ * To look for a 30th of February in a thousand years takes a tenth of a second, and for a time that the change of the
+ * clocks leaves out many seconds. Throws what croner says of one that it cannot read.
+ */
+function nearCron(schedule: string, nowMs: number, timeZone: string | undefined): Cron {
+  const options = { ...(timeZone !== undefined && { timezone: timeZone }), paused: true };
+  const anyYear = new Cron(schedule, { ...options, mode: '5-part' });
+  if (schedule.startsWith('@')) return anyYear;
+  const year = new Date(nowMs).getUTCFullYear();
+  return new Cron(`0 ${schedule} ${year - farthest}-${year + farthest}`, { ...options, mode: '7-part' });
+}
+
+/** When a tenant sleeps and wakes by the clock. Times are wall-clock times in milliseconds. */
+export interface SleepSchedule {
+  /** The last time that it was to fall asleep, and the next one. */
+  readonly asleep: { readonly lastMs?: number; readonly nextMs?: number };
+  readonly awake: { readonly lastMs?: number; readonly nextMs?: number };
+  /** What in `spec.sleep` is no schedule, in words. */
+  readonly problem?: string;
+}
+
+/** `spec.sleep.at` and `wakeAt` as seen at this time. What is no schedule counts as absent. */
+export function sleepSchedule({ spec }: Pick<VirtualCluster, 'spec'>, nowMs: number): SleepSchedule {
+  const { at, wakeAt, timeZone = 'UTC' } = spec?.sleep ?? {};
+  const problems: string[] = [];
+  const read = (field: string, pattern: string | undefined): SleepSchedule['asleep'] => {
+    if (pattern === undefined) return {};
+    try {
+      const cron = nearCron(pattern, nowMs, timeZone);
+      const now = new Date(nowMs);
+      const [last] = cron.previousRuns(1, now);
+      const next = cron.nextRun(now);
+      return {
+        ...(last === undefined ? {} : { lastMs: last.getTime() }),
+        ...(next === null ? {} : { nextMs: next.getTime() }),
+      };
+    } catch (error) {
+      problems.push(`spec.sleep.${field}: ${error instanceof Error ? error.message : String(error)}`);
+      return {};
+    }
+  };
+  const asleep = read('at', at);
+  const awake = read('wakeAt', wakeAt);
+  const [problem] = problems;
+  return { asleep, awake, ...(problem === undefined ? {} : { problem: problem.slice(0, 500) }) };
+}
 
 interface CronJob extends KubeObject {
   spec?: {
