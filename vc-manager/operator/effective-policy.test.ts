@@ -7,7 +7,13 @@ import type {
 } from '../../api/policy.ts';
 import { defaultQuota } from '../../api/quota.ts';
 import type { VirtualClusterSpec } from '../../api/virtual-cluster.ts';
-import { ceilingOf, effectivePolicy, isHostAllowed, isRangeAllowed } from './effective-policy.ts';
+import {
+  ceilingOf,
+  effectivePolicy,
+  effectiveQuota,
+  isHostAllowed,
+  isRangeAllowed,
+} from './effective-policy.ts';
 
 function policy(name: string, ...namespaces: string[]): VirtualClusterPolicy {
   return { metadata: { name }, spec: { namespaces } };
@@ -274,5 +280,56 @@ describe('coversRange', () => {
     ['nonsense', '10.0.0.0/8'],
   ])('%s does not cover %s', (allowed, range) => {
     expect(isRangeAllowed([allowed], range)).toBe(false);
+  });
+});
+
+describe('the quota of a tenant', () => {
+  it('is the default where nothing is asked for and no policy limits it', () => {
+    expect(effectiveQuota()).toEqual({ quota: defaultQuota, restrictions: [] });
+  });
+
+  it('is no more than the default without a policy, and as little as is asked for', () => {
+    const { quota, restrictions } = effectiveQuota({ pods: '1000000', services: '3', 'limits.cpu': '8' });
+    expect(quota).toMatchObject({ pods: defaultQuota['pods'], services: '3', 'limits.cpu': '8' });
+    expect(restrictions).toEqual([`quota of pods is ${defaultQuota['pods']}, not 1000000`]);
+  });
+
+  it('goes up to the policy when it is asked for, and down to the policy without asking', () => {
+    const ceiling = { pods: '100000', services: '5', 'limits.memory': '1Gi' };
+    expect(effectiveQuota({}, ceiling).quota).toMatchObject({
+      pods: defaultQuota['pods'],
+      services: '5',
+      'limits.memory': '1Gi',
+    });
+    expect(effectiveQuota({ pods: '90000' }, ceiling)).toMatchObject({
+      quota: { pods: '90000' },
+      restrictions: [],
+    });
+  });
+
+  it('has no limit only where the policy has none', () => {
+    expect(effectiveQuota({ pods: '*' }, { pods: '*' }).quota['pods']).toBeUndefined();
+    expect(effectiveQuota({}, { pods: '*' }).quota['pods']).toBe(defaultQuota['pods']);
+    expect(effectiveQuota({ pods: '*' }).restrictions).toHaveLength(1);
+    expect(effectiveQuota({ 'limits.cpu': '*' })).toMatchObject({ restrictions: [] });
+  });
+
+  it('compares quantities, not texts', () => {
+    expect(effectiveQuota({ 'requests.memory': '2000Mi' }, { 'requests.memory': '2Gi' }).quota).toMatchObject(
+      {
+        'requests.memory': '2000Mi',
+      },
+    );
+    expect(effectiveQuota({ 'requests.cpu': '1500m' }, { 'requests.cpu': '1' }).quota).toMatchObject({
+      'requests.cpu': '1',
+    });
+  });
+
+  it('has none of what is no resource', () => {
+    const asked = JSON.parse('{"__proto__": "1", "Pods": "2", "count/": "3"}') as Record<string, string>;
+    const { quota, restrictions } = effectiveQuota({ ...asked, ['a'.repeat(1_000_000)]: '1' });
+    expect(quota).toEqual(defaultQuota);
+    expect(restrictions).toHaveLength(4);
+    expect(restrictions.join().length).toBeLessThan(500);
   });
 });
