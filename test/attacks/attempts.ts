@@ -1242,7 +1242,7 @@ export const attempts: readonly Attempt[] = [
     attacker: 'tenant',
     attack: "keep the manager's workers by answering each call just in time",
     stoppedBy: 'half a minute for the first objects, DNS and counters of each reconcile together',
-    test: 'vc-manager/operator/call-time-budget.test.ts › wait for half a minute of slow answers, all together',
+    test: 'vc-manager/operator/tenant.test.ts › wait for half a minute of slow answers, all together',
     control: '› ask for everything where answers come in time',
   },
   {
@@ -1270,7 +1270,7 @@ export const attempts: readonly Attempt[] = [
     attacker: 'tenant',
     attack: "keep the manager's workers by saying that its first namespace is gone",
     stoppedBy: 'what was there once is waited for ten seconds, not a minute',
-    test: 'vc-manager/operator/call-time-budget.test.ts › wait no longer than ten seconds for a namespace',
+    test: 'vc-manager/operator/tenant.test.ts › wait no longer than ten seconds for a namespace',
     control: '› ask for everything where answers come in time',
   },
   {

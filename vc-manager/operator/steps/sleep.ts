@@ -3,7 +3,6 @@ import { hasRunSince } from '../../../api/running-pods.ts';
 import { sleepAfterIdleMs, type VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { wakeReasonText } from '../../../api/wake-reasons.ts';
 import { type KubeObject, type Resource, resources } from '../../../kube/index.ts';
-import { CallTimeBudget } from '../call-time-budget.ts';
 import { explain, OperatorError, tooManySchedules } from '../errors.ts';
 import { recordEvent } from '../events.ts';
 import { authorityRequest } from '../jobs.ts';
@@ -12,7 +11,7 @@ import { cronJobDueMs, isBetweenTries, jobDueMs, leadMs, sleepSchedule } from '.
 import type { Services } from '../services.ts';
 import { idleAtMs, isAsleep, isSleepScheduled, sleepRequest } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
-import type { Tenant } from '../tenant.ts';
+import { CallTimeBudget, type Tenant } from '../tenant.ts';
 import { ensureOnlyDatastore } from './control-plane.ts';
 
 /** Its API server answers: whoever waits for it need not wait for the rest. */
