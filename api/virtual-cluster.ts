@@ -725,3 +725,22 @@ export function snapshotEveryMs({ spec }: Pick<VirtualCluster, 'spec'>): number 
   const [, count, unit] = /^([0-9]{1,4})(h|d)$/.exec(spec?.snapshots?.every ?? '') ?? [];
   return count === undefined ? undefined : Number(count) * (unit === 'd' ? 24 : 1) * 3_600_000;
 }
+
+/**
+ * A request by annotation as the status stores it. A lone surrogate would come back changed from the API server, and count
+ * as new for ever.
+ */
+export function storedRequest(value: string): string {
+  return value.slice(0, 64).toWellFormed();
+}
+
+/** Value of the annotation, if it is not the one that was `followed` last. */
+export function newRequest(
+  { metadata }: VirtualCluster,
+  key: string,
+  followed: string | undefined,
+): string | undefined {
+  const asked = metadata.annotations?.[key];
+  const value = asked === undefined ? undefined : storedRequest(asked);
+  return value === followed ? undefined : value;
+}

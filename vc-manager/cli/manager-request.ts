@@ -1,6 +1,5 @@
-import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { storedRequest, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeClient, resources } from '../../kube/index.ts';
-import { storedRequest } from '../operator/requests.ts';
 import type { Cli } from './context.ts';
 import { progressFor, withStep } from './progress.ts';
 import type { VirtualClusterRef } from './virtual-clusters.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { CurrentJob, JobKind, JobStatus } from '../../api/job-status.ts';
 import { annotationKeys } from '../../api/labels.ts';
-import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { newRequest, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { WakeReason } from '../../api/wake-reasons.ts';
 import {
   beginJob,
@@ -17,7 +17,6 @@ import {
 } from '../jobs/job-status.ts';
 import { cancelledAuthorities, cancelledRotation, encryptionData } from '../pki/index.ts';
 import { placeText, wantedMove } from './moves.ts';
-import { newRequest } from './requests.ts';
 import type { Services } from './services.ts';
 import { isAsleep, sleepRequest, wakeReason } from './sleep.ts';
 import { isRestoreWanted, isSnapshotWanted, restoreRequest, snapshotRequest } from './snapshots.ts';

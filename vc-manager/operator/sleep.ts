@@ -1,9 +1,8 @@
 import { annotationKeys } from '../../api/labels.ts';
 import { activityLeaseName } from '../../api/names.ts';
-import { sleepAfterIdleMs, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { newRequest, sleepAfterIdleMs, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { LeaseWakeReason, WakeReason } from '../../api/wake-reasons.ts';
 import { findCondition, type KubeObject } from '../../kube/index.ts';
-import { newRequest } from './requests.ts';
 import { sleepSchedule } from './schedules.ts';
 import type { Services } from './services.ts';
 

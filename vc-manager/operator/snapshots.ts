@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { annotationKeys } from '../../api/labels.ts';
-import { isPaused, snapshotEveryMs, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isPaused, newRequest, snapshotEveryMs, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type SnapshotStore, snapshotSuffix } from '../snapshot/store.ts';
-import { newRequest } from './requests.ts';
 import type { RestorePauses } from './restore-pauses.ts';
 
 /** How this manager keeps snapshots. */

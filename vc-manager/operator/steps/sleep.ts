@@ -1,12 +1,11 @@
 import { annotationKeys } from '../../../api/labels.ts';
 import { hasRunSince } from '../../../api/running-pods.ts';
-import { sleepAfterIdleMs, type VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import { sleepAfterIdleMs, storedRequest, type VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { wakeReasonText } from '../../../api/wake-reasons.ts';
 import { type KubeObject, type Resource, resources } from '../../../kube/index.ts';
 import { explain, OperatorError, tooManySchedules } from '../errors.ts';
 import { recordEvent } from '../events.ts';
 import { authorityRequest } from '../jobs.ts';
-import { storedRequest } from '../requests.ts';
 import { cronJobDueMs, isBetweenTries, jobDueMs, leadMs, sleepSchedule } from '../schedules.ts';
 import type { Services } from '../services.ts';
 import { idleAtMs, isAsleep, isSleepScheduled, sleepRequest } from '../sleep.ts';
