@@ -3,8 +3,7 @@ import { ApiError, ConnectionError, isGone } from './errors.ts';
 import { withoutManagedFields } from './managed-fields.ts';
 import { asAnswer, asObject, asObjectNamed, isContinueToken, isVersion } from './object-shape.ts';
 import { hasLongText } from './object-size.ts';
-import { isTooLarge, parseJson, TooLarge } from './read-limits.ts';
-import { metered } from './read-meter.ts';
+import { hasMoreValues, isTooLarge, metered, parseJson, TooLarge, TooManyValues } from './read-limits.ts';
 import {
   apiError,
   collectionPath,
@@ -18,7 +17,6 @@ import {
 } from './request.ts';
 import { apiVersionOf } from './resources.ts';
 import { isRecord, type KubeList, type KubeObject, type ObjectRef, type Resource } from './types.ts';
-import { hasMoreValues, TooManyValues } from './value-count.ts';
 
 export interface ListOptions {
   /** All namespaces when absent. */

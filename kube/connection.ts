@@ -2,8 +2,7 @@ import tls from 'node:tls';
 import { Agent, Client, type Dispatcher, Pool } from 'undici';
 import { deferredSignal } from './abort.ts';
 import { ConnectionError } from './errors.ts';
-import { defaultReadLimits, errorBytes, isTooLarge, type ReadLimits } from './read-limits.ts';
-import type { ReadMeter } from './read-meter.ts';
+import { defaultReadLimits, errorBytes, isTooLarge, type ReadLimits, type ReadMeter } from './read-limits.ts';
 import { backstopMs, CallDeadline, RoundTripTimeout, readText, roundTrip } from './round-trip.ts';
 
 /** `beforeWrite` refused a call; `cause` is what it threw. */

@@ -39,7 +39,7 @@ export { applyMergePatch, mergePatch } from './merge-patch.ts';
 export { estimateBytes, estimateObjectBytes } from './object-size.ts';
 export { printable } from './printable.ts';
 export { formatQuantity, largestQuantity, nano, parseExactQuantity, parseQuantity } from './quantity.ts';
-export type { ReadMeter } from './read-meter.ts';
+export type { ReadMeter } from './read-limits.ts';
 export { Reflector, type ReflectorProblem } from './reflector.ts';
 export { apiVersionOf, resource, resources } from './resources.ts';
 export { findCondition, metaTime, modifyStatus, setCondition } from './status.ts';

@@ -154,3 +154,51 @@ function shapeOf(json: string, mostValues: number): { values: number; isTooDeep:
   }
   return { values, isTooDeep: false };
 }
+
+/** What is converted and compared value by value would hold up everything else. */
+export class TooManyValues extends RangeError {
+  /** `what`: the object, as its owner knows it. */
+  constructor(what: string, most: number) {
+    super(`${what} has more than ${most} values`);
+  }
+}
+
+/** Whether a value holds more values than this, those in between included. Looks at no more than that needs. */
+export function hasMoreValues(value: unknown, most: number): boolean {
+  return valuesLeft(value, most) < 0;
+}
+
+function valuesLeft(value: unknown, most: number): number {
+  let left = most - 1;
+  if (typeof value !== 'object' || value === null) return left;
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length && left >= 0; index++) left = valuesLeft(value[index], left);
+    return left;
+  }
+  for (const key in value) {
+    if (left < 0) return left;
+    left = valuesLeft((value as Record<string, unknown>)[key], left);
+  }
+  return left;
+}
+
+/**
+ * Counts the time that what one server sends takes on this thread, and says when more of it may be read. Who reads asks for
+ * its turn before each piece.
+ */
+export interface ReadMeter {
+  worked(ms: number): void;
+  /** Undefined: at once. Rejects with the signal's reason. */
+  turn(signal: AbortSignal | undefined): Promise<void> | undefined;
+}
+
+/** Does work at once and counts it, also when it throws. */
+export function metered<T>(meter: ReadMeter | undefined, work: () => T): T {
+  if (meter === undefined) return work();
+  const startedMs = performance.now();
+  try {
+    return work();
+  } finally {
+    meter.worked(performance.now() - startedMs);
+  }
+}

@@ -3,7 +3,7 @@ import { Backoff } from './backoff.ts';
 import type { KubeClient, ListOptions } from './client.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { ApiError, ConnectionError, isGone, isResourceVersionTooLarge } from './errors.ts';
-import { metered } from './read-meter.ts';
+import { metered } from './read-limits.ts';
 import type { Store } from './store.ts';
 import type { KubeObject, Resource } from './types.ts';
 import {
