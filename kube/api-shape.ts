@@ -1,6 +1,6 @@
 import { deepEqual } from 'fast-equals';
 import { apiTypes } from './api-types.ts';
-import { printable } from './printable.ts';
+import { printable } from './errors.ts';
 import { isRecord } from './types.ts';
 
 /**

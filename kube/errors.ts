@@ -1,5 +1,4 @@
 import { isContinueToken } from './object-shape.ts';
-import { printable } from './printable.ts';
 import { isRecord } from './types.ts';
 
 /** Base of a folder's own errors: a code that stays, and a message that names what one can do. */
@@ -232,4 +231,17 @@ function retryAfterMs(header: string | undefined, status: Status | undefined): n
         ? told
         : undefined;
   return seconds === undefined ? undefined : Math.min(seconds * 1000, longestRetryAfterMs);
+}
+
+/** Control characters, and those that change the direction or the order in which a terminal shows text. */
+const unprintable = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}]/gu;
+const lineBreaks = /[\t\n\v\f\r]+/g;
+
+/**
+ * Text of unknown origin for people to read: one line, without what a terminal would act on, cut at `maxLength`. A copy: a
+ * slice would keep the text that it was cut from.
+ */
+export function printable(text: string, maxLength: number): string {
+  const cut = text.length > maxLength ? `${text.slice(0, maxLength)}...` : text;
+  return Buffer.from(cut.replaceAll(lineBreaks, ' ').replaceAll(unprintable, '?')).toString();
 }

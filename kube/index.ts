@@ -22,6 +22,7 @@ export {
   isNotFound,
   isUnauthorized,
   KubeconfigError,
+  printable,
   type Status,
 } from './errors.ts';
 export { KeyedMutex } from './keyed-mutex.ts';
@@ -37,7 +38,6 @@ export {
 export { type Lease, LeaseElection, microTime } from './lease.ts';
 export { applyMergePatch, mergePatch } from './merge-patch.ts';
 export { estimateBytes, estimateObjectBytes } from './object-size.ts';
-export { printable } from './printable.ts';
 export { formatQuantity, largestQuantity, nano, parseExactQuantity, parseQuantity } from './quantity.ts';
 export type { ReadMeter } from './read-limits.ts';
 export { Reflector, type ReflectorProblem } from './reflector.ts';

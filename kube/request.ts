@@ -1,6 +1,5 @@
 import type { Answer, Call, Connection } from './connection.ts';
-import { ApiError, asStatus, ConnectionError, type Status } from './errors.ts';
-import { printable } from './printable.ts';
+import { ApiError, asStatus, ConnectionError, printable, type Status } from './errors.ts';
 import { isTooLarge, parseCounted, parseJson } from './read-limits.ts';
 import { isRecord, type ObjectRef, type Resource } from './types.ts';
 

@@ -1,6 +1,5 @@
 import type { CallOptions, KubeClient } from './client.ts';
-import { isConflict } from './errors.ts';
-import { printable } from './printable.ts';
+import { isConflict, printable } from './errors.ts';
 import type { Condition, KubeObject, ObjectRef, Resource } from './types.ts';
 
 export interface NewCondition {

@@ -855,7 +855,7 @@ export const attempts: readonly Attempt[] = [
     attacker: 'tenant',
     attack: 'have each of thousands of failures keep the 256 KiB that its message was cut from',
     stoppedBy: 'what is shown of a text is a copy of that part',
-    test: 'kube/printable.test.ts › keeps nothing of the text that it is cut from',
+    test: 'kube/errors.test.ts › keeps nothing of the text that it is cut from',
     control: 'expect(kept((text) => text.trim())).toBeGreaterThan(20_000_000)',
   },
   {
