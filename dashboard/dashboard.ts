@@ -25,15 +25,23 @@ import { FairShares } from '../program/fair-shares.ts';
 import { Access, type Attributes, isAllowed, whoAmI } from './access.ts';
 import type { Assets } from './assets.ts';
 import type { Action, Backend, ListedPods, TenantRef, TracedPod } from './backend.ts';
-import { clientAddress, networkOf } from './client-address.ts';
 import { Clients } from './clients.ts';
-import { EventStream, UnreadStream } from './event-stream.ts';
 import { type Changes, Fleet } from './fleet.ts';
-import { cookieOf, HttpError, readJson, sendAsset, sendJson } from './http.ts';
+import {
+  clientAddress,
+  cookieOf,
+  EventStream,
+  HttpError,
+  networkOf,
+  readJson,
+  sendAsset,
+  sendJson,
+  Turns,
+  UnreadStream,
+} from './http.ts';
 import { isLoopback, Oidc, OidcRefusal, type OidcSettings } from './oidc.ts';
 import { isSameSecret, type Session, Sessions, SessionTooLarge } from './sessions.ts';
 import { Syncers } from './syncers.ts';
-import { Turns } from './turns.ts';
 import { ownTenant, tenantDetail } from './views.ts';
 
 export interface DashboardOptions {

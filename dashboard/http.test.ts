@@ -1,10 +1,22 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, BlockList } from 'node:net';
+import { PassThrough } from 'node:stream';
 import { gunzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Asset } from './assets.ts';
-import { cookieOf, HttpError, readJson, sendAsset, sendJson } from './http.ts';
+import {
+  clientAddress,
+  cookieOf,
+  EventStream,
+  HttpError,
+  networkOf,
+  readJson,
+  sendAsset,
+  sendJson,
+  Turns,
+  UnreadStream,
+} from './http.ts';
 
 let server: Server | undefined;
 afterEach(() => {
@@ -92,5 +104,137 @@ describe('what a page is sent', () => {
     expect(await get({ 'if-none-match': '"1"' })).toEqual([304, '']);
     expect(await get({ 'if-none-match': '"0"' })).toEqual([200, 'plain']);
     expect(await get({}, 'HEAD')).toEqual([200, '']);
+  });
+});
+
+const large = { text: 'x'.repeat(10_000) };
+const never = new AbortController().signal;
+
+describe('a stream of events', () => {
+  it('sends nothing more until the page has read what it was sent', async () => {
+    const page = new PassThrough({ highWaterMark: 1_000 });
+    const stream = new EventStream(page, never, 60_000);
+    let isSent = false;
+    const sent = stream.event('tenants', large, 7).then(() => {
+      isSent = true;
+    });
+    await new Promise(setImmediate);
+    expect(isSent).toBe(false);
+    let text = '';
+    page.on('data', (chunk: Buffer) => {
+      text += chunk.toString();
+    });
+    await sent;
+    expect(text).toMatch(/^id: 7\nevent: tenants\ndata: \{"text":"x+"\}\n\n$/);
+  });
+
+  it('gives up a page that reads nothing', async () => {
+    const stream = new EventStream(new PassThrough({ highWaterMark: 1_000 }), never, 1);
+    await expect(stream.event('tenants', large)).rejects.toThrow(UnreadStream);
+  });
+
+  it('ends with the connection', async () => {
+    const gone = new AbortController();
+    const stream = new EventStream(new PassThrough({ highWaterMark: 1_000 }), gone.signal, 60_000);
+    const sent = stream.event('tenants', large);
+    gone.abort(new Error('the browser has gone'));
+    await expect(sent).rejects.toThrow('the browser has gone');
+  });
+});
+
+describe('turns', () => {
+  it('let each do so much at once, have the rest wait, and refuse what is too much', async () => {
+    const turns = new Turns({ atOnce: 2, waiting: 3 });
+    const gate = Promise.withResolvers<void>();
+    const began: number[] = [];
+    const all = Array.from({ length: 5 }, (_, each) =>
+      turns.take('blue', async () => {
+        began.push(each);
+        await gate.promise;
+        return each;
+      }),
+    );
+    await expect(turns.take('blue', async () => 0)).rejects.toMatchObject({ status: 429 });
+    expect(await turns.take('green', async () => 'at once')).toBe('at once');
+    expect(began).toEqual([0, 1]);
+    gate.resolve();
+    expect(await Promise.all(all)).toEqual([0, 1, 2, 3, 4]);
+  });
+
+  it('are given up with the connection of who waits', async () => {
+    const turns = new Turns({ atOnce: 1, waiting: 3 });
+    const gate = Promise.withResolvers<void>();
+    const first = turns.take('blue', () => gate.promise);
+    const gone = new AbortController();
+    let isRun = false;
+    const second = turns.take(
+      'blue',
+      async () => {
+        isRun = true;
+      },
+      gone.signal,
+    );
+    gone.abort(new Error('gone'));
+    await expect(second).rejects.toThrow('gone');
+    gate.resolve();
+    await first;
+    expect(isRun).toBe(false);
+  });
+
+  it('remember nobody who has had theirs, whether it went well or not', async () => {
+    const turns = new Turns({ atOnce: 1, waiting: 3 });
+    const failed = turns.take('blue', async () => {
+      throw new Error('odd');
+    });
+    await expect(failed).rejects.toThrow('odd');
+    await turns.take('green', async () => undefined);
+    await new Promise(setImmediate);
+    expect(turns.busy).toBe(0);
+  });
+});
+
+const trusted = new BlockList();
+trusted.addSubnet('10.0.0.0', 8, 'ipv4');
+trusted.addSubnet('fd00::', 8, 'ipv6');
+
+describe('the address of a client', () => {
+  it.each([
+    ['is that of the connection', '192.0.2.1', undefined, '192.0.2.1'],
+    [
+      'is that of the connection, whatever one that is no proxy says',
+      '192.0.2.1',
+      '198.51.100.7',
+      '192.0.2.1',
+    ],
+    ['is what a trusted proxy says', '10.1.2.3', '198.51.100.7', '198.51.100.7'],
+    ['is what the last trusted proxy was asked by', '10.1.2.3', '198.51.100.7, 10.9.9.9', '198.51.100.7'],
+    ['is not what the client itself wrote', '10.1.2.3', '203.0.113.5, 198.51.100.7', '198.51.100.7'],
+    ['is found over IPv6', 'fd00::1', '2001:db8::9', '2001:db8::9'],
+    ['is found over IPv4 in IPv6', '::ffff:10.1.2.3', '198.51.100.7', '198.51.100.7'],
+    ['has no port', '10.1.2.3', '198.51.100.7:4711', '198.51.100.7'],
+    ['has no brackets', '10.1.2.3', '[2001:db8::9]:4711', '2001:db8::9'],
+    ['is that of the proxy where it names none', '10.1.2.3', 'unknown', '10.1.2.3'],
+    ['is that of the proxy where it says nothing', '10.1.2.3', undefined, '10.1.2.3'],
+    ['is the last one where all are proxies', '10.1.2.3', '10.4.4.4', '10.4.4.4'],
+  ])('%s', (_, remote, forwardedFor, expected) => {
+    expect(clientAddress(remote, forwardedFor, trusted)).toBe(expected);
+  });
+
+  it('is that of the connection where no proxy is trusted', () => {
+    expect(clientAddress('10.1.2.3', '198.51.100.7', undefined)).toBe('10.1.2.3');
+  });
+});
+
+describe('whom attempts to sign in are counted for', () => {
+  it.each([
+    ['192.0.2.1', '192.0.2.1'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+    ['2001:0DB8:1:2::9', '2001:db8:1:2::/64'],
+    ['2001:db8::9', '2001:db8:0:0::/64'],
+    ['::1', '0:0:0:0::/64'],
+    ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+    ['unknown', 'unknown'],
+  ])('%s counts as %s', (address, expected) => {
+    expect(networkOf(address)).toBe(expected);
   });
 });

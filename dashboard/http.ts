@@ -1,6 +1,10 @@
+import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type BlockList, isIP } from 'node:net';
+import type { Writable } from 'node:stream';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
+import PQueue from 'p-queue';
 import type { Asset } from './assets.ts';
 
 /** An answer that refuses, with a message for people. */
@@ -81,4 +85,127 @@ export function cookieOf(request: IncomingMessage, name: string): string | undef
     if (pair.startsWith(`${name}=`)) return pair.slice(name.length + 1);
   }
   return undefined;
+}
+
+/** What was sent has not been read for too long. */
+export class UnreadStream extends Error {
+  override readonly name = 'UnreadStream';
+}
+
+/**
+ * Server-sent events to one page. What is sent next waits until the page has read what was sent before, so that a page
+ * that reads slowly is told the latest state less often, and holds no more memory than one event.
+ */
+export class EventStream {
+  readonly #response: Writable;
+  readonly #signal: AbortSignal;
+  readonly #unreadMs: number;
+
+  /** `unreadMs`: who reads nothing for so long is not there any more. */
+  constructor(response: Writable, signal: AbortSignal, unreadMs: number) {
+    this.#response = response;
+    this.#signal = signal;
+    this.#unreadMs = unreadMs;
+  }
+
+  async event(name: string, data: object, id?: number): Promise<void> {
+    const head = id === undefined ? '' : `id: ${id}\n`;
+    await this.#send(`${head}event: ${name}\ndata: ${JSON.stringify(data)}\n\n`);
+  }
+
+  /** For proxies and browsers; pages do not see it. */
+  async comment(text: string): Promise<void> {
+    await this.#send(`: ${text}\n\n`);
+  }
+
+  /** Resolves when the page has room for more. Throws UnreadStream, or the reason of the signal. */
+  async #send(text: string): Promise<void> {
+    if (this.#response.write(text)) return;
+    const late = AbortSignal.timeout(this.#unreadMs);
+    try {
+      await once(this.#response, 'drain', { signal: AbortSignal.any([this.#signal, late]) });
+    } catch (error) {
+      this.#signal.throwIfAborted();
+      if (late.aborted) throw new UnreadStream('the page does not read what it is sent');
+      throw error;
+    }
+  }
+}
+
+/** Lets each do so much at once, and has the rest wait. */
+export class Turns {
+  readonly #atOnce: number;
+  readonly #waiting: number;
+  readonly #queues = new Map<string, PQueue>();
+
+  /** `waiting`: beyond so many of one, others are refused. */
+  constructor({ atOnce, waiting }: { atOnce: number; waiting: number }) {
+    this.#atOnce = atOnce;
+    this.#waiting = waiting;
+  }
+
+  /** Throws HttpError 429, the reason of the signal when it ends the wait, or what `work` throws. */
+  async take<T>(whose: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    const queue = this.#queues.get(whose) ?? new PQueue({ concurrency: this.#atOnce });
+    if (queue.size >= this.#waiting) throw new HttpError(429, 'too many requests at once: wait a moment');
+    this.#queues.set(whose, queue);
+    try {
+      return (await queue.add(work, signal === undefined ? {} : { signal })) as T;
+    } finally {
+      if (queue.size === 0 && queue.pending <= 1) void queue.onIdle().then(() => this.#forget(whose, queue));
+    }
+  }
+
+  /** Of whom something is under way or waits. */
+  get busy(): number {
+    return this.#queues.size;
+  }
+
+  #forget(whose: string, queue: PQueue): void {
+    if (queue.size === 0 && queue.pending === 0 && this.#queues.get(whose) === queue)
+      this.#queues.delete(whose);
+  }
+}
+
+/**
+ * Whose request it is, by what the proxies say that are trusted: each adds to the right of X-Forwarded-For whom it was asked
+ * by, so that the first one from the right that is no such proxy is the client. What stands further left anybody can write.
+ */
+export function clientAddress(
+  remote: string,
+  forwardedFor: string | undefined,
+  trusted: BlockList | undefined,
+): string {
+  let address = bare(remote);
+  const hops = (forwardedFor ?? '').split(',').map((hop) => bare(hop.trim()));
+  while (trusted !== undefined && isTrusted(trusted, address)) {
+    const next = hops.pop();
+    if (next === undefined || isIP(next) === 0) break;
+    address = next;
+  }
+  return address;
+}
+
+/** Whom an address counts as: whoever has one of IPv6 has all of its /64. */
+export function networkOf(address: string): string {
+  if (isIP(address) !== 6) return address;
+  const [whole = ''] = address.split('%', 1);
+  const [left, right] = whole.split('::').map((part) => (part === '' ? [] : part.split(':')));
+  const groups = left ?? [];
+  const missing = right === undefined ? 0 : 8 - groups.length - right.length;
+  const all = [...groups, ...Array.from({ length: Math.max(0, missing) }, () => '0'), ...(right ?? [])];
+  const prefix = all.slice(0, 4).map((group) => Number.parseInt(group, 16).toString(16));
+  return `${prefix.join(':')}::/64`;
+}
+
+function isTrusted(trusted: BlockList, address: string): boolean {
+  const family = isIP(address);
+  return family !== 0 && trusted.check(address, family === 4 ? 'ipv4' : 'ipv6');
+}
+
+/** Without a port, and IPv4 as such. */
+function bare(address: string): string {
+  const withoutPort =
+    /^\[(.+)\](?::\d+)?$/.exec(address)?.[1] ?? /^([\d.]+):\d+$/.exec(address)?.[1] ?? address;
+  return withoutPort.replace(/^::ffff:(?=[\d.]+$)/i, '');
 }

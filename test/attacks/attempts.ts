@@ -1390,7 +1390,7 @@ export const attempts: readonly Attempt[] = [
     attacker: 'network',
     attack: 'guess tokens of the dashboard from each address of a network of IPv6',
     stoppedBy: 'attempts are counted by /64',
-    test: 'dashboard/client-address.test.ts › %s counts as %s',
+    test: 'dashboard/http.test.ts › %s counts as %s',
     control: "['192.0.2.1', '192.0.2.1']",
   },
   {
