@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { Connection, KubeClient, resources } from '../../kube/index.ts';
-import { FakeApiServer } from '../../kube/testing/index.ts';
-import { readUsage, usageCsv, usageTable, usageTotals } from './usage-table.ts';
+import { Connection, KubeClient, resources } from '../../../kube/index.ts';
+import { FakeApiServer } from '../../../kube/testing/index.ts';
+import { readUsage, usageCsv, usageTable, usageTotals } from './usage.ts';
 
 const day = {
   hours: 24,
