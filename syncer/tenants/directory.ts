@@ -25,12 +25,10 @@ import { readCredentials } from './credentials.ts';
 import { JoinOrder } from './join-order.ts';
 import { SharedReadTime } from './read-time.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
-import { SleepingTenantUsage } from './sleeping-tenant-usage.ts';
+import { SleepingTenantUsage, WakeOnExpiry, WakeOnLoss } from './sleeping-tenants.ts';
 import { StatusWriter, type SyncerCondition, type UsedResources } from './status-writer.ts';
 import { everyTenant, type TenantFilter } from './tenant-filter.ts';
 import { cacheLimitBytes, type SyncerSettings, tenantInfo } from './tenant-info.ts';
-import { WakeOnExpiry } from './wake-on-expiry.ts';
-import { WakeOnLoss } from './wake-on-loss.ts';
 
 interface DirectoryOptions {
   superClient: KubeClient;

@@ -1,0 +1,303 @@
+import { labelKeys } from '../../api/labels.ts';
+import { hasEnded, hasRunSince } from '../../api/running-pods.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import {
+  type Clock,
+  type KubeClient,
+  type KubeObject,
+  resources,
+  type StoreEvent,
+  Wakeup,
+} from '../../kube/index.ts';
+import { requestWake } from '../../program/activity-lease.ts';
+import { tokenWatch } from '../controllers/pod-tokens.ts';
+import { tokenSecrets, wakeAtMs } from '../controllers/token-secret.ts';
+import type { SyncedKind } from '../kinds/contract.ts';
+import { isFinished, type Pod } from '../kinds/pods/types.ts';
+import { meteredUsage } from '../quota/quota-admission.ts';
+import { byTenantIndex, type Caches } from '../reconcile/caches.ts';
+import { usedEveryMs } from './health.ts';
+import type { StatusWriter, UsedResources } from './status-writer.ts';
+
+interface WakeOnLossOptions {
+  superClient: Pick<KubeClient, 'create' | 'patch'>;
+  /** Skerry's own. */
+  systemNamespace: string;
+  /** Complete, as far as the tenants go that are served. */
+  superCaches: Pick<Caches, 'store'>;
+  /** The tenants that are asleep, and that this replica would serve. */
+  sleepers: () => Iterable<VirtualCluster>;
+  /** Whether the tenant with this UID is one of them. */
+  isSleeper: (uid: string) => boolean;
+  clock: Clock;
+  onError: (vc: VirtualCluster, error: unknown) => void;
+}
+
+/** A request that nobody has followed, or that could not be written, is written again. */
+const askAgainOnLossMs = 10_000;
+const longestWaitMs = 10 * 60_000;
+
+interface Sleeper {
+  /** `status.sleep.since`. */
+  readonly since: string;
+  isLost: boolean;
+  /** Monotonic. */
+  askMs: number;
+}
+
+/**
+ * Asks the manager to wake a tenant of which a pod has ended or is gone in the super cluster while it is asleep, until it is
+ * awake: its controllers would have made another one. What no syncer has seen shows in the number of pods that were running
+ * as it fell asleep.
+ */
+export class WakeOnLoss {
+  readonly #o: WakeOnLossOptions;
+  /** By UID; those that have been looked at since they fell asleep. */
+  readonly #sleepers = new Map<string, Sleeper>();
+  /** UIDs of those that have lost a pod since the last look. */
+  readonly #losses = new Set<string>();
+  readonly #changed = new Wakeup();
+
+  constructor(options: WakeOnLossOptions) {
+    this.#o = options;
+  }
+
+  /** Call it when others may be asleep than before. */
+  sleepersChanged(): void {
+    this.#changed.signal();
+  }
+
+  /** Call it when this replica may serve others: what has happened to their pods before was not seen. */
+  gateChanged(): void {
+    for (const [uid, { isLost }] of this.#sleepers) if (!isLost) this.#sleepers.delete(uid);
+    this.#changed.signal();
+  }
+
+  /** Until aborted. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { superCaches, clock } = this.#o;
+    const unsubscribe = superCaches.store(resources.pods).subscribe((event) => this.#see(event));
+    try {
+      while (!signal.aborted) {
+        const waitMs = this.#look() - clock.monotonic();
+        await this.#changed.waitFor(Math.max(0, Math.min(waitMs, longestWaitMs)), clock, signal);
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    } finally {
+      unsubscribe();
+    }
+  }
+
+  #see({ type, object, previous }: StoreEvent<KubeObject>): void {
+    const uid = object.metadata.labels?.[labelKeys.tenant];
+    if (uid === undefined) return;
+    const isLost =
+      type === 'deleted' || (type === 'modified' && hasEnded(object) && !hasEnded(previous ?? object));
+    // What goes from the cache with what this replica does not serve any more looks like deleted.
+    if (!isLost || !this.#o.isSleeper(uid)) return;
+    this.#losses.add(uid);
+    this.#changed.signal();
+  }
+
+  /** Asks for those that have lost a pod; returns when that has to be done again. */
+  #look(): number {
+    const nowMs = this.#o.clock.monotonic();
+    const asleep = new Set<string>();
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const vc of this.#o.sleepers()) {
+      const { uid = '' } = vc.metadata;
+      asleep.add(uid);
+      const since = vc.status?.sleep?.since ?? '';
+      let sleeper = this.#sleepers.get(uid);
+      if (sleeper?.since !== since) {
+        sleeper = { since, isLost: this.#isAnyMissing(vc), askMs: nowMs };
+        this.#sleepers.set(uid, sleeper);
+      }
+      sleeper.isLost ||= this.#losses.has(uid);
+      if (!sleeper.isLost) continue;
+      if (sleeper.askMs <= nowMs) {
+        sleeper.askMs = nowMs + askAgainOnLossMs;
+        this.#ask(vc);
+      }
+      nextMs = Math.min(nextMs, sleeper.askMs);
+    }
+    this.#losses.clear();
+    for (const uid of this.#sleepers.keys()) if (!asleep.has(uid)) this.#sleepers.delete(uid);
+    return nextMs;
+  }
+
+  /** Whether fewer run than did as it fell asleep. */
+  #isAnyMissing({ metadata, status }: VirtualCluster): boolean {
+    const { since = '', pods } = status?.sleep ?? {};
+    if (pods === undefined) return false;
+    const atMs = Date.parse(since);
+    let running = 0;
+    for (const pod of this.#o.superCaches.store(resources.pods).byIndex(byTenantIndex, metadata.uid ?? ''))
+      if (hasRunSince(pod, atMs)) running++;
+    return running < pods;
+  }
+
+  #ask(vc: VirtualCluster): void {
+    const { superClient: client, systemNamespace: namespace, clock, onError } = this.#o;
+    const id = vc.status?.id;
+    if (id === undefined) return;
+    requestWake({ client, namespace, id, nowMs: clock.now(), reason: 'PodLost' }).catch((error: unknown) =>
+      onError(vc, error),
+    );
+  }
+}
+
+interface WakeOnExpiryOptions {
+  superClient: Pick<KubeClient, 'create' | 'patch'>;
+  /** Skerry's own. */
+  systemNamespace: string;
+  /** Complete, as far as the tenants go that are served. */
+  superCaches: Caches;
+  /** The tenants that are asleep, and that this replica would serve. */
+  sleepers: () => Iterable<VirtualCluster>;
+  clock: Clock;
+  onError: (vc: VirtualCluster, error: unknown) => void;
+}
+
+/** A request that nobody has followed is written again. */
+const askAgainOnExpiryMs = 60_000;
+
+/**
+ * Asks the manager to wake a tenant that is asleep when a token of a running pod of it is about to end: its API server
+ * has to issue another one. Remembers one time for each of those that are asleep.
+ */
+export class WakeOnExpiry {
+  readonly #o: WakeOnExpiryOptions;
+  /** Wall-clock time by UID. */
+  readonly #dueMs = new Map<string, number>();
+  readonly #changed = new Wakeup();
+
+  constructor(options: WakeOnExpiryOptions) {
+    this.#o = options;
+  }
+
+  /** Call it when others may be asleep than before, or this replica may serve others. */
+  sleepersChanged(): void {
+    this.#changed.signal();
+  }
+
+  /** Until aborted. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { superCaches, clock } = this.#o;
+    const unsubscribe = superCaches.watched(tokenWatch.name).subscribe(({ object }) => {
+      if (this.#dueMs.delete(object.metadata.labels?.[labelKeys.tenant] ?? '')) this.#changed.signal();
+    });
+    try {
+      while (!signal.aborted) {
+        const waitMs = this.#look() - clock.now();
+        await this.#changed.waitFor(Math.max(0, Math.min(waitMs, longestWaitMs)), clock, signal);
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    } finally {
+      unsubscribe();
+    }
+  }
+
+  /** Asks for those whose time has come; returns when the next one has to be woken. */
+  #look(): number {
+    const nowMs = this.#o.clock.now();
+    const asleep = new Set<string>();
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const vc of this.#o.sleepers()) {
+      const { uid = '' } = vc.metadata;
+      asleep.add(uid);
+      let dueMs = this.#dueMs.get(uid) ?? 0;
+      // Its pod may have ended since.
+      if (dueMs <= nowMs) dueMs = this.#wakeAtMs(uid);
+      if (dueMs <= nowMs) {
+        this.#ask(vc, nowMs);
+        dueMs = nowMs + askAgainOnExpiryMs;
+      }
+      this.#dueMs.set(uid, dueMs);
+      nextMs = Math.min(nextMs, dueMs);
+    }
+    for (const uid of this.#dueMs.keys()) if (!asleep.has(uid)) this.#dueMs.delete(uid);
+    return nextMs;
+  }
+
+  #wakeAtMs(uid: string): number {
+    let earliestMs = Number.POSITIVE_INFINITY;
+    for (const secret of this.#o.superCaches.watched(tokenWatch.name).byIndex(byTenantIndex, uid)) {
+      const atMs = wakeAtMs(secret);
+      if (atMs < earliestMs && this.#isOfRunningPod(secret)) earliestMs = atMs;
+    }
+    return earliestMs;
+  }
+
+  #isOfRunningPod(secret: KubeObject): boolean {
+    const { namespace, name = '' } = secret.metadata;
+    const podName = tokenSecrets.tenantName?.(name, secret) ?? '';
+    const pod = this.#o.superCaches.get<Pod>(resources.pods, { namespace, name: podName });
+    return pod !== undefined && !isFinished(pod);
+  }
+
+  #ask(vc: VirtualCluster, nowMs: number): void {
+    const { superClient: client, systemNamespace: namespace, onError } = this.#o;
+    const id = vc.status?.id;
+    if (id === undefined) return;
+    requestWake({ client, namespace, id, nowMs, reason: 'TokenExpiring' }).catch((error: unknown) =>
+      onError(vc, error),
+    );
+  }
+}
+
+interface SleepingTenantUsageOptions {
+  /** Complete, as far as the tenants go that are served. */
+  superCaches: Caches;
+  kinds: readonly SyncedKind[];
+  /** The tenants that are asleep, and that this replica would serve. */
+  sleepers: () => Iterable<VirtualCluster>;
+  /** What these pods of the super cluster use, which are all that the tenant with this UID has; undefined where nothing says so. */
+  used: (uid: string, pods: readonly KubeObject[], signal: AbortSignal) => Promise<UsedResources | undefined>;
+  status: Pick<StatusWriter, 'usageAsleep'>;
+  clock: Clock;
+  onError: (vc: VirtualCluster, error: unknown) => void;
+}
+
+/**
+ * Writes down what tenants that are asleep have and use in the super cluster: no session measures it, and it may be more than
+ * the last one has said, which counts once a minute. What is counted in the tenant alone stays as it was. Of a tenant that has woken
+ * meanwhile nothing is written: its session does.
+ */
+export class SleepingTenantUsage {
+  readonly #o: SleepingTenantUsageOptions;
+
+  constructor(options: SleepingTenantUsageOptions) {
+    this.#o = options;
+  }
+
+  /** Until aborted. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, sleepers, onError } = this.#o;
+    while (!signal.aborted) {
+      await clock.sleep(usedEveryMs, signal).catch(() => undefined);
+      for (const vc of [...sleepers()]) {
+        if (signal.aborted) return;
+        await this.#measure(vc, signal).catch((error: unknown) => {
+          if (!signal.aborted) onError(vc, error);
+        });
+      }
+    }
+  }
+
+  async #measure({ metadata, status }: VirtualCluster, signal: AbortSignal): Promise<void> {
+    const { superCaches, kinds, used, onError } = this.#o;
+    const { namespace, name = '', uid = '' } = metadata;
+    if (status?.usage === undefined) return;
+    const ofTenant = superCaches.byIndex(resources.pods, byTenantIndex, uid);
+    const now = await used(uid, ofTenant, signal).catch((error: unknown) => {
+      if (!signal.aborted) onError({ metadata, status }, error);
+      return undefined;
+    });
+    signal.throwIfAborted();
+    const counted = meteredUsage(superCaches, kinds, uid);
+    await this.#o.status.usageAsleep({ namespace, name }, uid, { used: now, counted }, signal);
+  }
+}
