@@ -10,12 +10,16 @@ import { tokenSecrets } from './controllers/token-secret.ts';
 import type { Action, DownKind, SyncedKind } from './kinds/contract.ts';
 import { QuotaAdmission, type ResourceUsage } from './quota/quota-admission.ts';
 import type { Caches } from './reconcile/caches.ts';
-import type { Controller, SpecialController } from './reconcile/controller.ts';
+import {
+  type Controller,
+  type Outcome,
+  queueOutcome,
+  type SpecialController,
+} from './reconcile/controller.ts';
 import { Differences } from './reconcile/differences.ts';
 import type { ActionGate, GatedAction, Work } from './reconcile/execute.ts';
 import type { IdentityGuard } from './reconcile/guards.ts';
 import { keyId, type SyncKey } from './reconcile/keys.ts';
-import { type Outcome, queueOutcome } from './reconcile/outcome.ts';
 import { PolicyPatrol } from './reconcile/policy-patrol.ts';
 import { Reconciler } from './reconcile/reconciler.ts';
 import { type DriftCount, Resync } from './reconcile/resync.ts';

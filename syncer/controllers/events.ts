@@ -19,10 +19,9 @@ import { copyMetadata } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import { scrub } from '../mapping/scrub.ts';
 import { byTenantIndex, type Caches, type SuperWatch } from '../reconcile/caches.ts';
-import type { SpecialController } from '../reconcile/controller.ts';
+import { done, type Outcome, outcomeOf, type SpecialController } from '../reconcile/controller.ts';
 import type { Drift } from '../reconcile/decide.ts';
 import { keyId } from '../reconcile/keys.ts';
-import { done, type Outcome, outcomeOf } from '../reconcile/outcome.ts';
 import { hasMoved } from '../reconcile/router.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
 

@@ -19,11 +19,10 @@ import { heldPolicyLabels } from '../kinds/pods/translate.ts';
 import { bucketOf, isOurs, tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
 import { isolationPolicies, matchesSelector, type NetworkPolicySpec } from '../mapping/network-isolation.ts';
 import { byTenantIndex, type Caches, type SuperWatch } from '../reconcile/caches.ts';
-import type { SpecialController } from '../reconcile/controller.ts';
+import { done, type Outcome, outcomeOf, type SpecialController } from '../reconcile/controller.ts';
 import type { Drift } from '../reconcile/decide.ts';
 import type { ActionGate } from '../reconcile/execute.ts';
 import { refOf } from '../reconcile/guarded-writes.ts';
-import { done, type Outcome, outcomeOf } from '../reconcile/outcome.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
 
 const name = 'networkisolation';

@@ -10,9 +10,9 @@ import type { KeyRef } from '../context.ts';
 import type { Notice } from '../kinds/contract.ts';
 import { tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
 import { byTenantIndex, type Caches } from '../reconcile/caches.ts';
+import { done } from '../reconcile/controller.ts';
 import { type ActionGate, recordNotice, type Work } from '../reconcile/execute.ts';
 import { keyId } from '../reconcile/keys.ts';
-import { done } from '../reconcile/outcome.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
 import {
   type Answer,

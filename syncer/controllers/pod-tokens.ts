@@ -20,7 +20,15 @@ import { scrub } from '../mapping/scrub.ts';
 import type { NoRoom, QuotaAdmission } from '../quota/quota-admission.ts';
 import { byTenantIndex, type Caches, type SuperWatch } from '../reconcile/caches.ts';
 import { contestedNotice } from '../reconcile/contested-writes.ts';
-import type { SpecialController } from '../reconcile/controller.ts';
+import {
+  behind,
+  done,
+  isRefusal,
+  isTransientRefusal,
+  type Outcome,
+  outcomeOf,
+  type SpecialController,
+} from '../reconcile/controller.ts';
 import type { Drift } from '../reconcile/decide.ts';
 import { DeletionSafety, type DeletionSafetyOptions, getLive } from '../reconcile/deletion-safety.ts';
 import type { ExecutorObserver } from '../reconcile/execute.ts';
@@ -32,14 +40,6 @@ import {
   type WritePlace,
 } from '../reconcile/guarded-writes.ts';
 import { downKeyOf, keyId } from '../reconcile/keys.ts';
-import {
-  behind,
-  done,
-  isRefusal,
-  isTransientRefusal,
-  type Outcome,
-  outcomeOf,
-} from '../reconcile/outcome.ts';
 import { hasMoved, recordTombstone } from '../reconcile/router.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
 import type { Priority } from '../workqueue/options.ts';

@@ -15,11 +15,11 @@ import { hasKnownFields } from '../kinds/registry.ts';
 import { hasLostItsLabel, isOurs, originalUid } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
 import { contestedNotice } from './contested-writes.ts';
+import { done, isRecoverable, isRefusal, isTransientRefusal, type Outcome } from './controller.ts';
 import type { Situation } from './decide.ts';
 import { deleteObject, expectCreated, patchObject, refOf, type WritePlace } from './guarded-writes.ts';
 import type { DefinitionGuard } from './guards.ts';
 import { keyId } from './keys.ts';
-import { done, isRecoverable, isRefusal, isTransientRefusal, type Outcome } from './outcome.ts';
 import type { TenantState } from './tenant-state.ts';
 
 /** One reconcile: what it is about and what it writes with. */

@@ -3,10 +3,10 @@ import type { KeyRef } from '../context.ts';
 import type { DownKind, Notice } from '../kinds/contract.ts';
 import { asToBeReplaced, payloadSource, payloadSummary, withSummary } from '../kinds/payload.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
+import type { Outcome } from './controller.ts';
 import type { Situation } from './decide.ts';
 import { refOf } from './guarded-writes.ts';
 import { keyId } from './keys.ts';
-import type { Outcome } from './outcome.ts';
 import type { TenantState } from './tenant-state.ts';
 
 /** How much may be read of what a tenant stores, for copies that it is to get. */

@@ -8,8 +8,8 @@ import { testTenant } from '../kinds/testing.ts';
 import { bucketOf } from '../mapping/labels.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import { Caches } from './caches.ts';
+import type { Outcome } from './controller.ts';
 import { keyId } from './keys.ts';
-import type { Outcome } from './outcome.ts';
 import { PolicyPatrol } from './policy-patrol.ts';
 import type { TenantState } from './tenant-state.ts';
 

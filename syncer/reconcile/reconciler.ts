@@ -4,7 +4,7 @@ import type { Notice, SyncedKind } from '../kinds/contract.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
 import type { Caches } from './caches.ts';
-import type { Controller } from './controller.ts';
+import { behind, type Controller, done, type Outcome, outcomeOf } from './controller.ts';
 import {
   type Decision,
   type DeleteCheck,
@@ -27,7 +27,6 @@ import {
 } from './execute.ts';
 import { keyId } from './keys.ts';
 import { SharedLists } from './live-checks.ts';
-import { behind, done, type Outcome, outcomeOf } from './outcome.ts';
 import { payloadsDiffer, type ReadBudget, withPayload } from './payloads.ts';
 import type { TenantState } from './tenant-state.ts';
 

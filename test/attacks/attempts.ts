@@ -948,7 +948,7 @@ export const attempts: readonly Attempt[] = [
     attack:
       'refuse each write with a 429 and no time to wait, to have the super cluster asked without a pause',
     stoppedBy: 'back-off, whatever time a server names',
-    test: 'syncer/reconcile/outcome.test.ts › a server that asks to be asked again at once is spared by the back-off',
+    test: 'syncer/reconcile/controller.test.ts › a server that asks to be asked again at once is spared by the back-off',
     control: "expect(queueOutcome(busy(3), '5')).toEqual({ action: 'later', afterMs: 3_000 })",
   },
   {

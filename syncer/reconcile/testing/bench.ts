@@ -8,10 +8,10 @@ import { allKinds } from '../../kinds/registry.ts';
 import { testTenant } from '../../kinds/testing.ts';
 import { superMetadata } from '../../mapping/metadata.ts';
 import { Caches } from '../caches.ts';
+import type { Outcome } from '../controller.ts';
 import type { ActionGate } from '../execute.ts';
 import { IdentityGuard } from '../guards.ts';
 import { keyId } from '../keys.ts';
-import type { Outcome } from '../outcome.ts';
 import { Reconciler } from '../reconciler.ts';
 import { TenantState } from '../tenant-state.ts';
 

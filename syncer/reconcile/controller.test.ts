@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ApiError, ConnectionError } from '../../kube/index.ts';
-import { isRecoverable, isTransientRefusal, outcomeOf, queueOutcome } from './outcome.ts';
+import { isRecoverable, isTransientRefusal, outcomeOf, queueOutcome } from './controller.ts';
 
 function error(
   code: number,
