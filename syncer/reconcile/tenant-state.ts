@@ -10,7 +10,7 @@ import {
 import type { KeyRef, SyncContext, TenantInfo } from '../context.ts';
 import type { DownKind, SuperObjects, SyncedKind, UpKind } from '../kinds/contract.ts';
 import { namespaceKind } from '../kinds/namespaces.ts';
-import { type PayloadSummary, payloadSummary } from '../kinds/payload.ts';
+import { type PayloadSummary, payloadSummary, withSummary } from '../kinds/payload.ts';
 import { isReferenced } from '../kinds/references.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
@@ -24,7 +24,37 @@ import { type DefinitionGuard, IdentityGuard, MassDeletionGuard, type Unmatched 
 import { downKeyOf, keyId, tenantKeyOf } from './keys.ts';
 import { LiveCheckBudget } from './live-checks.ts';
 import { OwnPolicyWrites } from './own-policy-writes.ts';
-import { WrittenPayloads } from './written-payloads.ts';
+
+interface Written {
+  readonly uid: string | undefined;
+  readonly resourceVersion: string | undefined;
+  readonly summary: PayloadSummary;
+}
+
+/**
+ * What we have written into the copies of one tenant, until the cache shows them: the watch has their metadata alone. One
+ * that is forgotten is read once more.
+ */
+class WrittenPayloads {
+  /** By key id. */
+  readonly #written = new BoundedMap<Written>(5_000);
+
+  /** `answer`: what the server has said that the copy is now. */
+  add(id: string, answer: KubeObject, summary: PayloadSummary): void {
+    const { uid, resourceVersion } = answer.metadata;
+    this.#written.set(id, { uid, resourceVersion, summary });
+  }
+
+  /** Has a copy, as the cache shows it, carry the summary of what we have written, if it is that. */
+  recognize(id: string, superObject: KubeObject): void {
+    const written = this.#written.get(id);
+    if (written === undefined) return;
+    const { uid, resourceVersion } = superObject.metadata;
+    if (uid !== written.uid || resourceVersion !== written.resourceVersion) return;
+    withSummary(superObject, written.summary, 'written');
+    this.#written.delete(id);
+  }
+}
 
 /** In memory, of super objects that are gone: of a pod some 10 KiB are kept until the tenant object has its last status. */
 const mostTombstoneBytes = 64 * 1024 * 1024;
