@@ -45,7 +45,6 @@ const allowedPackages: Readonly<Record<string, readonly string[]>> = { api: ['zo
 const kindsRoom = 'syncer/kinds/';
 const sharedByKinds: ReadonlySet<string> = new Set([
   'contract.ts',
-  'entries.ts',
   'judge.ts',
   'known-fields.ts',
   'late-references.ts',

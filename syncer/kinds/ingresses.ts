@@ -13,8 +13,7 @@ import {
 } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
-import { hasMoreEntries, mostEntries } from './entries.ts';
-import { knownPart, type Shape, unknownFields } from './known-fields.ts';
+import { hasMoreEntries, knownPart, mostEntries, type Shape, unknownFields } from './known-fields.ts';
 import { isOffered, isOnItsWay, isPublishedTo } from './published-kind.ts';
 import { isReserved } from './reserved-names.ts';
 

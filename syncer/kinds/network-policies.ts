@@ -19,8 +19,7 @@ import {
   superPodSelector,
 } from '../mapping/network-isolation.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
-import { hasMoreEntries, mostEntries } from './entries.ts';
-import { knownPart, type Shape, unknownFields } from './known-fields.ts';
+import { hasMoreEntries, knownPart, mostEntries, type Shape, unknownFields } from './known-fields.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
 
 interface NetworkPolicy extends KubeObject {
