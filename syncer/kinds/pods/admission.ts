@@ -11,12 +11,17 @@ import type { Admission, Notice } from '../contract.ts';
 import { isMissing, isTooLongForLate } from '../late-references.ts';
 import { isReserved, nodeLeaseNamespace } from '../reserved-names.ts';
 import { malformedAdmission } from '../well-formed.ts';
-import { priorityNotice, refusedRuntimeClass } from './classes.ts';
 import { refusedImage } from './images.ts';
 import { fieldPaths } from './mirrored-keys.ts';
 import { podSecurityViolations } from './pod-security.ts';
 import { references } from './references.ts';
-import { isBlanket, outsidePool, superTolerations } from './scheduling.ts';
+import {
+  isBlanket,
+  outsidePool,
+  priorityNotice,
+  refusedRuntimeClass,
+  superTolerations,
+} from './scheduling.ts';
 import { excessiveVariables, type VariableSource, variableSources } from './service-variables.ts';
 import { hasTooManyAsks, mostTokenAsks } from './token-asks.ts';
 import { qualifiedHostName } from './translate.ts';
