@@ -26,7 +26,7 @@ import { type DriftCount, Resync } from './reconcile/resync.ts';
 import { Router } from './reconcile/router.ts';
 import type { CustomKind, TenantState } from './reconcile/tenant-state.ts';
 import type { TenantCounts } from './scheduling/scheduling-window.ts';
-import type { CurrentTenant } from './watchdog/current-tenant.ts';
+import type { CurrentTenant } from './watchdog/watchdog.ts';
 import { FairQueue } from './workqueue/fair-queue.ts';
 import type { Priority, Outcome as QueueOutcome, TenantDepth } from './workqueue/options.ts';
 import { QueueRunner } from './workqueue/runner.ts';

@@ -23,8 +23,7 @@ import {
 import { SuperSide } from './super-side.ts';
 import { type DirectoryHooks, TenantDirectory } from './tenants/directory.ts';
 import type { TenantSession } from './tenants/session.ts';
-import { CurrentTenant } from './watchdog/current-tenant.ts';
-import { Watchdog } from './watchdog/watchdog.ts';
+import { CurrentTenant, Watchdog } from './watchdog/watchdog.ts';
 
 /** A Lease counts for ten seconds; a third of it is for a write that has been sent and has not arrived. */
 const windowMs = 6_600;

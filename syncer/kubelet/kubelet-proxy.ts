@@ -1,6 +1,6 @@
 import type { Clock, ConnectionOptions, KubeClient, KubeObject } from '../../kube/index.ts';
 import type { Lookup } from '../context.ts';
-import type { CurrentTenant } from '../watchdog/current-tenant.ts';
+import type { CurrentTenant } from '../watchdog/watchdog.ts';
 import { type KubeletTenant, type Pod, pairOf, superPodsOf } from './find-pod.ts';
 import { KubeletServer } from './kubelet-server.ts';
 import { type ClientAuthorities, KubeletTenants } from './kubelet-tenants.ts';

@@ -8,8 +8,16 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { renderKubeconfig, resources } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
 
-import { CurrentTenant } from './current-tenant.ts';
-import { aloneFrom, HeapWatch, noteSuspect, Silence, type Suspect, tickMs, Watchdog } from './watchdog.ts';
+import {
+  aloneFrom,
+  CurrentTenant,
+  HeapWatch,
+  noteSuspect,
+  Silence,
+  type Suspect,
+  tickMs,
+  Watchdog,
+} from './watchdog.ts';
 
 describe('a process that is stuck in work for a tenant', () => {
   let superCluster: FakeCluster;

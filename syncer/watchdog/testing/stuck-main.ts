@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { CurrentTenant } from '../current-tenant.ts';
-import { Watchdog } from '../watchdog.ts';
+import { CurrentTenant, Watchdog } from '../watchdog.ts';
 
 // A process with a watchdog that works for two tenants: for `quiet` with pauses, for `blue` without any, in the way that
 // the second argument names. The first is a kubeconfig, the third a file.
