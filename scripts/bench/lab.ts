@@ -16,7 +16,7 @@ import {
   systemClock,
 } from '../../kube/index.ts';
 import { adminKubeconfig } from '../../vc-manager/cli/virtual-clusters.ts';
-import { GeneratorProcess } from './generator/generator-process.ts';
+import { GeneratorProcess } from './child-process.ts';
 import type { Target } from './generator/protocol.ts';
 import { type BenchProcess, cpuSeconds } from './measure.ts';
 import type { BenchOptions } from './options.ts';

@@ -1,6 +1,6 @@
-import { AttackerProcess } from '../attacker/attacker-process.ts';
 import { attacks } from '../attacker/attacks.ts';
 import type { AttackRequest } from '../attacker/main.ts';
+import { AttackerProcess } from '../child-process.ts';
 import type { Lab } from '../lab.ts';
 import { groupTable, renderCell } from '../markdown.ts';
 import { memoryOf } from '../measure.ts';
