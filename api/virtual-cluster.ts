@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Condition, KubeObject } from '../kube/index.ts';
-import { driverNames } from './drivers.ts';
+import { driverNames, traitsOf } from './drivers.ts';
 import { jobStatusSchema } from './job-status.ts';
 import { idPattern, nameProblem } from './names.ts';
 import {
@@ -654,8 +654,8 @@ export function weightOf({ spec, status }: VirtualCluster): number {
  * Whether pods reach the API server by a Service in the super cluster, to which the manager routes the first address of the
  * tenant's service slice, where they look for it.
  */
-export function isExposedByService(vc: Pick<VirtualCluster, 'status'>): boolean {
-  return vc.status?.driver === 'kubernetes' && !isForPods(vc.status.gateway);
+export function isExposedByService({ status }: Pick<VirtualCluster, 'status'>): boolean {
+  return traitsOf(status?.driver).exposedBy === 'service' && !isForPods(status?.gateway);
 }
 
 type Gateway = NonNullable<NonNullable<VirtualCluster['status']>['gateway']>;

@@ -1,4 +1,4 @@
-import type { DriverName } from '../../api/drivers.ts';
+import { type DriverName, defaultDriver } from '../../api/drivers.ts';
 import { isForPods, type Move, type Place, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { TemplateChoice } from '../control-plane/template.ts';
 import type { ControlPlaneDriver } from '../drivers/driver.ts';
@@ -32,7 +32,7 @@ type MoveServices = Pick<Services, 'drivers'> &
 
 /** What runs a control plane, or will. */
 export function driverOf({ spec, status }: VirtualCluster, preferred: DriverName): DriverName {
-  if (status?.version !== undefined) return status.driver ?? 'process';
+  if (status?.version !== undefined) return status.driver ?? defaultDriver;
   return spec?.driver ?? preferred;
 }
 
@@ -79,7 +79,7 @@ export function checkDriver(
 export function wantedMove(vc: VirtualCluster, services: MoveServices): WantedMove | undefined {
   const { spec, status } = vc;
   if (status?.identities?.tenant === undefined || status.version === undefined) return undefined;
-  const driver = status.driver ?? 'process';
+  const driver = status.driver ?? defaultDriver;
   let found: ReturnType<typeof versionChoice>;
   try {
     found = versionChoice(vc, services);

@@ -1,4 +1,5 @@
 import { isJoined } from '../../api/conditions.ts';
+import { defaultDriver } from '../../api/drivers.ts';
 import { labelKeys } from '../../api/labels.ts';
 import { activityLeaseName } from '../../api/names.ts';
 import {
@@ -201,7 +202,7 @@ const checkDriver: Step = {
   name: 'own-driver',
   doing: 'Looking which driver runs it',
   async run(tenant, { drivers, settings }) {
-    const { driver: has = 'process', move } = tenant.vc.status ?? {};
+    const { driver: has = defaultDriver, move } = tenant.vc.status ?? {};
     if (tenant.wasStarted && has !== settings.driver) throw driverChanged(has, settings.driver);
     for (const { driver } of move === undefined ? [] : [move.from, move.to])
       if (!drivers.has(driver)) throw driverChanged(driver, settings.driver);

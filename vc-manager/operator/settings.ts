@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import type { DriverName } from '../../api/drivers.ts';
+import { type DriverName, defaultDriver } from '../../api/drivers.ts';
 import type { DnsChoice } from '../../api/virtual-cluster.ts';
 import { isLoopback } from '../os/network.ts';
 import { invalidSettings } from './errors.ts';
@@ -71,7 +71,7 @@ const defaults: Omit<OperatorSettings, 'advertiseAddress' | 'etcdEndpoint'> = {
   slicePrefixLength: 22,
   defaultVersion: '1.36.3',
   dns: 'coredns',
-  driver: 'process',
+  driver: defaultDriver,
   replicas: 1,
   warm: 0,
   parallel: 4,

@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
 import { noSyncerReason } from '../../../api/conditions.ts';
+import { traitsOf } from '../../../api/drivers.ts';
 import {
   type Place,
   sleepAfterIdleMs,
@@ -188,17 +189,20 @@ function gatewayText({
   return podAddress === undefined ? server : `${server} (pods at ${podAddress}, port ${port})`;
 }
 
+/** Of a control plane that is confined so, and of one that is not. */
+const confinementTexts = {
+  resources: ['memory and CPU are limited', 'memory and CPU are not limited'],
+  egress: ['on its machine it may dial only what it needs', 'may dial any port of its machine'],
+} as const;
+
 /** The driver, and what it confines the control plane in (docs/drivers.md#limits). */
 export function driverText({ driver, confinement = [] }: VirtualClusterStatus): string {
-  if (driver === undefined || driver === 'kubernetes') return driver ?? '-';
-  const dials = confinement.includes('egress')
-    ? 'on its machine it may dial only what it needs'
-    : 'may dial any port of its machine';
-  if (driver === 'compose') return `compose (${dials})`;
-  const limits = confinement.includes('resources')
-    ? 'memory and CPU are limited'
-    : 'memory and CPU are not limited';
-  return `process (${limits}; ${dials})`;
+  if (driver === undefined) return '-';
+  const said = traitsOf(driver).confines.map((what) => {
+    const [confined, free] = confinementTexts[what];
+    return confinement.includes(what) ? confined : free;
+  });
+  return said.length === 0 ? driver : `${driver} (${said.join('; ')})`;
 }
 
 /** What expires first, of what is renewed by itself and of what is not. */

@@ -1,4 +1,5 @@
 import { Argument, type Command } from 'commander';
+import { defaultDriver, traitsOf } from '../../../api/drivers.ts';
 import { nameTenant } from '../../../api/names.ts';
 import { type KubeClient, printable } from '../../../kube/index.ts';
 import type { ControlPlaneDriver } from '../../drivers/driver.ts';
@@ -134,10 +135,15 @@ async function tenantLogs(
       `${name} has no control plane yet: see "vc-manager describe ${name} -n ${ref.namespace}"`,
     );
   }
-  const kind = vc.status?.driver ?? 'process';
-  const driver = readOnlyDriver(kind, { stateDir: directory, client, clock, onProblem: noteProblems(cli) });
+  const driverName = vc.status?.driver ?? defaultDriver;
+  const driver = readOnlyDriver(driverName, {
+    stateDir: directory,
+    client,
+    clock,
+    onProblem: noteProblems(cli),
+  });
   if (!(await driver.list()).includes(id)) {
-    if (kind === 'kubernetes') {
+    if (traitsOf(driverName).runsIn === 'cluster') {
       throw new CliError('NotFound', `the control plane of ${name} has no namespace in the super cluster`);
     }
     throw new CliError(

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
-import type { DriverName } from '../../../api/drivers.ts';
+import { type DriverName, defaultDriver } from '../../../api/drivers.ts';
 import { annotationKeys } from '../../../api/labels.ts';
 import type { DatastoreName, VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { findCondition, type KubeClient, resources } from '../../../kube/index.ts';
@@ -126,7 +126,7 @@ export async function planMove(
     throw new CliError('Conflict', `${name} has not been ready yet: make it where it is to be`);
   if (status.move !== undefined)
     throw new CliError('Conflict', `${name} is being moved to ${placeText(status.move.to)} already`);
-  const from: Place = { driver: status.driver ?? 'process', datastore: status.datastore ?? 'shared' };
+  const from: Place = { driver: status.driver ?? defaultDriver, datastore: status.datastore ?? 'shared' };
   const to: Place = { driver: flags.driver ?? from.driver, datastore: flags.datastore ?? from.datastore };
   if (from.driver === to.driver && from.datastore === to.datastore)
     throw new CliError('Conflict', `${name} is at ${placeText(to)} already`);

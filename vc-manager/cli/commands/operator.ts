@@ -4,7 +4,7 @@ import { freemem, hostname, totalmem } from 'node:os';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { pino } from 'pino';
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
-import type { DriverName } from '../../../api/drivers.ts';
+import { type DriverName, defaultDriver, traitsOf } from '../../../api/drivers.ts';
 import type { UsageDay } from '../../../api/usage.ts';
 import { type DnsChoice, dnsChoices } from '../../../api/virtual-cluster.ts';
 import { Connection, type ConnectionOptions, KubeClient, loadKubeconfig } from '../../../kube/index.ts';
@@ -70,7 +70,7 @@ export function configure(command: Command, cli: Cli): void {
         'what runs control planes: processes of this machine, containers of its Docker engine, or pods',
       )
         .choices(driverChoices)
-        .default('process'),
+        .default(defaultDriver),
     )
     .addOption(
       new Option(
@@ -297,7 +297,7 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
     identity: flags.identity,
     redis,
     // Pods are where a scheduler puts them.
-    machineMemory: () => (flags.driver === 'kubernetes' ? undefined : machineMemory()),
+    machineMemory: () => (traitsOf(flags.driver).runsIn === 'machine' ? machineMemory() : undefined),
     onWarmPool: health.onWarmPool,
     onUsage: health.onUsage,
     snapshots: await snapshotsOf(flags, env),

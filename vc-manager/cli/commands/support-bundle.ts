@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { create as createArchive } from 'tar';
-import type { DriverName } from '../../../api/drivers.ts';
+import { defaultDriver } from '../../../api/drivers.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { type KubeClient, type KubeObject, type Resource, resources } from '../../../kube/index.ts';
 import type { ControlPlaneDriver } from '../../drivers/driver.ts';
@@ -134,7 +134,7 @@ async function fromSuperCluster(bundle: Bundle, client: KubeClient, cli: Cli, fl
   const stateDir = stateChoice(cli.env, flags).directory;
   for (const { metadata, status } of items) {
     if (status?.id === undefined) continue;
-    const driver = readOnlyDriver((status.driver ?? 'process') satisfies DriverName, {
+    const driver = readOnlyDriver(status.driver ?? defaultDriver, {
       stateDir,
       client,
       clock: cli.clock,

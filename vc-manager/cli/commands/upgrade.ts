@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { isFetching } from '../../../api/conditions.ts';
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
+import { traitsOf } from '../../../api/drivers.ts';
 import type { VirtualClusterPolicy } from '../../../api/policy.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { Connection, KubeClient, printable, resources } from '../../../kube/index.ts';
@@ -159,7 +160,7 @@ export function describeUpgrade(
   if (change === undefined)
     return `${metadata.name} runs ${status?.version} already\n${kept === undefined ? '' : `${kept}\n`}`;
   const { from, to } = change;
-  const isBeside = status?.gateway !== undefined || status?.driver === 'kubernetes';
+  const isBeside = status?.gateway !== undefined || traitsOf(status?.driver).replacesBeside;
   const how =
     status?.phase === 'Asleep'
       ? 'it is woken for that'

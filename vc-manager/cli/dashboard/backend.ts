@@ -1,4 +1,5 @@
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
+import { defaultDriver } from '../../../api/drivers.ts';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import type { Action, Backend, SuperCluster, TenantRef } from '../../../dashboard/backend.ts';
@@ -171,7 +172,7 @@ async function controlPlaneOf(
 ): Promise<{ driver: ControlPlaneDriver; id: string } | undefined> {
   const id = status?.id;
   if (id === undefined) return undefined;
-  const driver = readOnlyDriver(status?.driver ?? 'process', { stateDir, client, clock, onProblem });
+  const driver = readOnlyDriver(status?.driver ?? defaultDriver, { stateDir, client, clock, onProblem });
   return (await driver.list()).includes(id) ? { driver, id } : undefined;
 }
 

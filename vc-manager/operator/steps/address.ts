@@ -1,4 +1,5 @@
 import { isIPv6 } from 'node:net';
+import { defaultDriver } from '../../../api/drivers.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { Wakeup } from '../../../kube/index.ts';
 import type { TemplateChoice } from '../../control-plane/template.ts';
@@ -22,7 +23,7 @@ export const address: Step = {
   async run(tenant, services) {
     const { driver, settings } = services;
     // This driver cannot see what another one runs.
-    const earlier = tenant.vc.status?.driver ?? 'process';
+    const earlier = tenant.vc.status?.driver ?? defaultDriver;
     const { driver: wanted } = tenant.vc.spec ?? {};
     if (!tenant.wasStarted && wanted !== undefined) {
       checkDriver(tenant.vc, wanted, services);
