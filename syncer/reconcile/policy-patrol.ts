@@ -9,7 +9,7 @@ import {
 import type { KeyRef, TenantInfo } from '../context.ts';
 import type { DownKind, SyncedKind } from '../kinds/contract.ts';
 import { tenantUidOf } from '../mapping/labels.ts';
-import type { CurrentTenant } from '../watchdog/current-tenant.ts';
+import type { CurrentTenant } from '../watchdog/watchdog.ts';
 import { FairQueue } from '../workqueue/fair-queue.ts';
 import type { Outcome as QueueOutcome } from '../workqueue/options.ts';
 import { QueueRunner } from '../workqueue/runner.ts';
