@@ -20,7 +20,7 @@ import { Differences } from './reconcile/differences.ts';
 import type { ActionGate, GatedAction, Work } from './reconcile/execute.ts';
 import type { IdentityGuard } from './reconcile/guards.ts';
 import { keyId, type SyncKey } from './reconcile/keys.ts';
-import { PolicyPatrol } from './reconcile/policy-patrol.ts';
+import { PolicyEnforcer } from './reconcile/policy-enforcer.ts';
 import { Reconciler } from './reconcile/reconciler.ts';
 import { type DriftCount, Resync } from './reconcile/resync.ts';
 import { Router } from './reconcile/router.ts';
@@ -86,7 +86,7 @@ export class SyncEngine {
   readonly #isolation: NetworkIsolationController;
   readonly #resync: Resync;
   readonly #differences: Differences;
-  readonly #policyPatrol: PolicyPatrol;
+  readonly #policyEnforcer: PolicyEnforcer;
   /** Undefined where nothing is done for fairness. */
   readonly #admission: PodAdmission | undefined;
   readonly #quota: QuotaAdmission;
@@ -155,8 +155,8 @@ export class SyncEngine {
     this.#isolation = new NetworkIsolationController({
       superClient: options.superClient,
       superCaches: options.superCaches,
-      tenant: (uid) => this.#router.tenant(uid) ?? this.#policyPatrol.tenant(uid),
-      enqueue: (tenant, key) => this.#policyPatrol.enqueue(tenant, key),
+      tenant: (uid) => this.#router.tenant(uid) ?? this.#policyEnforcer.tenant(uid),
+      enqueue: (tenant, key) => this.#policyEnforcer.enqueue(tenant, key),
     });
     const controllers: SpecialController[] = [
       new EventController({
@@ -205,7 +205,7 @@ export class SyncEngine {
     });
     const isolation = this.#isolation;
     const reconciler = this.#reconciler;
-    this.#policyPatrol = new PolicyPatrol({
+    this.#policyEnforcer = new PolicyEnforcer({
       ...options,
       keysOf: (tenant) => this.#router.keysHeldToPolicy(tenant),
       settledKeysOf: (tenant) => isolation.keysOf(tenant),
@@ -254,23 +254,23 @@ export class SyncEngine {
    * the super cluster must be complete. `superIdentity`: UID of the kube-system of the super cluster that it was made on.
    */
   holdToPolicy(info: TenantInfo, superIdentity: string | undefined): void {
-    this.#policyPatrol.add(info, superIdentity);
+    this.#policyEnforcer.add(info, superIdentity);
   }
 
   /** Ends that at once, calls under way included. */
   release(uid: string): void {
-    this.#policyPatrol.remove(uid);
+    this.#policyEnforcer.remove(uid);
   }
 
   /** Looks at what policy demands of a tenant that has joined: while its server does not answer, nothing else does. */
   checkPolicy(tenant: TenantState): void {
-    this.#policyPatrol.look(tenant);
+    this.#policyEnforcer.look(tenant);
   }
 
   /** Serves this tenant from now on; its caches and those of the super cluster must be complete. */
   join(tenant: TenantState, weight: number): void {
     const { uid } = tenant.info;
-    this.#policyPatrol.joined(uid);
+    this.#policyEnforcer.joined(uid);
     this.#leaving.set(uid, new AbortController());
     this.#queue.setWeight(uid, weight);
     this.#admission?.join(tenant, weight);
@@ -286,7 +286,7 @@ export class SyncEngine {
     this.#queue.removeTenant(uid);
     this.#leaving.get(uid)?.abort(new Error('tenant left'));
     this.#leaving.delete(uid);
-    this.#policyPatrol.left(uid);
+    this.#policyEnforcer.left(uid);
   }
 
   setWeight(uid: string, weight: number): void {
@@ -416,7 +416,7 @@ export class SyncEngine {
       for (const leaving of this.#leaving.values()) leaving.abort(signal.reason);
     };
     signal.addEventListener('abort', leaveAll, { once: true });
-    const beside = [this.#admission?.run(signal), this.#policyPatrol.run(signal)];
+    const beside = [this.#admission?.run(signal), this.#policyEnforcer.run(signal)];
     try {
       await runner.run(signal);
     } finally {

@@ -1182,7 +1182,7 @@ export const attempts: readonly Attempt[] = [
     attack:
       'have the policy of others enforced late, by very many objects in the super cluster while it sleeps',
     stoppedBy: 'tenants that have not joined are looked at in turns, in slices of time',
-    test: 'syncer/reconcile/policy-patrol.test.ts › looks at tenants in turns, so that one with very much does not hold up the others',
+    test: 'syncer/reconcile/policy-enforcer.test.ts › looks at tenants in turns, so that one with very much does not hold up the others',
     control: `expect(world.judged.length).toBeLessThan(100)`,
   },
   {

@@ -1,3 +1,4 @@
+import { traitsOf } from '../../../api/drivers.ts';
 import { annotationKeys } from '../../../api/labels.ts';
 import { hasRunSince } from '../../../api/running-pods.ts';
 import { sleepAfterIdleMs, storedRequest, type VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
@@ -234,8 +235,7 @@ async function whatIsLeft(
   { clock }: Pick<Services, 'clock'>,
   { nowMs, signal, untilMs }: { nowMs: number; signal: AbortSignal; untilMs?: number },
 ): Promise<Left | undefined> {
-  // Containers have no other one; processes have that of the machine, as this one has.
-  const timeZone = tenant.vc.status?.driver === 'process' ? undefined : 'UTC';
+  const { timeZone } = traitsOf(tenant.vc.status?.driver);
   let due: { ms: number; of?: KubeObject; kind?: string } = { ms: Number.POSITIVE_INFINITY };
   const isSoon = (): boolean => untilMs !== undefined && due.ms < untilMs;
   const known = new Map<string, number>();

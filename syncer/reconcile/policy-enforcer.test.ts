@@ -10,13 +10,13 @@ import { superNamespaceName } from '../mapping/names.ts';
 import { Caches } from './caches.ts';
 import type { Outcome } from './controller.ts';
 import { keyId } from './keys.ts';
-import { PolicyPatrol } from './policy-patrol.ts';
+import { PolicyEnforcer } from './policy-enforcer.ts';
 import type { TenantState } from './tenant-state.ts';
 
 const ingress = (name: string): KeyRef => ({ kind: 'ingresses', namespace: 'shop', name });
 
-/** A patrol of tenants `uid` that have the keys that a test gives them. */
-class Patrol implements AsyncDisposable {
+/** An enforcer for tenants `uid` that have the keys that a test gives them. */
+class World implements AsyncDisposable {
   readonly clock = new FakeClock();
   readonly superCaches = new Caches(allKinds, 'super');
   readonly keys = new Map<string, readonly KeyRef[]>();
@@ -35,12 +35,12 @@ class Patrol implements AsyncDisposable {
   outcome: Outcome = { is: 'done' };
   /** Of what was enforced last. */
   signal: AbortSignal | undefined;
-  readonly patrol: PolicyPatrol;
+  readonly enforcer: PolicyEnforcer;
   readonly #stop = new AbortController();
   readonly #running: Promise<void>;
 
   constructor() {
-    this.patrol = new PolicyPatrol({
+    this.enforcer = new PolicyEnforcer({
       kinds: allKinds,
       superCaches: this.superCaches,
       clock: {
@@ -66,12 +66,12 @@ class Patrol implements AsyncDisposable {
       enqueueJoined: (_tenant, key) => this.queuedJoined.push(key.name),
       onError: (_tenant, _key, error) => this.errors.push(error),
     });
-    this.#running = this.patrol.run(this.#stop.signal);
+    this.#running = this.enforcer.run(this.#stop.signal);
   }
 
   add(uid: string, keys: readonly KeyRef[], more: Partial<Parameters<typeof testTenant>[0]> = {}): void {
     this.keys.set(uid, keys);
-    this.patrol.add(testTenant({ uid, id: uid, ...more }), 'super');
+    this.enforcer.add(testTenant({ uid, id: uid, ...more }), 'super');
   }
 
   /** Time, and a turn for all that has become due. */
@@ -109,9 +109,9 @@ class Patrol implements AsyncDisposable {
   }
 }
 
-describe('PolicyPatrol', () => {
+describe('PolicyEnforcer', () => {
   it('looks at a tenant when it comes, when its settings change, and once a minute', async () => {
-    await using world = new Patrol();
+    await using world = new World();
     world.add('a', [ingress('web')]);
     await world.pass(100);
     expect(world.judged).toEqual(['a web']);
@@ -130,7 +130,7 @@ describe('PolicyPatrol', () => {
   });
 
   it('looks once with each settings at what tells of its changes itself', async () => {
-    await using world = new Patrol();
+    await using world = new World();
     world.settledKeys.set('a', [{ kind: 'networkisolation', name: 'shop' }]);
     world.add('a', [ingress('web')]);
     await world.pass(70_000);
@@ -141,40 +141,40 @@ describe('PolicyPatrol', () => {
   });
 
   it('leaves one alone that has joined, and looks at it when it has left', async () => {
-    await using world = new Patrol();
+    await using world = new World();
     world.demanded.add(keyId(ingress('web')));
-    world.patrol.joined('a');
+    world.enforcer.joined('a');
     world.add('a', [ingress('web')]);
     await world.pass(70_000);
-    expect(world.patrol.tenant('a')).toBeUndefined();
+    expect(world.enforcer.tenant('a')).toBeUndefined();
     expect(world.judged).toEqual([]);
-    world.patrol.left('a');
+    world.enforcer.left('a');
     await world.pass(100);
     expect(world.enforced).toEqual(['a web']);
-    world.patrol.remove('a');
+    world.enforcer.remove('a');
     await world.pass(70_000);
     expect(world.enforced).toEqual(['a web']);
   });
 
   it('forgets one that was removed while it had joined', async () => {
-    await using world = new Patrol();
-    world.patrol.joined('a');
+    await using world = new World();
+    world.enforcer.joined('a');
     world.add('a', [ingress('web')]);
-    world.patrol.remove('a');
-    world.patrol.left('a');
+    world.enforcer.remove('a');
+    world.enforcer.left('a');
     await world.pass(70_000);
     expect(world.judged).toEqual([]);
   });
 
   it('ends what it does for a tenant when that joins', async () => {
-    await using world = new Patrol();
+    await using world = new World();
     world.demanded.add(keyId(ingress('web')));
     world.outcome = { is: 'retry', code: '500' };
     world.add('a', [ingress('web')]);
     await world.pass(50);
     expect(world.enforced.length).toBeGreaterThan(0);
     expect(world.signal?.aborted).toBe(false);
-    world.patrol.joined('a');
+    world.enforcer.joined('a');
     expect(world.signal?.aborted).toBe(true);
     const before = world.enforced.length;
     await world.pass(70_000);
@@ -182,7 +182,7 @@ describe('PolicyPatrol', () => {
   });
 
   it('tries again what was refused', async () => {
-    await using world = new Patrol();
+    await using world = new World();
     world.demanded.add(keyId(ingress('web')));
     world.outcome = { is: 'refused', code: '403', message: 'a webhook says no' };
     world.add('a', [ingress('web')]);
@@ -191,7 +191,7 @@ describe('PolicyPatrol', () => {
   });
 
   it('goes on past a defect', async () => {
-    await using world = new Patrol();
+    await using world = new World();
     world.demanded.add(keyId(ingress('web')));
     world.add('a', [ingress('broken'), ingress('web')]);
     await world.pass(100);
@@ -200,7 +200,7 @@ describe('PolicyPatrol', () => {
   });
 
   it('looks at tenants in turns, so that one with very much does not hold up the others', async () => {
-    await using world = new Patrol();
+    await using world = new World();
     world.judgeMs = 2;
     world.add(
       'large',
@@ -215,34 +215,34 @@ describe('PolicyPatrol', () => {
   });
 
   it('looks once more at a tenant that is asked for while it is looked at', async () => {
-    await using world = new Patrol();
+    await using world = new World();
     world.judgeMs = 2;
     const keys = Array.from({ length: 20 }, (_item, index) => ingress(`${index}`));
     world.add('a', keys);
     await world.pass(10);
     expect(world.judged.length).toBeLessThan(20);
-    const state = world.patrol.tenant('a') as TenantState;
-    for (let times = 0; times < 5; times++) world.patrol.look(state);
+    const state = world.enforcer.tenant('a') as TenantState;
+    for (let times = 0; times < 5; times++) world.enforcer.look(state);
     await world.pass(1_000);
     expect(world.judged).toHaveLength(40);
     expect(world.judged.slice(20)).toEqual(world.judged.slice(0, 20));
   });
 
   it('queues what policy demands of a tenant that has joined, and does nothing itself', async () => {
-    await using world = new Patrol();
+    await using world = new World();
     world.demanded.add(keyId(ingress('web')));
     world.add('a', [ingress('web'), ingress('other')]);
-    const state = world.patrol.tenant('a') as TenantState;
-    world.patrol.joined('a');
+    const state = world.enforcer.tenant('a') as TenantState;
+    world.enforcer.joined('a');
     world.joined = state;
-    world.patrol.look(state);
+    world.enforcer.look(state);
     await world.pass(100);
     expect(world.queuedJoined).toEqual(['web']);
     expect(world.enforced).toEqual([]);
   });
 
   it('looks at an Ingress at once when a Service that it leads to becomes an ExternalName', async () => {
-    await using world = new Patrol();
+    await using world = new World();
     const service = (type: string) => ({ metadata: { name: 'db', uid: 's' }, spec: { type } });
     const backend = { service: { name: 'db', port: { number: 80 } } };
     const rules = [{ http: { paths: [{ path: '/', backend }] } }];
@@ -256,7 +256,7 @@ describe('PolicyPatrol', () => {
   });
 
   it('looks at slices at once when a pod that they name goes, and as a whole at one that has very many', async () => {
-    await using world = new Patrol();
+    await using world = new World();
     const pod = { metadata: { name: 'web', uid: 'p' }, status: { podIP: '10.244.1.7' } };
     const slice = (index: number) => ({
       metadata: { name: `db-${index}`, uid: `e-${index}` },

@@ -20,7 +20,7 @@ import { runPeriodically } from './resync.ts';
 import { runsAsLetIn, sameKeys } from './router.ts';
 import { TenantState } from './tenant-state.ts';
 
-interface PolicyPatrolOptions {
+interface PolicyEnforcerOptions {
   kinds: readonly SyncedKind[];
   superCaches: Caches;
   clock: Clock;
@@ -81,8 +81,8 @@ const mostAtOnce = 100;
  * else. They are looked at when they or their settings come, when something in the super cluster changes, and once a
  * minute, all by one clock.
  */
-export class PolicyPatrol {
-  readonly #options: PolicyPatrolOptions;
+export class PolicyEnforcer {
+  readonly #options: PolicyEnforcerOptions;
   readonly #queue: FairQueue<SyncKey>;
   readonly #held: ReadonlySet<string>;
   /** Stand for what such a tenant has, and for its server. */
@@ -95,7 +95,7 @@ export class PolicyPatrol {
   readonly #looks = new Map<TenantState, Look>();
   readonly #lookAsked = new Wakeup();
 
-  constructor(options: PolicyPatrolOptions) {
+  constructor(options: PolicyEnforcerOptions) {
     this.#options = options;
     const { kinds, superCaches, clock } = options;
     const client = new KubeClient(new Connection({ server: 'https://not-joined.invalid' }));
