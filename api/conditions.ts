@@ -55,11 +55,11 @@ export const fetchingReason = 'FetchingPrograms';
 export const fetchingText = 'Fetching Kubernetes';
 
 /** Of `Ready`: the namespace has as many VirtualClusters as its policy allows. */
-export const noRoomReason = 'TooManyVirtualClusters';
+export const tooManyVirtualClustersReason = 'TooManyVirtualClusters';
 
 /** Whether a tenant waits until another of its namespace is gone or its policy allows more. */
-export function waitsForRoom({ status }: VirtualCluster): boolean {
-  return status?.conditions?.find(({ type }) => type === 'Ready')?.reason === noRoomReason;
+export function isOverVirtualClusterLimit({ status }: VirtualCluster): boolean {
+  return status?.conditions?.find(({ type }) => type === 'Ready')?.reason === tooManyVirtualClustersReason;
 }
 
 /** Whether programs for a tenant are being downloaded or built. */

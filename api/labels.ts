@@ -38,7 +38,7 @@ export const labelKeys = {
   simulated: 'skerry.dev/simulated',
   /** On a Lease of the gateway: id of the tenant that it says something of. */
   activity: 'skerry.dev/activity',
-  /** On a VirtualCluster in Skerry's own namespace: it waits for an owner (`isWarm`). */
+  /** On a VirtualCluster in Skerry's own namespace: it waits for an owner (`isWarmPoolMember`). */
   warm: 'skerry.dev/warm',
   managedBy: 'app.kubernetes.io/managed-by',
 } as const;

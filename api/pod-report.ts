@@ -1,5 +1,5 @@
 /** Who a pod waits for. */
-export type Whose = 'skerry' | 'scheduler' | 'kubelet';
+export type StageOwner = 'skerry' | 'scheduler' | 'kubelet';
 
 /** What happens in the stages of a pod's way, by the names that reports have for them. */
 export const podStages: Readonly<Record<string, string>> = {
@@ -17,7 +17,7 @@ export const podStages: Readonly<Record<string, string>> = {
 /** A stage of a pod, in milliseconds since `seenAt`. */
 export interface SpanReport {
   readonly name: string;
-  readonly whose: Whose;
+  readonly whose: StageOwner;
   readonly atMs: number;
   readonly tookMs: number;
 }
@@ -41,13 +41,13 @@ export interface PodReport {
   readonly state: 'ready' | 'pending' | 'deleted';
   /** Until the tenant could see that it is ready, or until now, or until it was deleted. */
   readonly totalMs: number;
-  readonly shares: Readonly<Record<Whose, number>>;
+  readonly shares: Readonly<Record<StageOwner, number>>;
   readonly steps: readonly { readonly name: string; readonly atMs: number }[];
   readonly spans: readonly SpanReport[];
   /** Why it does not go down to the super cluster, as the tenant's pod says. */
   readonly refusal?: string;
   /** What it waits for, if it still does. */
-  readonly waitsFor?: { readonly name: string; readonly whose: Whose; readonly sinceMs: number };
+  readonly waitsFor?: { readonly name: string; readonly whose: StageOwner; readonly sinceMs: number };
 }
 
 export interface Quantiles {
@@ -65,7 +65,7 @@ export interface PodList {
   readonly total?: Quantiles;
   readonly spans: readonly ({
     readonly name: string;
-    readonly whose: Whose;
+    readonly whose: StageOwner;
     readonly pods: number;
   } & Quantiles)[];
   readonly pods: readonly PodReport[];

@@ -233,7 +233,7 @@ const phases = [
   'Cancelled',
 ] as const;
 
-const placeSchema = z.strictObject({
+const placementSchema = z.strictObject({
   driver: z.enum(driverNames),
   datastore: z.enum(datastoreNames),
   template: z.string().max(253),
@@ -488,8 +488,8 @@ export const virtualClusterStatusSchema = z.strictObject({
           'preparing: the old one serves. copying, starting: none serves. settling: the new one serves. returning: back to the ' +
             'old one.',
         ),
-      from: placeSchema,
-      to: placeSchema,
+      from: placementSchema,
+      to: placementSchema,
       startedAt: z.string().meta({ format: 'date-time' }),
       pausedAt: z.string().meta({ format: 'date-time' }).describe('Since when none serves.').optional(),
       pausedMs: z.int().min(0).describe('How long none has served; absent until one does.').optional(),
@@ -506,8 +506,8 @@ export const virtualClusterStatusSchema = z.strictObject({
   moved: z
     .strictObject({
       at: z.string().meta({ format: 'date-time' }),
-      from: placeSchema,
-      to: placeSchema,
+      from: placementSchema,
+      to: placementSchema,
       pausedMs: z.int().min(0).describe('How long none has served.').optional(),
       why: z.string().max(1024).describe('Why it went back. Absent: it is there.').optional(),
     })
@@ -611,7 +611,7 @@ export type DnsChoice = (typeof dnsChoices)[number];
 export type DatastoreName = (typeof datastoreNames)[number];
 export type Move = NonNullable<VirtualClusterStatus['move']>;
 /** What runs a control plane, and where its keys lie. */
-export type Place = Move['from'];
+export type ControlPlanePlacement = Move['from'];
 export type SnapshotReason = (typeof snapshotReasons)[number];
 export type KeptSnapshot = NonNullable<NonNullable<VirtualClusterStatus['snapshots']>['kept']>[number];
 export type VirtualClusterPhase = (typeof phases)[number];

@@ -11,7 +11,7 @@ export interface Attributes {
 }
 
 const rememberedMs = 20_000;
-const mostRemembered = 20_000;
+const maxRemembered = 20_000;
 
 /** Asks API servers what people may, with their own credentials; answers are remembered for some seconds. */
 export class Access {
@@ -30,7 +30,7 @@ export class Access {
     const known = this.#answers.get(key);
     if (known !== undefined && now - known.at < rememberedMs) return known.answer;
     this.#answers.delete(key);
-    if (this.#answers.size >= mostRemembered) this.#answers.clear();
+    if (this.#answers.size >= maxRemembered) this.#answers.clear();
     const answer = isAllowed(client, attributes);
     this.#answers.set(key, { at: now, answer });
     answer.catch(() => this.#answers.delete(key));

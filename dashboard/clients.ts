@@ -3,7 +3,7 @@ import { Connection, type ConnectionOptions, KubeClient } from '../kube/index.ts
 import type { Session } from './sessions.ts';
 
 /** Connections of people that are kept open at once; the one that was used longest ago is closed first. */
-const mostClients = 100;
+const maxClients = 100;
 const operatorLimits = { pageBytes: 32 << 20, listBytes: 64 << 20, objectBytes: 4 << 20 };
 /** Of a tenant's API server, which answers with whatever its admins please. */
 const tenantLimits = {
@@ -75,7 +75,7 @@ export class Clients {
     const client = known ?? clientOf(options());
     this.#open.set(key, client);
     const [oldest] = this.#open;
-    if (this.#open.size > mostClients && oldest !== undefined) {
+    if (this.#open.size > maxClients && oldest !== undefined) {
       this.#open.delete(oldest[0]);
       this.#close(oldest[1]);
     }

@@ -526,7 +526,7 @@ describe('the dashboard', () => {
   });
 
   it('has room for pages of operators and of other tenants, however many tenants have open what they may', async () => {
-    const other = await dashboardWorld({ mostStreams: { all: 5, each: 3 } });
+    const other = await dashboardWorld({ maxStreams: { all: 5, each: 3 } });
     other.superCluster.people.set('operator', { name: 'ann', may: () => true });
     other.tenantServer.people.set('admin', { name: 'admin', may: () => true });
     // All of them have the API server of one.

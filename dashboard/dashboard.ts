@@ -28,6 +28,7 @@ import type { Action, Backend, ListedPods, TenantRef, TracedPod } from './backen
 import { Clients } from './clients.ts';
 import { type Changes, Fleet } from './fleet.ts';
 import {
+  ConcurrencyLimiter,
   clientAddress,
   cookieOf,
   EventStream,
@@ -36,7 +37,6 @@ import {
   readJson,
   sendAsset,
   sendJson,
-  Turns,
   UnreadStream,
 } from './http.ts';
 import { isLoopback, Oidc, OidcRefusal, type OidcSettings } from './oidc.ts';
@@ -63,7 +63,7 @@ export interface DashboardOptions {
   sessionKey?: Uint8Array | undefined;
   now?: () => number;
   /** Open pages of tenants, and as many of operators. `each`: of one of them. Default: 500, and 50 of each. */
-  mostStreams?: { readonly all: number; readonly each: number };
+  maxStreams?: { readonly all: number; readonly each: number };
   /** Holds back what is refused. Default: for so many milliseconds. */
   holdBack?: (ms: number) => Promise<unknown>;
   /** What keeps it from showing what is. */
@@ -95,18 +95,18 @@ const coalesceMs = 500;
 const firstListMs = 5_000;
 const heartbeatMs = 15_000;
 /** Of tenants, and as many of operators. `each`: of one of them. */
-const mostStreams = { each: 50, all: 500 };
+const maxStreams = { each: 50, all: 500 };
 const failuresPerMinute = { each: 20, all: 300 };
 /** A page that reads nothing for so long has its stream ended. */
 const unreadMs = 60_000;
 /** Requests of one tenant. */
-const tenantTurns = { atOnce: 8, waiting: 200 };
+const tenantConcurrency = { atOnce: 8, waiting: 200 };
 /** Of one tenant, or to the super cluster. */
-const signInTurns = { atOnce: 5, waiting: 50 };
+const signInConcurrency = { atOnce: 5, waiting: 50 };
 /** When a sign-in to a tenant is refused: no sooner where there is no such tenant, no later where it does not answer. */
 const refusedAfterMs = 5_000;
 /** Somebody who may not list tenants everywhere is asked for in so many namespaces. */
-const mostNamespaces = 500;
+const maxNamespaces = 500;
 const dnsName = '[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?';
 const podName = '[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?';
 const tenantPath = new RegExp(`^/api/tenants/(?<namespace>${dnsName})/(?<name>${dnsName})(?:/(?<rest>.+))?$`);
@@ -171,8 +171,8 @@ export class Dashboard {
   /** Whose names are those of the dashboard. */
   #certificate: X509Certificate | undefined;
   readonly #trustedProxies: BlockList | undefined;
-  readonly #tenantTurns = new Turns(tenantTurns);
-  readonly #signInTurns = new Turns(signInTurns);
+  readonly #tenantConcurrency = new ConcurrencyLimiter(tenantConcurrency);
+  readonly #signInConcurrency = new ConcurrencyLimiter(signInConcurrency);
   readonly #holdBack: (ms: number) => Promise<unknown>;
   readonly #server: Server;
   readonly #now: () => number;
@@ -208,7 +208,7 @@ export class Dashboard {
     this.#tls = options.tls;
     this.#certificate = options.tls && new X509Certificate(options.tls.cert);
     this.#trustedProxies = options.trustedProxies?.length ? rangesOf(options.trustedProxies) : undefined;
-    const most = options.mostStreams ?? mostStreams;
+    const most = options.maxStreams ?? maxStreams;
     this.#streams = { operators: new FairShares(most), tenants: new FairShares(most) };
     this.#holdBack = options.holdBack ?? ((ms) => setTimeout(ms));
     this.#server =
@@ -470,7 +470,7 @@ export class Dashboard {
   async #mayCreate(session: Session): Promise<boolean> {
     const attributes = { verb: 'create', resource: 'virtualclusters' };
     if (await this.#may(session, attributes)) return true;
-    const each = this.#fleet.namespaces().slice(0, mostNamespaces);
+    const each = this.#fleet.namespaces().slice(0, maxNamespaces);
     const answers = await Promise.all(
       each.map((namespace) => this.#may(session, { ...attributes, namespace })),
     );
@@ -508,8 +508,8 @@ export class Dashboard {
     const as = { is: 'token', token } as const;
     if (tenant !== undefined)
       return this.#begin(request, response, { ...(await this.#tenantUser(tenant, token)), as });
-    const user = await this.#signInTurns
-      .take('', () => this.#clients.tryOperator(token, whoAmI))
+    const user = await this.#signInConcurrency
+      .run('', () => this.#clients.tryOperator(token, whoAmI))
       .catch((error: unknown) => {
         if (error instanceof ConnectionError || error instanceof HttpError) throw error;
         throw new HttpError(401, 'the super cluster does not know this token');
@@ -529,7 +529,7 @@ export class Dashboard {
       isAllowed: await isAllowed(client, seesOwn, signal),
     });
     const attempt = async () => this.#clients.tryTenant(await this.#tenantServer(tenant, signal), token, ask);
-    const answer = await this.#signInTurns.take(tenant, attempt, signal).catch(() => undefined);
+    const answer = await this.#signInConcurrency.run(tenant, attempt, signal).catch(() => undefined);
     if (answer?.isAllowed === true) return { user: answer.user, tenant };
     await refused;
     throw new HttpError(
@@ -749,16 +749,16 @@ export class Dashboard {
     const all = this.#fleet.namespaces();
     const answers = await Promise.all(
       all
-        .slice(0, mostNamespaces)
+        .slice(0, maxNamespaces)
         .map(async (namespace) =>
           (await this.#may(session, { ...attributes, namespace })) ? [namespace] : [],
         ),
     );
     const visible = new Set(answers.flat());
     const isVisible = (namespace: string) => visible.has(namespace);
-    if (all.length <= mostNamespaces) return { isVisible };
+    if (all.length <= maxNamespaces) return { isVisible };
     const notice =
-      `tenants are in more than ${mostNamespaces} namespaces, of which only the first ${mostNamespaces} were looked ` +
+      `tenants are in more than ${maxNamespaces} namespaces, of which only the first ${maxNamespaces} were looked ` +
       'through: who may "list" virtualclusters in all namespaces sees all of them';
     return { isVisible, notice };
   }
@@ -854,7 +854,7 @@ export class Dashboard {
   /** Says that something has changed, and nothing of what. */
   async #ownChange(session: Session, since: number): Promise<StreamedChange> {
     const tenant = session.tenant ?? '';
-    await this.#tenantTurns.take(tenant, () => this.#ownAccess(session, tenant));
+    await this.#tenantConcurrency.run(tenant, () => this.#ownAccess(session, tenant));
     const { version, rows, gone } = this.#fleet.changes(
       since,
       (namespace) => namespace === refOf(tenant).namespace,
@@ -866,8 +866,8 @@ export class Dashboard {
   async #serveTenant(asked: Asked, method: string, tenant: string): Promise<void> {
     const { session, url, signal } = asked;
     if (method !== 'GET' || url.pathname !== '/api/stream')
-      return this.#tenantTurns.take(tenant, () => this.#answerTenant(asked, method, tenant), signal);
-    await this.#tenantTurns.take(tenant, () => this.#ownAccess(session, tenant), signal);
+      return this.#tenantConcurrency.run(tenant, () => this.#answerTenant(asked, method, tenant), signal);
+    await this.#tenantConcurrency.run(tenant, () => this.#ownAccess(session, tenant), signal);
     return this.#stream(asked);
   }
 

@@ -1,12 +1,12 @@
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
-import { isWaiting } from '../api/warm.ts';
+import { isUnclaimed } from '../api/warm-pool.ts';
 import { type KubeClient, Reflector, resources, Store, systemClock } from '../kube/index.ts';
 import type { Assessment, TenantRef } from './backend.ts';
 import type { TenantRow } from './types.ts';
 import { nameOf, tenantRow } from './views.ts';
 
 /** So many deletions are remembered for pages that were away. */
-const mostGone = 10_000;
+const maxGone = 10_000;
 
 export interface Changes {
   /** Where the next call goes on. */
@@ -43,13 +43,13 @@ export class Fleet {
     this.#version = 1_000 * startedMs;
     this.#since = this.#version;
     this.#store.subscribe(({ type, object }) => {
-      if (isWaiting(object)) return;
+      if (isUnclaimed(object)) return;
       const name = nameOf(object);
       this.#version += 1;
       if (type === 'deleted') {
         this.#versions.delete(name);
         this.#gone.set(name, { version: this.#version, namespace: object.metadata.namespace ?? '' });
-        if (this.#gone.size > mostGone) this.#forget();
+        if (this.#gone.size > maxGone) this.#forget();
       } else {
         this.#gone.delete(name);
         this.#versions.set(name, this.#version);
@@ -100,11 +100,11 @@ export class Fleet {
   /** One that waits for an owner is no tenant. */
   get(ref: TenantRef): VirtualCluster | undefined {
     const vc = this.#store.get(ref);
-    return vc === undefined || isWaiting(vc) ? undefined : vc;
+    return vc === undefined || isUnclaimed(vc) ? undefined : vc;
   }
 
   namespaces(): string[] {
-    const tenants = [...this.#store.list()].filter((vc) => !isWaiting(vc));
+    const tenants = [...this.#store.list()].filter((vc) => !isUnclaimed(vc));
     return [...new Set(tenants.map(({ metadata }) => metadata.namespace ?? ''))].sort();
   }
 
@@ -117,7 +117,7 @@ export class Fleet {
     const isWhole = since < this.#since || since > this.#version || since === 0;
     const rows: TenantRow[] = [];
     for (const vc of this.#store.list()) {
-      if (isWaiting(vc) || !isVisible(vc.metadata.namespace ?? '')) continue;
+      if (isUnclaimed(vc) || !isVisible(vc.metadata.namespace ?? '')) continue;
       if (!isWhole && (this.#versions.get(nameOf(vc)) ?? 0) <= since) continue;
       rows.push(this.#row(vc));
     }

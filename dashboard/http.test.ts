@@ -6,6 +6,7 @@ import { gunzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Asset } from './assets.ts';
 import {
+  ConcurrencyLimiter,
   clientAddress,
   cookieOf,
   EventStream,
@@ -14,7 +15,6 @@ import {
   readJson,
   sendAsset,
   sendJson,
-  Turns,
   UnreadStream,
 } from './http.ts';
 
@@ -142,32 +142,32 @@ describe('a stream of events', () => {
   });
 });
 
-describe('turns', () => {
+describe('a concurrency limiter', () => {
   it('let each do so much at once, have the rest wait, and refuse what is too much', async () => {
-    const turns = new Turns({ atOnce: 2, waiting: 3 });
+    const limiter = new ConcurrencyLimiter({ atOnce: 2, waiting: 3 });
     const gate = Promise.withResolvers<void>();
     const began: number[] = [];
     const all = Array.from({ length: 5 }, (_, each) =>
-      turns.take('blue', async () => {
+      limiter.run('blue', async () => {
         began.push(each);
         await gate.promise;
         return each;
       }),
     );
-    await expect(turns.take('blue', async () => 0)).rejects.toMatchObject({ status: 429 });
-    expect(await turns.take('green', async () => 'at once')).toBe('at once');
+    await expect(limiter.run('blue', async () => 0)).rejects.toMatchObject({ status: 429 });
+    expect(await limiter.run('green', async () => 'at once')).toBe('at once');
     expect(began).toEqual([0, 1]);
     gate.resolve();
     expect(await Promise.all(all)).toEqual([0, 1, 2, 3, 4]);
   });
 
   it('are given up with the connection of who waits', async () => {
-    const turns = new Turns({ atOnce: 1, waiting: 3 });
+    const limiter = new ConcurrencyLimiter({ atOnce: 1, waiting: 3 });
     const gate = Promise.withResolvers<void>();
-    const first = turns.take('blue', () => gate.promise);
+    const first = limiter.run('blue', () => gate.promise);
     const gone = new AbortController();
     let isRun = false;
-    const second = turns.take(
+    const second = limiter.run(
       'blue',
       async () => {
         isRun = true;
@@ -182,14 +182,14 @@ describe('turns', () => {
   });
 
   it('remember nobody who has had theirs, whether it went well or not', async () => {
-    const turns = new Turns({ atOnce: 1, waiting: 3 });
-    const failed = turns.take('blue', async () => {
+    const limiter = new ConcurrencyLimiter({ atOnce: 1, waiting: 3 });
+    const failed = limiter.run('blue', async () => {
       throw new Error('odd');
     });
     await expect(failed).rejects.toThrow('odd');
-    await turns.take('green', async () => undefined);
+    await limiter.run('green', async () => undefined);
     await new Promise(setImmediate);
-    expect(turns.busy).toBe(0);
+    expect(limiter.busy).toBe(0);
   });
 });
 

@@ -132,20 +132,20 @@ export class EventStream {
   }
 }
 
-/** Lets each do so much at once, and has the rest wait. */
-export class Turns {
+/** Runs so many calls at once for each key; the others wait. */
+export class ConcurrencyLimiter {
   readonly #atOnce: number;
   readonly #waiting: number;
   readonly #queues = new Map<string, PQueue>();
 
-  /** `waiting`: beyond so many of one, others are refused. */
+  /** `waiting`: when so many of a key wait, others are refused. */
   constructor({ atOnce, waiting }: { atOnce: number; waiting: number }) {
     this.#atOnce = atOnce;
     this.#waiting = waiting;
   }
 
   /** Throws HttpError 429, the reason of the signal when it ends the wait, or what `work` throws. */
-  async take<T>(whose: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+  async run<T>(whose: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     const queue = this.#queues.get(whose) ?? new PQueue({ concurrency: this.#atOnce });
     if (queue.size >= this.#waiting) throw new HttpError(429, 'too many requests at once: wait a moment');
     this.#queues.set(whose, queue);
@@ -156,7 +156,7 @@ export class Turns {
     }
   }
 
-  /** Of whom something is under way or waits. */
+  /** How many keys have calls that run or wait. */
   get busy(): number {
     return this.#queues.size;
   }

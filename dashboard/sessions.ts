@@ -40,7 +40,7 @@ const sessionMs = 12 * 3_600_000;
 const linkMs = 15 * 60_000;
 /** Of a cookie, that browsers keep. */
 const longestCookie = 4_000;
-const mostEnded = 10_000;
+const maxEnded = 10_000;
 
 export class SessionTooLarge extends Error {
   override readonly name = 'SessionTooLarge';
@@ -98,7 +98,7 @@ export class Sessions {
   end({ id, expiresAt }: Session): void {
     const now = this.#now();
     for (const [each, until] of this.#ended)
-      if (until <= now || this.#ended.size >= mostEnded) this.#ended.delete(each);
+      if (until <= now || this.#ended.size >= maxEnded) this.#ended.delete(each);
     this.#ended.set(id, expiresAt);
   }
 

@@ -1,7 +1,7 @@
 /** Longer than any client sends: keys of key exchanges that withstand quantum computers take some 1,200 bytes each. */
 export const longestHello = 16 * 1024;
 /** A hello may come in several records. One of many small records is no client's. */
-const mostRecords = 16;
+const maxRecords = 16;
 const longestRecord = 16 * 1024;
 
 const recordHeaderBytes = 5;
@@ -44,7 +44,7 @@ function parse(bytes: Buffer): ClientHello {
   /** Of the message with its header, as soon as that is known. */
   let wanted = handshakeHeaderBytes;
   for (let records = 0; length < wanted; records++) {
-    if (records === mostRecords) throw new Invalid('the hello is cut into too many records');
+    if (records === maxRecords) throw new Invalid('the hello is cut into too many records');
     // What is no TLS at all is known by its first byte.
     if (bytes.length > at && bytes[at] !== handshakeRecord) throw new Invalid('this is not TLS');
     if (bytes.length > at + 1 && bytes[at + 1] !== 3) throw new Invalid('this is not TLS');

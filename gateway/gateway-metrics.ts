@@ -17,7 +17,7 @@ const refusals = [
 export type Refusal = (typeof refusals)[number];
 
 /** Of tenants beyond so many all values are counted together. */
-const mostTenants = 1_000;
+const maxTenants = 1_000;
 const otherTenants = 'other';
 
 export class GatewayMetrics {
@@ -92,7 +92,7 @@ export class GatewayMetrics {
 
   #label(tenant: string): string {
     if (this.#tenants.has(tenant)) return tenant;
-    if (this.#tenants.size >= mostTenants) return otherTenants;
+    if (this.#tenants.size >= maxTenants) return otherTenants;
     this.#tenants.add(tenant);
     return tenant;
   }

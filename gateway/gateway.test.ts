@@ -14,7 +14,7 @@ import type { Move, VirtualCluster } from '../api/virtual-cluster.ts';
 import { systemClock } from '../kube/index.ts';
 import { freePort } from '../kube/testing/free-port.ts';
 import { createTestCertificates, type TestCertificates } from '../kube/testing/index.ts';
-import { Gateway, mostHellos } from './gateway.ts';
+import { Gateway, maxHellos } from './gateway.ts';
 import { GatewayMetrics } from './gateway-metrics.ts';
 import { Readiness } from './readiness.ts';
 import { type Route, Routes } from './routes.ts';
@@ -630,7 +630,7 @@ describe('the gateway', () => {
     const { port, metrics } = await start({
       tenants,
       limits: { all: 20, connections: 4, rate: 100, burst: 100 },
-      options: { connections: 20 + mostHellos },
+      options: { connections: 20 + maxHellos },
     });
     /** The first byte of an answer: an alert, or what the API server says. */
     const firstByte = async (id: string): Promise<number | undefined> => {

@@ -30,7 +30,7 @@ interface GatewayOptions {
 }
 
 /** Clients whose server name is not known yet; beyond it the one that has waited longest goes. */
-export const mostHellos = 1_024;
+export const maxHellos = 1_024;
 /** What a client may send before its API server is connected to. */
 const longestStart = longestHello + 16 * 1024;
 /** A peer that has gone without a word is noticed. */
@@ -189,7 +189,7 @@ export class Gateway {
   /** `id`: of the tenant whose own port it came to. There a client need not say a name, but it has to speak TLS. */
   #accept(client: Socket, id?: string): void {
     if (!this.#count(client)) return;
-    if (this.#hellos.size >= mostHellos) {
+    if (this.#hellos.size >= maxHellos) {
       const [oldest] = this.#hellos;
       if (oldest !== undefined) this.#refuse(oldest, 'slow');
     }

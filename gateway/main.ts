@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { Command } from 'commander';
 import { type Logger, pino } from 'pino';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
-import { isWaiting } from '../api/warm.ts';
+import { isUnclaimed } from '../api/warm-pool.ts';
 import {
   Connection,
   KubeClient,
@@ -17,7 +17,7 @@ import { type Address, address, dnsDomain, positive } from '../program/flags.ts'
 import { HealthServer } from '../program/health-server.ts';
 import { packageVersion } from '../program/package-root.ts';
 import { Activity } from './activity.ts';
-import { Gateway, mostHellos } from './gateway.ts';
+import { Gateway, maxHellos } from './gateway.ts';
 import { GatewayMetrics } from './gateway-metrics.ts';
 import { Presence, presenceName } from './presence.ts';
 import { Readiness } from './readiness.ts';
@@ -111,7 +111,7 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
   );
   const { proxyProtocol } = flags;
   // However many tenants have, clients can say who they are.
-  const connections = flags.connections + mostHellos;
+  const connections = flags.connections + maxHellos;
   const following = new AbortController();
   const store = new Store<VirtualCluster>();
   const reflector = new Reflector<VirtualCluster>({
@@ -169,7 +169,7 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
   store.subscribe((event) => {
     if (event.type === 'deleted') routes.remove(event.object);
     // Nobody has a credential for what waits for an owner.
-    else if (!isWaiting(event.object)) routes.put(event.object);
+    else if (!isUnclaimed(event.object)) routes.put(event.object);
     activity.routesChanged();
     if (reflector.hasSynced) followed();
   });

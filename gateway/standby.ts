@@ -109,7 +109,7 @@ interface StandbyOptions {
 }
 
 /** As often in a row without a word of TLS, and it is no gateway that is just ending. */
-const mostUnanswered = 5;
+const maxUnanswered = 5;
 const minPauseMs = 250;
 const maxPauseMs = 4_000;
 
@@ -130,7 +130,7 @@ export async function listenOrStandBy(options: StandbyOptions): Promise<number> 
       const holder = cause.code === 'EADDRINUSE' ? await options.holder() : undefined;
       signal.throwIfAborted();
       unanswered = holder === 'silent' || holder === 'nobody' ? unanswered + 1 : 0;
-      const why = holder === undefined || unanswered >= mostUnanswered ? undefined : waiting[holder];
+      const why = holder === undefined || unanswered >= maxUnanswered ? undefined : waiting[holder];
       if (why === undefined)
         throw new ListenError('serve tenants', host, port, cause, holder && remedies[holder]);
       if (why !== told) options.onWait(why);

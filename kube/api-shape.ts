@@ -31,11 +31,11 @@ export interface ShapeOptions {
 }
 
 /** As many as a message has room for. */
-const mostProblems = 8;
+const maxProblems = 8;
 /** A pod of 1.5 MiB has some 100,000 values. */
-const mostValues = 500_000;
+const maxValues = 500_000;
 /** Of one list, unless its items are texts or numbers. The longest of honest pods name the files of a ConfigMap. */
-const mostItems = 10_000;
+const maxItems = 10_000;
 const longestPath = 200;
 
 interface Walk {
@@ -57,10 +57,10 @@ export function shapeProblems(value: unknown, type: string, options: ShapeOption
 }
 
 function check(walk: Walk, value: unknown, type: string, present: unknown, inList: boolean): void {
-  if (walk.problems.length >= mostProblems) return;
+  if (walk.problems.length >= maxProblems) return;
   walk.values += 1;
-  if (walk.values > mostValues) {
-    if (walk.values === mostValues + 1) report(walk, 'size');
+  if (walk.values > maxValues) {
+    if (walk.values === maxValues + 1) report(walk, 'size');
     return;
   }
   if (isThere(value, present)) return;
@@ -75,7 +75,7 @@ function checkList(walk: Walk, value: unknown, type: string, present: unknown): 
     report(walk, 'type');
     return;
   }
-  if (value.length > mostItems && apiTypes[type] !== undefined) {
+  if (value.length > maxItems && apiTypes[type] !== undefined) {
     report(walk, 'size');
     return;
   }
@@ -174,7 +174,7 @@ function own(value: unknown, key: string): unknown {
 }
 
 function report({ problems, options, steps }: Walk, is: ShapeProblem['is']): void {
-  if (problems.length >= mostProblems) return;
+  if (problems.length >= maxProblems) return;
   const path = steps.reduce(
     (before, step) => before + (step.startsWith('[') ? step : `.${step}`),
     options.path,

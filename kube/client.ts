@@ -48,7 +48,7 @@ const defaultPageSize = 500;
 /** How many times smaller the next try is when a page is larger than what is read of one. */
 const pageShrinkage = 4;
 /** Of a list; more than any server needs. One may answer any number of times with an empty page and a token, and each time late. */
-const mostPages = 10_000;
+const maxPages = 10_000;
 const longestListMs = 10 * 60_000;
 
 type ListCall = ListOptions & { signal?: AbortSignal; timeoutMs?: number };
@@ -76,7 +76,7 @@ async function listAll<T extends KubeObject>(
   let covered = 0;
   let endMs = performance.now() + longestListMs;
   for (let pages = 0; list === undefined || (token && covered < wanted); pages++) {
-    if (pages > mostPages || performance.now() > endMs)
+    if (pages > maxPages || performance.now() > endMs)
       throw new RangeError(`a list of ${resource.plural} has no end`);
     let next: Page<T>;
     try {

@@ -36,14 +36,14 @@ export function parseExactQuantity(text: unknown): bigint | undefined {
   if (whole.length > longestRemembered) return parsed(whole);
   if (remembered.has(whole)) return remembered.get(whole);
   const value = parsed(whole);
-  if (remembered.size >= mostRemembered) remembered.clear();
+  if (remembered.size >= maxRemembered) remembered.clear();
   remembered.set(whole, value);
   return value;
 }
 
 /** Most objects ask for the same few amounts. */
 const remembered = new Map<string, bigint | undefined>();
-const mostRemembered = 2_000;
+const maxRemembered = 2_000;
 const longestRemembered = 16;
 
 function parsed(whole: string): bigint | undefined {

@@ -57,18 +57,18 @@ export function isTooLarge(error: unknown): boolean {
 }
 
 /**
- * JSON.parse, but for what nests deeper than `longestNesting`, or has more than `mostValues` brackets and commas outside of
+ * JSON.parse, but for what nests deeper than `longestNesting`, or has more than `maxValues` brackets and commas outside of
  * texts. Throws a SyntaxError, a RangeError, or TooLarge. Of a server that is given such a limit, nothing takes more memory
  * than the fields that are left of it.
  */
-export function parseJson(text: string, mostValues = Number.POSITIVE_INFINITY): unknown {
-  return parseCounted(text, mostValues).parsed;
+export function parseJson(text: string, maxValues = Number.POSITIVE_INFINITY): unknown {
+  return parseCounted(text, maxValues).parsed;
 }
 
-/** As `parseJson`, with the brackets and commas outside of texts: 0 where `mostValues` is no limit, and nobody has counted them. */
-export function parseCounted(text: string, mostValues: number): { parsed: unknown; values: number } {
-  if (Number.isFinite(mostValues)) {
-    const values = countValues(text, mostValues);
+/** As `parseJson`, with the brackets and commas outside of texts: 0 where `maxValues` is no limit, and nobody has counted them. */
+export function parseCounted(text: string, maxValues: number): { parsed: unknown; values: number } {
+  if (Number.isFinite(maxValues)) {
+    const values = countValues(text, maxValues);
     const parsed: unknown = JSON.parse(text);
     return { parsed: valuesIn(parsed) === values ? parsed : withoutRepetition(parsed), values };
   }
@@ -132,8 +132,8 @@ function countValues(json: string, most: number): number {
   return values;
 }
 
-/** Linear in the length of the text, whatever it holds; ends where it nests too deep or has more than `mostValues`. */
-function shapeOf(json: string, mostValues: number): { values: number; isTooDeep: boolean } {
+/** Linear in the length of the text, whatever it holds; ends where it nests too deep or has more than `maxValues`. */
+function shapeOf(json: string, maxValues: number): { values: number; isTooDeep: boolean } {
   let depth = 0;
   let values = 0;
   for (let index = 0; index < json.length; index++) {
@@ -150,7 +150,7 @@ function shapeOf(json: string, mostValues: number): { values: number; isTooDeep:
       if (depth > longestNesting) return { values, isTooDeep: true };
     } else if (char === comma) values += 1;
     else if (char === 0x7d || char === 0x5d) depth -= 1;
-    if (values > mostValues) break;
+    if (values > maxValues) break;
   }
   return { values, isTooDeep: false };
 }

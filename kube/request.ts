@@ -27,10 +27,10 @@ export async function requestText(connection: Connection, call: Call): Promise<s
 export function parseAnswer(
   connection: Connection,
   text: string,
-  mostValues: number,
+  maxValues: number,
 ): { parsed: unknown; values: number } {
   try {
-    return parseCounted(text, mostValues);
+    return parseCounted(text, maxValues);
   } catch (error) {
     if (isTooLarge(error)) throw connection.failure(error, undefined);
     throw new ConnectionError(

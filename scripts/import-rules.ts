@@ -45,13 +45,13 @@ const allowedPackages: Readonly<Record<string, readonly string[]>> = { api: ['zo
 const kindsRoom = 'syncer/kinds/';
 const sharedByKinds: ReadonlySet<string> = new Set([
   'contract.ts',
-  'judge.ts',
+  'validation.ts',
   'known-fields.ts',
   'late-references.ts',
   'payload.ts',
   'published-kind.ts',
   'references.ts',
-  'remembered.ts',
+  'memoized.ts',
   'reserved-names.ts',
   'well-formed.ts',
 ]);

@@ -57,7 +57,7 @@ interface Node extends KubeObject {
 }
 
 /** More nodes than that are not listed one by one in policies: their range is to be given by `--protect-cidr`. */
-const mostNodes = 256;
+const maxNodes = 256;
 
 /** Addresses of nodes, and the ranges that they give to pods (sync rule `tenant-isolation`). */
 function nodeRanges(nodes: Iterable<KubeObject>): { addresses: string[]; podCIDRs: string[] } {
@@ -65,7 +65,7 @@ function nodeRanges(nodes: Iterable<KubeObject>): { addresses: string[]; podCIDR
   const addresses = all.flatMap(({ status }) => (status?.addresses ?? []).map(({ address }) => address));
   return {
     addresses:
-      all.length > mostNodes
+      all.length > maxNodes
         ? []
         : [...new Set(addresses.filter((each) => isIP(each) !== 0))].sort().map(asRange),
     podCIDRs: covering(all.flatMap(({ spec }) => spec?.podCIDRs ?? [])),

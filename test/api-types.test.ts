@@ -13,7 +13,7 @@ afterAll(() => world?.close());
 
 /**
  * Each new field is one more thing that a tenant can ask for: think about what it lets it do, refuse it in
- * syncer/kinds/pods/judge.ts or syncer/kinds/services/judge.ts where it must, then run scripts/api-types.ts.
+ * syncer/kinds/pods/validation.ts or syncer/kinds/services/validation.ts where it must, then run scripts/api-types.ts.
  */
 it('fields of pods and Services are those that the API server describes', async () => {
   const answer = await world.superCluster.kubectl('get', '--raw', '/openapi/v3/api/v1');

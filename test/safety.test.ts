@@ -319,9 +319,9 @@ describe('an empty answer is no order to delete', () => {
   });
 
   itBroadly(
-    'look-alikes without our marks stand as they were after the patrol has come by, on both sides',
+    'look-alikes without our marks stand as they were after the resync has come by, on both sides',
     async () => {
-      const tenant = await world.createTenant('patrolled');
+      const tenant = await world.createTenant('resynced');
       await tenant.apply(namespace('shop'), deployment('shop', 'web', 1));
       await world.expectAgreement([tenant]);
       const labelSelector = `skerry.dev/tenant=${tenant.uid},skerry.dev/namespace=shop`;
@@ -358,9 +358,9 @@ describe('an empty answer is no order to delete', () => {
       );
 
       const rounds = () =>
-        syncerMetric(world.stateDir, 'skerry_syncer_patrols_total', { tenant: 'default/patrolled' });
+        syncerMetric(world.stateDir, 'skerry_syncer_resyncs_total', { tenant: 'default/resynced' });
       const before = await rounds();
-      await poll('the patrol to come by', async () => (await rounds()) > before, { timeoutMs: 200_000 });
+      await poll('the resync to come by', async () => (await rounds()) > before, { timeoutMs: 200_000 });
       // Whatever it has queued was served before this.
       await tenant.apply(namespace('after'), deployment('after', 'web', 1));
       await tenant.kubectl('-n', 'after', 'rollout', 'status', 'deployment/web', '--timeout=90s');

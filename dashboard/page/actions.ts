@@ -245,7 +245,7 @@ function isBeingMade({ phase }: Pick<TenantDetail, 'phase'>): boolean {
 }
 
 /** Whether nothing of it was made, as its namespace has no room: there is nothing to act upon. */
-function waitsForRoom({ jobs }: Pick<TenantDetail, 'jobs'>): boolean {
+function isOverVirtualClusterLimit({ jobs }: Pick<TenantDetail, 'jobs'>): boolean {
   return jobs.some(({ state }) => state === 'Waiting');
 }
 
@@ -266,7 +266,7 @@ export function simpleActions({ phase, jobs }: Pick<TenantDetail, 'phase' | 'job
             text: `The ${current.kind} that is under way is cancelled, if that is still possible.${current.kind === 'provision' ? stopsProvision : ''}`,
           },
         ];
-  if (waitsForRoom({ jobs })) return cancel;
+  if (isOverVirtualClusterLimit({ jobs })) return cancel;
   const asleep = phase === 'Asleep';
   const ofMade: Simple[] = [
     asleep
@@ -332,7 +332,7 @@ export function Actions({ tenant }: { tenant: TenantDetail }): VNode {
   const { may } = tenant;
   const close = () => setOpen(undefined);
   const isLeaving = tenant.phase === 'Deleting';
-  const waits = waitsForRoom(tenant);
+  const waits = isOverVirtualClusterLimit(tenant);
   return html`<div class="actions" role="group" aria-label="Actions">
     ${may.kubeconfig && !waits && html`<${KubeconfigButton} path=${tenantPath(tenant, '/kubeconfig')} name=${tenant.name} />`}
     ${

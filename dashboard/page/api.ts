@@ -41,7 +41,7 @@ export interface OwnTenant extends OwnRow {
 
 /** Tenants are not told where. */
 export interface PodReport extends Omit<TracedPod, 'tenant' | 'shares'> {
-  /** By `Whose`. */
+  /** By `StageOwner`. */
   readonly shares: Readonly<Record<string, number>>;
   readonly source?: string;
   /** What happens in each stage, by its name. */

@@ -3,7 +3,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { Outcome } from './actions.ts';
 import { post } from './api.ts';
 import { followLink, SignIn } from './sign-in.ts';
-import { load, say, state, subscribe } from './state.ts';
+import { load, reportProblem, state, subscribe } from './state.ts';
 import { Syncer } from './syncer.ts';
 import { OwnPage, TenantPage } from './tenant.ts';
 import { Attention, Certificates, Jobs, needAttention, Tenants } from './tenants.ts';
@@ -115,4 +115,4 @@ if (root !== null) {
 }
 followLink()
   .then((isDone) => (isDone ? undefined : load()))
-  .catch((error: unknown) => say(error instanceof Error ? error.message : String(error)));
+  .catch((error: unknown) => reportProblem(error instanceof Error ? error.message : String(error)));

@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { post } from './api.ts';
-import { load, say, state } from './state.ts';
+import { load, reportProblem, state } from './state.ts';
 import { html } from './ui.ts';
 
 async function signIn(body: object): Promise<void> {
@@ -9,7 +9,7 @@ async function signIn(body: object): Promise<void> {
     await post('/api/sign-in', body);
     await load();
   } catch (error) {
-    say(error instanceof Error ? error.message : String(error));
+    reportProblem(error instanceof Error ? error.message : String(error));
   }
 }
 

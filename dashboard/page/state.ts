@@ -127,6 +127,6 @@ export async function signedOut(message: string): Promise<void> {
   change({ problem: message });
 }
 
-export function say(problem: string): void {
+export function reportProblem(problem: string): void {
   change({ problem });
 }

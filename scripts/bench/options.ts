@@ -151,7 +151,7 @@ function benchCommand(known: readonly KnownScenario[]): Command {
     .option('--objects <n,...>', 'ConfigMaps of 1 KB of a tenant in snapshot', sizes, [1_000, 50_000])
     .option(
       '--standing <n,...>',
-      'pods that are there in footprint, restart and patrol; several numbers: each in turn (default: 2 x --tenants x --pods)',
+      'pods that are there in footprint, restart and resync; several numbers: each in turn (default: 2 x --tenants x --pods)',
       sizes,
     )
     .option('--operations <n>', 'of churn (default: 2 x --tenants x --pods)', whole(1))

@@ -15,7 +15,7 @@ const size = { width: 720, height: 376 };
 /** Told apart by readers who see few colours (Okabe and Ito). */
 const colours = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#8a6d00', '#56b4e9', '#7f7f7f', '#000000'];
 /** Points per line; more cannot be distinguished at this size. */
-const mostPoints = 400;
+const maxPoints = 400;
 
 /** A document of its own, with a white background and nothing that moves. */
 function draw(name: string, title: string, option: EChartsCoreOption): Plot[] {
@@ -138,7 +138,7 @@ function isDrawable(x: number, y: number, logarithmic = false): boolean {
 
 /** Every so many points, and always the last. */
 function thinned<T>(points: readonly T[]): T[] {
-  const step = Math.ceil(points.length / mostPoints);
+  const step = Math.ceil(points.length / maxPoints);
   return points.filter((_, index) => index % step === 0 || index === points.length - 1);
 }
 

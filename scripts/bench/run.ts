@@ -17,8 +17,8 @@ import { floods } from './scenarios/floods.ts';
 import { footprint } from './scenarios/footprint.ts';
 import { hanging } from './scenarios/hanging.ts';
 import { latency } from './scenarios/latency.ts';
-import { patrol } from './scenarios/patrol.ts';
 import { restart } from './scenarios/restart.ts';
+import { resync } from './scenarios/resync.ts';
 import { sleepers } from './scenarios/sleepers.ts';
 import { snapshot } from './scenarios/snapshot.ts';
 import { soak } from './scenarios/soak.ts';
@@ -108,7 +108,7 @@ async function openStack(
 
 /** In the order in which they run: first those that need a fresh stack, last those that leave most behind. */
 export const scenarios: readonly Scenario[] = [
-  ...[create, wake, change, footprint, restart, patrol],
+  ...[create, wake, change, footprint, restart, resync],
   ...[latency, deletion, burst, burstTokens, fairness, churn, floods, hanging, distance, soak],
   ...[snapshot, sleepers],
 ];

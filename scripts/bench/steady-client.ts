@@ -28,7 +28,7 @@ const closed = new Set(['UND_ERR_SOCKET', 'ECONNRESET']);
 export class SteadyClient {
   readonly answers: SteadyAnswer[] = [];
   /** Most requests under way at the same time, and so the most connections. */
-  mostAtOnce = 0;
+  maxAtOnce = 0;
   readonly #connections: Connection[] = [];
   #client!: KubeClient;
   readonly #asked = new Set<Promise<void>>();
@@ -55,7 +55,7 @@ export class SteadyClient {
   ask(): Promise<void> {
     const asking = this.#ask().finally(() => this.#asked.delete(asking));
     this.#asked.add(asking);
-    this.mostAtOnce = Math.max(this.mostAtOnce, this.#asked.size);
+    this.maxAtOnce = Math.max(this.maxAtOnce, this.#asked.size);
     return asking;
   }
 

@@ -12,7 +12,7 @@ import {
   type StoreEvent,
 } from '../../kube/index.ts';
 import type { KeyRef, NamedResource, SyncContext } from '../context.ts';
-import { tokenSecretName } from '../kinds/pods/token-asks.ts';
+import { tokenSecretName } from '../kinds/pods/token-requests.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { isOurs, originalUid, tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
 import { copyMetadata } from '../mapping/metadata.ts';
@@ -30,10 +30,10 @@ const bySuperNamespace = 'superNamespace';
 /** A copy that was written a moment ago is not patched again before this time: bursts are written once. */
 const patchEveryMs = 5_000;
 /** Under load a copy waits for what people wait for, but not beyond this age of its event. */
-const mostWaitMs = 15_000;
+const maxWaitMs = 15_000;
 const lookAgainMs = 1_000;
 /** As many copies as are remembered of a tenant. */
-const mostCopies = 5_000;
+const maxCopies = 5_000;
 
 /** All events of the super cluster: they carry no marks, and belong to the tenant of their namespace. */
 export const eventWatch: SuperWatch = {
@@ -121,7 +121,7 @@ export class EventController implements SpecialController {
   /** Whatever is added to the event meanwhile goes with the same write. What went wrong is told at once. */
   #waits(superEvent: KubeObject, forMs: number): boolean {
     // Clocks that disagree, or no time at all, must not make it wait for long.
-    const isYoung = forMs >= -mostWaitMs && forMs < mostWaitMs;
+    const isYoung = forMs >= -maxWaitMs && forMs < maxWaitMs;
     return isYoung && superEvent['type'] !== 'Warning' && this.#options.isBusy();
   }
 
@@ -247,7 +247,7 @@ export async function loadExistingCopies(
   meterList?: () => ListMeter,
 ): Promise<void> {
   let token: string | undefined;
-  for (let left = mostCopies; left > 0 && token !== ''; left -= copiesPerPage) {
+  for (let left = maxCopies; left > 0 && token !== ''; left -= copiesPerPage) {
     const meter = meterList?.();
     try {
       const { items, metadata } = await tenant.client.list(resources.events, {

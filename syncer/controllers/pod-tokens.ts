@@ -13,7 +13,7 @@ import {
 } from '../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../context.ts';
 import type { Notice } from '../kinds/contract.ts';
-import type { TokenAsk } from '../kinds/pods/token-asks.ts';
+import type { TokenRequest } from '../kinds/pods/token-requests.ts';
 import { isDeleting, isFinished, type Pod } from '../kinds/pods/types.ts';
 import { hasLostItsLabel, isOurs, originalUid, tenantUidOf } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
@@ -37,7 +37,7 @@ import {
   expectCreated,
   patchObject,
   refOf,
-  type WritePlace,
+  type WriteTarget,
 } from '../reconcile/guarded-writes.ts';
 import { downKeyOf, keyId } from '../reconcile/keys.ts';
 import { hasMoved, recordTombstone } from '../reconcile/router.ts';
@@ -50,8 +50,8 @@ import {
   type IssuedToken,
   isReadyForTokens,
   issuedContent,
+  tokenSecretAction,
   tokenSecrets,
-  upkeepOf,
   withoutTokens,
 } from './token-secret.ts';
 
@@ -205,7 +205,7 @@ export class PodTokenController implements SpecialController {
     try {
       const options = { signal, cutManagedFields: true };
       const created = await superClient.create(tokenSecrets.resource, action.object, options);
-      expectCreated(this.#place(look, signal), created, superCaches.watched(name));
+      expectCreated(this.#target(look, signal), created, superCaches.watched(name));
     } catch (error) {
       if (isAlreadyExists(error)) return this.#takeOver(look, pod, empty, signal);
       if (isNotFound(error)) return { is: 'retry', code: '404' };
@@ -224,18 +224,16 @@ export class PodTokenController implements SpecialController {
     if (isOurs(live, look.tenant.info)) {
       // The Secret of an earlier pod goes when the cache shows it, past the same guards as any other.
       if (originalUid(live) !== pod.metadata.uid) return { is: 'retry', code: 'earlierObject' };
-      expectCreated(this.#place(look, signal), live, superCaches.watched(name));
+      expectCreated(this.#target(look, signal), live, superCaches.watched(name));
       return behind;
     }
     if (hasLostItsLabel(live, pod)) {
-      const upkeep = upkeepOf(pod, live, look.context);
-      if (upkeep.do === 'patch') return this.#patch(look, { pod, secret: live, patch: upkeep.patch }, signal);
+      const next = tokenSecretAction(pod, live, look.context);
+      if (next.do === 'patch') return this.#patch(look, { pod, secret: live, patch: next.patch }, signal);
       // No watch shows that one that could not be changed is gone: the key is looked at again at once.
       const step = { do: 'delete', secret: live, live: false, unwatched: false } as const;
-      const outcome = upkeep.do === 'delete' ? await this.#delete(look, step, signal) : done;
-      return outcome.is === 'done' && upkeep.do === 'delete'
-        ? { is: 'retry', code: 'earlierObject' }
-        : outcome;
+      const outcome = next.do === 'delete' ? await this.#delete(look, step, signal) : done;
+      return outcome.is === 'done' && next.do === 'delete' ? { is: 'retry', code: 'earlierObject' } : outcome;
     }
     const conflict = nameConflict(look.key);
     await notice(look, conflict, signal);
@@ -258,7 +256,7 @@ export class PodTokenController implements SpecialController {
     if ('is' in content) return content;
     const action = { do: 'patchSuper', patch: applyMergePatch(patch, content.added) as MergePatch } as const;
     this.#options.observer?.acting?.(tenant, key, action);
-    await patchObject(this.#place(look, signal), secret, action);
+    await patchObject(this.#target(look, signal), secret, action);
     this.#options.observer?.acted?.(tenant, key, action);
     return done;
   }
@@ -285,7 +283,7 @@ export class PodTokenController implements SpecialController {
     }
     const action = { do: 'deleteSuper' } as const;
     this.#options.observer?.acting?.(tenant, key, action);
-    await deleteObject(this.#place(look, signal), secret);
+    await deleteObject(this.#target(look, signal), secret);
     this.#options.observer?.acted?.(tenant, key, action);
     return done;
   }
@@ -323,7 +321,7 @@ export class PodTokenController implements SpecialController {
     return noRoom.afterMs === undefined ? done : { is: 'later', afterMs: noRoom.afterMs };
   }
 
-  #place({ tenant, key }: Look, signal: AbortSignal): WritePlace {
+  #target({ tenant, key }: Look, signal: AbortSignal): WriteTarget {
     const { superClient: client } = this.#options;
     return { client, resource: tokenSecrets.resource, tenant, key, signal, cutManagedFields: true };
   }
@@ -399,12 +397,12 @@ function decide({ tenant, key, pod, secret, context }: Look): Step {
   // What has become of the pod decides here: while too many are missing, it proves nothing.
   if (!wanted && !keep) return { do: 'delete', secret, live: false, unwatched: true };
   if (isFinished(pod)) return nothing;
-  const upkeep = upkeepOf(pod, secret, context);
+  const next = tokenSecretAction(pod, secret, context);
   // No event of the pod or of the Secret tells that the super pod is seen again.
   if (!wanted)
-    return { do: 'later', afterMs: Math.max(superPodAwayMs, upkeep.do === 'later' ? upkeep.afterMs : 0) };
-  if (upkeep.do === 'delete') return { do: 'delete', secret, live: false, unwatched: false };
-  return upkeep.do === 'patch' ? { ...upkeep, pod, secret } : upkeep;
+    return { do: 'later', afterMs: Math.max(superPodAwayMs, next.do === 'later' ? next.afterMs : 0) };
+  if (next.do === 'delete') return { do: 'delete', secret, live: false, unwatched: false };
+  return next.do === 'patch' ? { ...next, pod, secret } : next;
 }
 
 /** How often tokens are looked at that are due while their pod is not to be seen in the super cluster. */
@@ -444,8 +442,8 @@ async function issueTokens(
   try {
     const issued = await Promise.all(
       due.map(
-        async ({ index, ask }) =>
-          [index, await requestToken(tenant.client, pod, serviceAccount, ask, signal)] as const,
+        async ({ index, request }) =>
+          [index, await requestToken(tenant.client, pod, serviceAccount, request, signal)] as const,
       ),
     );
     return { added: issuedContent(pod, secret, new Map(issued), context) };
@@ -477,7 +475,7 @@ async function requestToken(
   client: KubeClient,
   { metadata: { namespace, name: podName, uid } }: Pod,
   serviceAccount: string,
-  { audience, expirationSeconds }: TokenAsk,
+  { audience, expirationSeconds }: TokenRequest,
   signal: AbortSignal,
 ): Promise<IssuedToken> {
   const request = {

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { applyMergePatch, type KubeObject } from '../../kube/index.ts';
 import { podKind } from '../kinds/pods/pods.ts';
-import type { TokenAsk } from '../kinds/pods/token-asks.ts';
+import type { TokenRequest } from '../kinds/pods/token-requests.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { secretKind } from '../kinds/secrets.ts';
 import { testContext } from '../kinds/testing.ts';
@@ -19,8 +19,8 @@ import {
   isRenewalDue,
   issuedContent,
   renewalMs,
+  tokenSecretAction,
   tokenSecrets,
-  upkeepOf,
   wakeAtMs,
   withoutTokens,
 } from './token-secret.ts';
@@ -59,7 +59,7 @@ describe('the Secret with the tokens of a pod', () => {
   const context = (nowMs = start, parts: Parameters<typeof testContext>[0] = {}) =>
     testContext({ kinds: allKinds, nowMs, ...parts });
 
-  const issuedFor = ({ audience, expirationSeconds }: TokenAsk): IssuedToken => ({
+  const issuedFor = ({ audience, expirationSeconds }: TokenRequest): IssuedToken => ({
     token: `issued for ${audience}, ${expirationSeconds} s`,
     lifetimeSeconds: expirationSeconds,
   });
@@ -71,7 +71,7 @@ describe('the Secret with the tokens of a pod', () => {
     return issuedContent(
       t,
       secret,
-      new Map(due.map(({ index, ask }) => [index, issue(ask)])),
+      new Map(due.map(({ index, request }) => [index, issue(request)])),
       context(nowMs),
     );
   }
@@ -84,9 +84,9 @@ describe('the Secret with the tokens of a pod', () => {
 
   /** The Secret after one look at it. */
   function afterLook(t: KubeObject, secret: KubeObject, nowMs = start, issue = issuedFor): KubeObject {
-    const upkeep = upkeepOf(t, cached(secret), context(nowMs));
-    if (upkeep.do !== 'patch') return secret;
-    const patched = applyMergePatch(secret, upkeep.patch);
+    const next = tokenSecretAction(t, cached(secret), context(nowMs));
+    if (next.do !== 'patch') return secret;
+    const patched = applyMergePatch(secret, next.patch);
     return applyMergePatch(patched, added(t, cached(secret), nowMs, issue)) as KubeObject;
   }
 
@@ -153,8 +153,8 @@ describe('the Secret with the tokens of a pod', () => {
         { ...standard, path: 'again' },
       ]);
       expect(dueTokens(asking, undefined, context())).toEqual([
-        { index: 0, ask: { audience: '', expirationSeconds: 3607 } },
-        { index: 1, ask: { audience: 'vault', expirationSeconds: 600 } },
+        { index: 0, request: { audience: '', expirationSeconds: 3607 } },
+        { index: 1, request: { audience: 'vault', expirationSeconds: 600 } },
       ]);
     });
 
@@ -209,56 +209,60 @@ describe('the Secret with the tokens of a pod', () => {
   });
 
   describe('renewal', () => {
-    const asks = [standard, { path: 'v', audience: 'vault', expirationSeconds: 600 }];
+    const requests = [standard, { path: 'v', audience: 'vault', expirationSeconds: 600 }];
 
     it('is waited for, and nothing is done before', () => {
       const t = pod();
-      const upkeep = upkeepOf(t, cached(secretOf(t)), context(start + minute));
-      expect(upkeep).toEqual({ do: 'later', afterMs: expect.any(Number) });
-      const { afterMs } = upkeep as { afterMs: number };
+      const next = tokenSecretAction(t, cached(secretOf(t)), context(start + minute));
+      expect(next).toEqual({ do: 'later', afterMs: expect.any(Number) });
+      const { afterMs } = next as { afterMs: number };
       expect(afterMs / 3_607_000).toBeGreaterThan(0.7);
-      expect(upkeepOf(t, cached(secretOf(t)), context(start + minute + afterMs - 1)).do).toEqual('later');
+      expect(tokenSecretAction(t, cached(secretOf(t)), context(start + minute + afterMs - 1)).do).toEqual(
+        'later',
+      );
       expect(dueTokens(t, cached(secretOf(t)), context(start + minute + afterMs - 1))).toEqual([]);
-      expect(upkeepOf(t, cached(secretOf(t)), context(start + minute + afterMs)).do).toEqual('patch');
+      expect(tokenSecretAction(t, cached(secretOf(t)), context(start + minute + afterMs)).do).toEqual(
+        'patch',
+      );
       expect(dueTokens(t, cached(secretOf(t)), context(start + minute + afterMs))).toHaveLength(1);
     });
 
     it('changes the token that is due and no other', () => {
       const fresh = (): IssuedToken => ({ token: 'fresh', lifetimeSeconds: 600 });
-      const t = pod(asks);
+      const t = pod(requests);
       const before = secretOf(t);
       const nowMs = start + 8 * minute;
       expect(dueTokens(t, cached(before), context(nowMs))).toEqual([
-        { index: 1, ask: { audience: 'vault', expirationSeconds: 600 } },
+        { index: 1, request: { audience: 'vault', expirationSeconds: 600 } },
       ]);
-      expect(upkeepOf(t, cached(before), context(nowMs))).toEqual({ do: 'patch', patch: {} });
+      expect(tokenSecretAction(t, cached(before), context(nowMs))).toEqual({ do: 'patch', patch: {} });
       expect(added(t, cached(before), nowMs, fresh)).toMatchObject({
         data: { 'token-1': Buffer.from('fresh').toString('base64') },
       });
       const after = afterLook(t, before, nowMs, fresh);
       expect(tokenIn(after, 'token-0')).toBe('issued for , 3607 s');
       expect(tokenIn(after, 'token-1')).toBe('fresh');
-      expect(upkeepOf(t, cached(after), context(nowMs)).do).toEqual('later');
+      expect(tokenSecretAction(t, cached(after), context(nowMs)).do).toEqual('later');
     });
 
     it('is once for all of them when another key signs, and not before', () => {
-      const t = pod(asks);
+      const t = pod(requests);
       const before = secretOf(t);
       const renewed = { ...context(start + minute), tenant: { ...context().tenant, tokenKey: 'new' } };
       expect(dueTokens(t, cached(before), context(start + minute))).toEqual([]);
       const due = dueTokens(t, cached(before), renewed);
       expect(due.map(({ index }) => index)).toEqual([0, 1]);
-      expect(upkeepOf(t, cached(before), renewed)).toEqual({ do: 'patch', patch: {} });
-      const issued = new Map(due.map(({ index, ask }) => [index, issuedFor(ask)] as const));
+      expect(tokenSecretAction(t, cached(before), renewed)).toEqual({ do: 'patch', patch: {} });
+      const issued = new Map(due.map(({ index, request }) => [index, issuedFor(request)] as const));
       const after = applyMergePatch(before, issuedContent(t, cached(before), issued, renewed)) as KubeObject;
       expect(dueTokens(t, cached(after), renewed)).toEqual([]);
-      expect(upkeepOf(t, cached(after), renewed).do).toEqual('later');
+      expect(tokenSecretAction(t, cached(after), renewed).do).toEqual('later');
     });
 
     it('goes by what the server grants, where that is less', () => {
       const t = pod([{ path: 'token', expirationSeconds: 86_400 }]);
       const short = secretOf(t, start, () => ({ token: 'short', lifetimeSeconds: 3600 }));
-      const wait = upkeepOf(t, cached(short), context());
+      const wait = tokenSecretAction(t, cached(short), context());
       expect(wait.do === 'later' && wait.afterMs).toBeLessThanOrEqual(0.8 * 3_600_000);
     });
 
@@ -281,9 +285,9 @@ describe('the Secret with the tokens of a pod', () => {
       });
 
       it('is when the token is due as well, and of the first of several', () => {
-        const secret = secretOf(pod(asks));
+        const secret = secretOf(pod(requests));
         expect(wakes(secret)).toBeLessThanOrEqual(7 * minute);
-        expect(upkeepOf(pod(asks), cached(secret), context(wakeAtMs(secret))).do).toBe('patch');
+        expect(tokenSecretAction(pod(requests), cached(secret), context(wakeAtMs(secret))).do).toBe('patch');
       });
 
       it('does not depend on what makes no sense in a token', () => {
@@ -310,11 +314,11 @@ describe('the Secret with the tokens of a pod', () => {
       const t = pod();
       t.metadata.deletionTimestamp = '2026-01-01T00:50:00Z';
       expect(dueTokens(t, cached(secretOf(t)), context(start + 50 * minute))).toHaveLength(1);
-      expect(upkeepOf(t, cached(secretOf(t)), context(start + 50 * minute)).do).toEqual('patch');
+      expect(tokenSecretAction(t, cached(secretOf(t)), context(start + 50 * minute)).do).toEqual('patch');
     });
 
     it('puts back what was changed, added or taken away in the super cluster', () => {
-      const t = pod(asks);
+      const t = pod(requests);
       const right = secretOf(t);
       const edits: Record<string, (secret: KubeObject) => void> = {
         value: (secret) => Object.assign(secret['data'] as object, { 'token-0': 'bm9uc2Vuc2U=' }),
@@ -333,15 +337,15 @@ describe('the Secret with the tokens of a pod', () => {
         const mended = afterLook(t, secret);
         expect(mended['data'], what).toEqual(right['data']);
         expect(mended.metadata.labels, what).toEqual(right.metadata.labels);
-        expect(upkeepOf(t, cached(mended), context()).do, what).toEqual('later');
+        expect(tokenSecretAction(t, cached(mended), context()).do, what).toEqual('later');
       }
     });
 
     it('makes a Secret anew that was made immutable, once its time has come', () => {
       const t = pod();
       const frozen = applyMergePatch(secretOf(t), { immutable: true }) as KubeObject;
-      expect(upkeepOf(t, cached(frozen), context()).do).toEqual('later');
-      expect(upkeepOf(t, cached(frozen), context(start + 60 * minute)).do).toEqual('delete');
+      expect(tokenSecretAction(t, cached(frozen), context()).do).toEqual('later');
+      expect(tokenSecretAction(t, cached(frozen), context(start + 60 * minute)).do).toEqual('delete');
     });
   });
 });

@@ -6,11 +6,11 @@ import type { Admission } from '../kinds/contract.ts';
 import { admitPod } from '../kinds/pods/admission.ts';
 import {
   podOfTokenSecret,
-  type TokenAsk,
-  tokenAsks,
+  type TokenRequest,
   tokenKey,
+  tokenRequests,
   tokenSecretName,
-} from '../kinds/pods/token-asks.ts';
+} from '../kinds/pods/token-requests.ts';
 import { isFinished, type Pod } from '../kinds/pods/types.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import { type SuperMetadataOptions, superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
@@ -56,7 +56,7 @@ function fractionOf(text: string): number {
 }
 
 /** What a Secret says of one of its tokens, in an annotation. */
-interface TokenRecord extends TokenAsk {
+interface TokenRecord extends TokenRequest {
   /** ISO 8601. */
   readonly renewAt: string;
   /** When it ends, ISO 8601: default tokens are reported to live an hour, and live a year. */
@@ -69,7 +69,7 @@ interface TokenRecord extends TokenAsk {
 
 /** What is kept of a Secret's tokens: enough to see whether they are the right ones. */
 interface Contents {
-  /** In the order of the pod's asks, whatever may be wrong with them. */
+  /** In the order of the pod's requests, whatever may be wrong with them. */
   readonly records: readonly Partial<TokenRecord>[];
   /** Of each key's value. */
   readonly digests: Readonly<Record<string, string>>;
@@ -125,13 +125,18 @@ interface Present {
   readonly tenant: Pick<SyncContext['tenant'], 'tokenKey'>;
 }
 
-/** The asks, by index, whose token is missing, not the one that was written, signed by a key that goes, or due. */
-function dueAsks(asks: readonly TokenAsk[], contents: Contents, { nowMs, tenant }: Present): number[] {
+/** The requests, by index, whose token is missing, not the one that was written, signed by a key that goes, or due. */
+function dueRequests(
+  requests: readonly TokenRequest[],
+  contents: Contents,
+  { nowMs, tenant }: Present,
+): number[] {
   const { records, digests } = contents;
-  return [...asks.keys()].filter((index) => {
-    const ask = asks[index] as TokenAsk;
+  return [...requests.keys()].filter((index) => {
+    const request = requests[index] as TokenRequest;
     const record = records[index];
-    if (record?.audience !== ask.audience || record.expirationSeconds !== ask.expirationSeconds) return true;
+    if (record?.audience !== request.audience || record.expirationSeconds !== request.expirationSeconds)
+      return true;
     const digest = digests[tokenKey(index)];
     if (digest === undefined || digest !== record.digest) return true;
     return record.key !== tenant.tokenKey || isRenewalDue(renewAtMs(record), nowMs);
@@ -139,8 +144,8 @@ function dueAsks(asks: readonly TokenAsk[], contents: Contents, { nowMs, tenant 
 }
 
 /** Keys that another client has put into the Secret. */
-function strayKeys(asks: readonly TokenAsk[], { digests }: Contents): string[] {
-  const own = new Set([...asks.keys()].map(tokenKey));
+function strayKeys(requests: readonly TokenRequest[], { digests }: Contents): string[] {
+  const own = new Set([...requests.keys()].map(tokenKey));
   return Object.keys(digests).filter((key) => !own.has(key));
 }
 
@@ -149,21 +154,21 @@ function nextRenewalMs(contents: Contents): number {
   return Math.min(...contents.records.map(renewAtMs));
 }
 
-/** The annotation and the data of a Secret that has these new tokens, by index of their ask, in place of others. */
+/** The annotation and the data of a Secret that has these new tokens, by index of their request, in place of others. */
 function replaceTokens(
-  asks: readonly TokenAsk[],
+  requests: readonly TokenRequest[],
   present: Contents,
   issued: ReadonlyMap<number, DatedToken>,
   key: string | undefined,
 ): { annotations: Record<string, string>; data: Record<string, string> } {
   const data: Record<string, string> = {};
-  const records = asks.map((ask, index) => {
+  const records = requests.map((request, index) => {
     const fresh = issued.get(index);
     if (fresh === undefined) return present.records[index];
     const value = Buffer.from(fresh.token).toString('base64');
     data[tokenKey(index)] = value;
     const [renewAt, expires] = [fresh.renewAtMs, fresh.expiresMs].map((ms) => new Date(ms).toISOString());
-    return { ...ask, renewAt, expires, digest: digestOf(value), key };
+    return { ...request, renewAt, expires, digest: digestOf(value), key };
   });
   return { annotations: { [annotationKeys.tokens]: JSON.stringify(records) }, data };
 }
@@ -239,7 +244,7 @@ export const tokenSecrets: Charged = {
 
 /** Whether a pod asks for tokens, and has the node that they name: before that is known, none is asked for. */
 export function isReadyForTokens({ spec }: Pod): boolean {
-  return (spec?.nodeName ?? '') !== '' && tokenAsks(spec).length > 0;
+  return (spec?.nodeName ?? '') !== '' && tokenRequests(spec).length > 0;
 }
 
 /**
@@ -248,7 +253,7 @@ export function isReadyForTokens({ spec }: Pod): boolean {
  * would for a token.
  */
 export function admitTokens(pod: Pod, context: SyncContext): Admission {
-  if (tokenAsks(pod.spec).length === 0) return { wanted: false };
+  if (tokenRequests(pod.spec).length === 0) return { wanted: false };
   if (isFinished(pod)) return { wanted: false, keep: true };
   if (!isReadyForTokens(pod)) return { wanted: false };
   // A tenant can mark any pod as bound; only what has passed admission and quota runs.
@@ -283,16 +288,16 @@ export function emptyTokenSecret(pod: Pod, context: SyncContext): KubeObject {
  * What is to be done about the Secret that a pod has: a patch, to which the tokens that are due are added when it is
  * written; a deletion, where it cannot be changed; nothing before it is time to renew.
  */
-export type Upkeep =
+export type TokenSecretAction =
   | { readonly do: 'patch'; readonly patch: MergePatch }
   | { readonly do: 'delete' }
   | { readonly do: 'later'; readonly afterMs: number };
 
-export function upkeepOf(pod: Pod, secret: KubeObject, context: SyncContext): Upkeep {
-  const asks = tokenAsks(pod.spec);
+export function tokenSecretAction(pod: Pod, secret: KubeObject, context: SyncContext): TokenSecretAction {
+  const requests = tokenRequests(pod.spec);
   const contents = contentsOf(secret);
-  const due = dueAsks(asks, contents, context);
-  const stray = strayKeys(asks, contents);
+  const due = dueRequests(requests, contents, context);
+  const stray = strayKeys(requests, contents);
   if (due.length + stray.length > 0 && secret['immutable'] === true) return { do: 'delete' };
   const metadata = marksPatch(pod, secret, context);
   const emptied = stray.length === 0 ? {} : { data: Object.fromEntries(stray.map((key) => [key, null])) };
@@ -301,18 +306,19 @@ export function upkeepOf(pod: Pod, secret: KubeObject, context: SyncContext): Up
   return { do: 'later', afterMs: nextRenewalMs(contents) - context.nowMs };
 }
 
-/** Which tokens a pod's Secret lacks or is to have renewed, by index of their ask; all of them without a Secret. */
+/** Which tokens a pod's Secret lacks or is to have renewed, by index of their request; all of them without a Secret. */
 export function dueTokens(
   pod: Pod,
   secret: KubeObject | undefined,
   present: Present,
-): readonly { readonly index: number; readonly ask: TokenAsk }[] {
-  const asks = tokenAsks(pod.spec);
-  const due = secret === undefined ? [...asks.keys()] : dueAsks(asks, contentsOf(secret), present);
-  return due.map((index) => ({ index, ask: asks[index] as TokenAsk }));
+): readonly { readonly index: number; readonly request: TokenRequest }[] {
+  const requests = tokenRequests(pod.spec);
+  const due =
+    secret === undefined ? [...requests.keys()] : dueRequests(requests, contentsOf(secret), present);
+  return due.map((index) => ({ index, request: requests[index] as TokenRequest }));
 }
 
-/** What is added to a Secret, or to its patch, for these tokens, by index of their ask. */
+/** What is added to a Secret, or to its patch, for these tokens, by index of their request. */
 export function issuedContent(
   pod: Pod,
   secret: KubeObject | undefined,
@@ -330,7 +336,7 @@ export function issuedContent(
     ]),
   );
   const present = secret === undefined ? { records: [], digests: {} } : contentsOf(secret);
-  const { annotations, data } = replaceTokens(tokenAsks(pod.spec), present, dated, tenant.tokenKey);
+  const { annotations, data } = replaceTokens(tokenRequests(pod.spec), present, dated, tenant.tokenKey);
   return { metadata: { annotations }, data };
 }
 

@@ -217,9 +217,9 @@ export interface DownKind extends KindBase, NamedResource {
   refusedStatus?(tenantObject: KubeObject, message: string, nowMs: number): object | undefined;
   /**
    * Why a write of the super object is not sent, whatever made it; undefined: it may be sent. Called with every write,
-   * as it is about to be sent (sync rule `judged-writes`). Must not throw.
+   * as it is about to be sent (sync rule `validated-writes`). Must not throw.
    */
-  judge?(write: SuperWrite, context: SyncContext): Notice | undefined;
+  validate?(write: SuperWrite, context: SyncContext): Notice | undefined;
   /**
    * Whether a write of the super object is right only while other super objects stay as they are; `overtaken`: they are
    * not any more, and it is not sent. Called at the moment in which it is sent; the write is registered in the same

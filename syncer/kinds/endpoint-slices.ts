@@ -209,8 +209,8 @@ export const endpointSliceKind: DownKind = {
 };
 
 /** As Kubernetes bounds them. */
-const mostEndpoints = 1_000;
-const mostAddresses = 100;
+const maxEndpoints = 1_000;
+const maxAddresses = 100;
 /** Of a slice that came with more. No JSON has such a key. */
 const tooMany = Symbol('tooMany');
 
@@ -219,9 +219,9 @@ function withinLimits(slice: KubeObject): KubeObject {
   const endpoints: unknown = slice['endpoints'];
   if (!Array.isArray(endpoints)) return slice;
   const fits =
-    endpoints.length <= mostEndpoints &&
+    endpoints.length <= maxEndpoints &&
     endpoints.every(
-      (endpoint: Partial<Endpoint> | null) => !((endpoint?.addresses?.length ?? 0) > mostAddresses),
+      (endpoint: Partial<Endpoint> | null) => !((endpoint?.addresses?.length ?? 0) > maxAddresses),
     );
   return fits ? slice : ({ ...slice, endpoints: [], [tooMany]: true } as KubeObject);
 }
@@ -273,7 +273,7 @@ const tooManyRefusal: Admission = {
   notice: {
     type: 'Warning',
     reason: 'InvalidField',
-    message: `endpoints are more than ${mostEndpoints}, or addresses of one more than ${mostAddresses}`,
+    message: `endpoints are more than ${maxEndpoints}, or addresses of one more than ${maxAddresses}`,
   },
 };
 

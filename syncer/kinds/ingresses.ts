@@ -13,8 +13,8 @@ import {
 } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
-import { hasMoreEntries, knownPart, mostEntries, type Shape, unknownFields } from './known-fields.ts';
-import { isOffered, isOnItsWay, isPublishedTo } from './published-kind.ts';
+import { hasMoreEntries, knownPart, maxEntries, type Shape, unknownFields } from './known-fields.ts';
+import { isBeingPublished, isOffered, isPublishedTo } from './published-kind.ts';
 import { isReserved } from './reserved-names.ts';
 
 interface Backend {
@@ -172,15 +172,15 @@ function refusalOf(tenantObject: KubeObject, context: SyncContext): Admission | 
   if (isOwnClass(name, context)) return { wanted: false };
   if (
     !isOffered(resources.ingressClasses, name, context) &&
-    !isOnItsWay(resources.ingressClasses, name, context)
+    !isBeingPublished(resources.ingressClasses, name, context)
   )
     return refused('IngressClassNotPublished', `ingress class "${name}" is not one that this cluster offers`);
-  const { refusal, services } = judgedAlone(tenantObject, context.tenant);
+  const { refusal, services } = staticAdmission(tenantObject, context.tenant);
   return refusal ?? leadsElsewhere(tenantObject, services, context);
 }
 
 /** What an Ingress and its tenant's settings say without a look at anything else. */
-interface JudgedAlone {
+interface StaticAdmission {
   readonly tenant: TenantInfo;
   readonly refusal: Admission | undefined;
   /** Names of those that it leads to. */
@@ -188,15 +188,15 @@ interface JudgedAlone {
 }
 
 /** No state but a memory of what is a function of Ingress and settings; objects in caches are never changed. */
-const judged = new WeakMap<KubeObject, JudgedAlone>();
+const staticAdmissions = new WeakMap<KubeObject, StaticAdmission>();
 
-function judgedAlone(tenantObject: KubeObject, tenant: TenantInfo): JudgedAlone {
-  const known = judged.get(tenantObject);
+function staticAdmission(tenantObject: KubeObject, tenant: TenantInfo): StaticAdmission {
+  const known = staticAdmissions.get(tenantObject);
   if (known?.tenant === tenant) return known;
-  const refusal = refusalAlone(tenantObject, tenant);
+  const refusal = staticRefusal(tenantObject, tenant);
   const services = new Set(refusal === undefined ? servicesOf(tenantObject) : []);
   const found = { tenant, refusal, services };
-  judged.set(tenantObject, found);
+  staticAdmissions.set(tenantObject, found);
   return found;
 }
 
@@ -204,7 +204,7 @@ function judgedAlone(tenantObject: KubeObject, tenant: TenantInfo): JudgedAlone 
 function requires(tenantObject: KubeObject, context: SyncContext): readonly KeyRef[] {
   const name = classOf(tenantObject);
   const keys: KeyRef[] = [];
-  if (name !== undefined && isOnItsWay(resources.ingressClasses, name, context))
+  if (name !== undefined && isBeingPublished(resources.ingressClasses, name, context))
     keys.push({ kind: 'ingressclasses', name });
   const { namespace } = tenantObject.metadata;
   for (const secret of secretsOf(tenantObject))
@@ -235,12 +235,12 @@ function isOwnClass(name: string, { tenantObjects }: SyncContext): boolean {
   return there !== undefined && originalUid(there) === undefined;
 }
 
-function refusalAlone(tenantObject: KubeObject, tenant: TenantInfo): Admission | undefined {
+function staticRefusal(tenantObject: KubeObject, tenant: TenantInfo): Admission | undefined {
   const spec = specOf(tenantObject);
-  if (hasMoreEntries(spec, mostEntries))
+  if (hasMoreEntries(spec, maxEntries))
     return refused(
       'NotSupported',
-      `an Ingress can have ${mostEntries} rules, paths, certificates and hosts here, taken together: use several`,
+      `an Ingress can have ${maxEntries} rules, paths, certificates and hosts here, taken together: use several`,
     );
   const unknown = unknownFields(spec, specShape);
   if (unknown.length > 0)

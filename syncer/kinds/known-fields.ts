@@ -41,7 +41,7 @@ function isList(shape: Shape): shape is readonly [Shape] {
  * Of one object, as `shapeProblems` has it for each list of a pod. Empty rules take twenty times their JSON in the memory of
  * every replica, and of whatever acts on them.
  */
-export const mostEntries = 10_000;
+export const maxEntries = 10_000;
 
 /** Whether lists and labels in a value have more than this many entries; looks at no more than that needs. */
 export function hasMoreEntries(value: unknown, most: number): boolean {

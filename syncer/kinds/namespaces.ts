@@ -10,8 +10,8 @@ import {
 import { superNamespaceName } from '../mapping/names.ts';
 import {
   isMirroredNamespaceLabel,
+  maxMirroredLabels,
   mirroredNamespaceLabels,
-  mostMirroredLabels,
 } from '../mapping/namespace-labels.ts';
 import type { DownKind, Notice } from './contract.ts';
 import { nodeLeaseNamespace } from './reserved-names.ts';
@@ -70,8 +70,8 @@ function excessNotice(namespace: KubeObject): Notice | undefined {
     count = Object.keys(namespace.metadata.labels ?? {}).length;
     labelCounts.set(namespace, count);
   }
-  if (count <= mostMirroredLabels) return undefined;
-  const message = `the Namespace has ${count} labels; selectors of pods and NetworkPolicies find it by ${mostMirroredLabels} of them`;
+  if (count <= maxMirroredLabels) return undefined;
+  const message = `the Namespace has ${count} labels; selectors of pods and NetworkPolicies find it by ${maxMirroredLabels} of them`;
   return { type: 'Warning', reason: 'NotSupported', message };
 }
 

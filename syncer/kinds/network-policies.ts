@@ -7,10 +7,10 @@ import { superNamespaceName } from '../mapping/names.ts';
 import { superNamespaceSelector } from '../mapping/namespace-labels.ts';
 import {
   type EgressRule,
-  isSeenBelow,
+  isMirroredPodLabel,
   type LabelSelector,
   matchesSelector,
-  mostSelectorTerms,
+  maxSelectorTerms,
   type NetworkPolicySpec,
   openEgress,
   type Peer,
@@ -19,7 +19,7 @@ import {
   superPodSelector,
 } from '../mapping/network-isolation.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
-import { hasMoreEntries, knownPart, mostEntries, type Shape, unknownFields } from './known-fields.ts';
+import { hasMoreEntries, knownPart, maxEntries, type Shape, unknownFields } from './known-fields.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
 
 interface NetworkPolicy extends KubeObject {
@@ -57,7 +57,7 @@ function keysUnseenBelow(selector: LabelSelector, tenant: TenantInfo): string[] 
     ...Object.keys(selector.matchLabels ?? {}),
     ...(selector.matchExpressions ?? []).map(({ key }) => key),
   ];
-  return keys.filter((key) => !isSeenBelow(key, tenant));
+  return keys.filter((key) => !isMirroredPodLabel(key, tenant));
 }
 
 /**
@@ -152,8 +152,8 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   if (!tenant.syncNetworkPolicies) return { wanted: false };
   const { name = '' } = tenantObject.metadata;
   if (isReserved(name)) return { wanted: false, notice: reservedNotice(name) };
-  if (hasMoreEntries(specOf(tenantObject), mostEntries)) {
-    const message = `a NetworkPolicy can have ${mostEntries} rules, peers, ports, exceptions and terms of selectors here, taken together: use several policies`;
+  if (hasMoreEntries(specOf(tenantObject), maxEntries)) {
+    const message = `a NetworkPolicy can have ${maxEntries} rules, peers, ports, exceptions and terms of selectors here, taken together: use several policies`;
     return { wanted: false, keep: true, notice: { type: 'Warning', reason: 'NotSupported', message } };
   }
   const unknown = unknownFields(specOf(tenantObject), specShape);
@@ -163,8 +163,8 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
     return { wanted: false, keep: true, notice: { type: 'Warning', reason: 'NotSupported', message } };
   }
   const blocks = tenant.isolation === undefined ? 0 : egressBlocks(knownSpec(tenantObject));
-  if (blocks > mostEgressBlocks) {
-    const message = `the egress rules have ${blocks} blocks of addresses and rules without peers; a NetworkPolicy can have ${mostEgressBlocks} of them here: use wider blocks, or several policies`;
+  if (blocks > maxEgressBlocks) {
+    const message = `the egress rules have ${blocks} blocks of addresses and rules without peers; a NetworkPolicy can have ${maxEgressBlocks} of them here: use wider blocks, or several policies`;
     return { wanted: false, keep: true, notice: { type: 'Warning', reason: 'NotSupported', message } };
   }
   const excess = tenant.isolation === undefined ? undefined : excessOf(tenantObject, context);
@@ -179,23 +179,23 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
 }
 
 /** Each gets an exception for each node and API server: a few bytes of the tenant's would become kilobytes. */
-const mostEgressBlocks = 1_000;
+const maxEgressBlocks = 1_000;
 
-/** Where tenants are isolated: for the same reason as `mostSelectorTerms`. */
-const mostPolicies = 500;
+/** Where tenants are isolated: for the same reason as `maxSelectorTerms`. */
+const maxPolicies = 500;
 
 /** Why a policy would be one too many of its namespace, or its selector too long; undefined: neither. */
 function excessOf(policy: KubeObject, { tenant, superObjects }: SyncContext): string | undefined {
   const terms = selectorTerms(specOf(policy).podSelector ?? {});
-  if (terms > mostSelectorTerms)
-    return `the podSelector has ${terms} labels, expressions and values; a NetworkPolicy can have ${mostSelectorTerms} of them here: use several policies`;
+  if (terms > maxSelectorTerms)
+    return `the podSelector has ${terms} labels, expressions and values; a NetworkPolicy can have ${maxSelectorTerms} of them here: use several policies`;
   const namespace = superNamespaceName(tenant, policy.metadata.namespace ?? '');
   const ref = { namespace, name: policy.metadata.name ?? '' };
   if (superObjects.get(resources.networkPolicies, ref) !== undefined) return undefined;
   const present = superObjects.byIndex(resources.networkPolicies, 'byNamespace', namespace).length;
-  return present < mostPolicies
+  return present < maxPolicies
     ? undefined
-    : `a namespace can have ${mostPolicies} NetworkPolicies here: remove others, and it goes down within minutes`;
+    : `a namespace can have ${maxPolicies} NetworkPolicies here: remove others, and it goes down within minutes`;
 }
 
 /** Blocks of addresses that egress rules name or, without peers, stand for. */

@@ -93,7 +93,7 @@ export function payloadSummary(object: KubeObject, fields: readonly string[]): P
  * They are kept for each object, and nobody counts them: a megabyte of short keys would take three. They matter where a pod
  * takes all of them as variables.
  */
-const mostBytesOfKeys = 64 * 1024;
+const maxBytesOfKeys = 64 * 1024;
 /** Of a text in memory, beside its characters. */
 const bytesBeside = 32;
 
@@ -103,7 +103,7 @@ function firstKeys(data: unknown): readonly string[] {
   let bytes = 0;
   for (const key of Object.keys(data)) {
     bytes += key.length + bytesBeside;
-    if (bytes > mostBytesOfKeys) break;
+    if (bytes > maxBytesOfKeys) break;
     keys.push(key);
   }
   return keys;

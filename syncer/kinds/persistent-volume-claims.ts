@@ -14,7 +14,7 @@ import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../
 import { superNamespaceName } from '../mapping/names.ts';
 import { scrub } from '../mapping/scrub.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
-import { defaultStorageClass, isOffered, isOnItsWay } from './published-kind.ts';
+import { defaultStorageClass, isBeingPublished, isOffered } from './published-kind.ts';
 
 interface DataSource {
   apiGroup?: string;
@@ -86,7 +86,7 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   }
   if (
     !isOffered(resources.storageClasses, name, context) &&
-    !isOnItsWay(resources.storageClasses, name, context)
+    !isBeingPublished(resources.storageClasses, name, context)
   ) {
     return refused('StorageClassNotPublished', `storage class "${name}" is not one that this cluster offers`);
   }
@@ -107,7 +107,7 @@ function requires(tenantObject: KubeObject, context: SyncContext): readonly KeyR
   const { namespace } = tenantObject.metadata;
   if (source !== undefined) keys.push({ kind: 'persistentvolumeclaims', namespace, name: source.name });
   const name = wantedClass(tenantObject, context);
-  if (name !== undefined && isOnItsWay(resources.storageClasses, name, context))
+  if (name !== undefined && isBeingPublished(resources.storageClasses, name, context))
     keys.push({ kind: 'storageclasses', name });
   return keys;
 }

@@ -3,7 +3,7 @@ import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { defaultPolicy } from '../../api/policy.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { runtimeClassKind } from './classes.ts';
-import { isOffered, isOnItsWay, isPublished } from './published-kind.ts';
+import { isBeingPublished, isOffered, isPublished } from './published-kind.ts';
 import { testContext } from './testing.ts';
 
 const published: KubeObject = {
@@ -21,7 +21,7 @@ const asked = (tenantObjects: KubeObject[], superObjects: KubeObject[]) => {
   const context = testContext({ tenantObjects, superObjects });
   return {
     offered: isOffered(resources.runtimeClasses, 'kata', context),
-    onItsWay: isOnItsWay(resources.runtimeClasses, 'kata', context),
+    onItsWay: isBeingPublished(resources.runtimeClasses, 'kata', context),
   };
 };
 

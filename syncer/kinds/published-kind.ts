@@ -13,7 +13,7 @@ import type { SyncContext } from '../context.ts';
 import { originalUid } from '../mapping/labels.ts';
 import { copyMetadata, exactMetadataPatch } from '../mapping/metadata.ts';
 import type { Action, UpKind } from './contract.ts';
-import { remembered } from './remembered.ts';
+import { memoized } from './memoized.ts';
 
 /** Whether the operator offers this object of the super cluster to all tenants. */
 export function isPublished(superObject: KubeObject | undefined): boolean {
@@ -56,7 +56,7 @@ export function isOffered(resource: Resource, name: string, context: SyncContext
 }
 
 /** Whether the operator offers an object of this name and the tenant's copy of it is still on its way. */
-export function isOnItsWay(resource: Resource, name: string, context: SyncContext): boolean {
+export function isBeingPublished(resource: Resource, name: string, context: SyncContext): boolean {
   return (
     isPublishedTo(resource, context.superObjects.get(resource, { name }), context) &&
     context.tenantObjects.get(resource, { name }) === undefined
@@ -68,7 +68,7 @@ export function defaultStorageClass({ tenantObjects }: SyncContext): string | un
   return youngestDefault(tenantObjects, 'true');
 }
 
-const youngestDefault = remembered(resources.storageClasses, (objects, isDefault) => {
+const youngestDefault = memoized(resources.storageClasses, (objects, isDefault) => {
   const classes = objects.byIndex(resources.storageClasses, 'byDefault', isDefault);
   const [youngest] = classes.toSorted((a, b) => compareAge(b, a) || compareNames(a, b));
   return youngest?.metadata.name;

@@ -80,7 +80,7 @@ export interface KubeletServerOptions {
 }
 
 /** Most connections whose client is not authenticated. */
-const mostUnauthenticated = 256;
+const maxUnauthenticated = 256;
 const limits = {
   handshakeTimeout: 10_000,
   headersTimeout: 10_000,
@@ -99,7 +99,7 @@ const limits = {
 export class KubeletServer {
   readonly #server: Server;
   readonly #options: KubeletServerOptions;
-  readonly #unauthenticated = new UnauthenticatedConnections(mostUnauthenticated);
+  readonly #unauthenticated = new UnauthenticatedConnections(maxUnauthenticated);
   readonly #open = new Set<Socket>();
   /** The last answer on each connection. */
   readonly #answers = new WeakMap<Socket, ServerResponse>();

@@ -322,7 +322,7 @@ interface Asked {
 /** It works this long at a stretch, as a resync does. */
 const sliceMs = 5;
 /** Requests of one tenant that wait for their turn. */
-const mostWaiting = 100;
+const maxWaiting = 100;
 /** How long a client may take to read the answer: the tenant's next one waits meanwhile. */
 const readWithinMs = 30_000;
 
@@ -367,10 +367,10 @@ export class MetricsApi {
   async #inTurn(tenant: KubeletTenant, work: () => Promise<void>, signal: AbortSignal): Promise<void> {
     const line = this.#lines.get(tenant) ?? new PQueue({ concurrency: 1 });
     this.#lines.set(tenant, line);
-    if (line.size >= mostWaiting)
+    if (line.size >= maxWaiting)
       throw new MetricsRefusal(
         429,
-        `${mostWaiting} requests of this cluster for metrics wait already: try again in a moment`,
+        `${maxWaiting} requests of this cluster for metrics wait already: try again in a moment`,
       );
     await line.add(work, { signal });
   }

@@ -24,7 +24,7 @@ import type { SuperAnswer, SuperCalls } from './super-calls.ts';
 const protocol = 'v4.channel.k8s.io';
 const channels = { stdout: 1, stderr: 2, status: 3 };
 /** As much as a runtime keeps of what a command prints when no client reads it. */
-const mostBytes = 16 << 20;
+const maxBytes = 16 << 20;
 /** Output is held in pieces of so many bytes; of what one has printed that fails the first is shown. */
 const pieceBytes = 64 << 10;
 const timeoutMs = 120_000;
@@ -32,9 +32,9 @@ const timeoutMs = 120_000;
 const readWithinMs = 30_000;
 const runsAtOnce = 2;
 /** What commands print is held until they have ended: of all tenants together so much. */
-const mostBytesOfAll = 8 * mostBytes;
+const maxBytesOfAll = 8 * maxBytes;
 /** What a command prints may come as fast as it can, up to here; the next one waits until that is made up for. */
-const mostPrinted = 4 * mostBytes;
+const maxPrinted = 4 * maxBytes;
 
 /** The beginning of what a command prints. Bytes that come one by one take no more memory than others. */
 export class Output {
@@ -42,10 +42,10 @@ export class Output {
   #bytes = 0;
   #isDropped = false;
 
-  /** What is beyond `mostBytes`, or comes after `drop`, is left out. */
+  /** What is beyond `maxBytes`, or comes after `drop`, is left out. */
   add(content: Buffer): void {
     let from = 0;
-    while (from < content.length && this.#bytes < mostBytes && !this.#isDropped) {
+    while (from < content.length && this.#bytes < maxBytes && !this.#isDropped) {
       const at = this.#bytes % pieceBytes;
       if (at === 0) this.#pieces.push(Buffer.alloc(pieceBytes));
       const copied = content.copy(this.#pieces.at(-1) as Buffer, at, from);
@@ -99,7 +99,7 @@ export class CommandRuns {
   ) {
     this.#options = options;
     this.#bandwidth = bandwidth;
-    this.#limits = { bytes: mostBytesOfAll, printed: mostPrinted, ...limits };
+    this.#limits = { bytes: maxBytesOfAll, printed: maxPrinted, ...limits };
     const { ca, cert, key, tlsServerName, insecureSkipTlsVerify } = options;
     this.#agent = new Agent({
       allowH2: false,

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { labelKeys } from '../../api/labels.ts';
 import type { TenantInfo } from '../context.ts';
-import { never } from './network-isolation.ts';
+import { matchesNothing } from './network-isolation.ts';
 
 /** What selects namespaces by their labels. */
 interface NamespaceSelector {
@@ -16,7 +16,7 @@ interface NamespaceSelector {
 const prefix = 'skerry.dev/label-';
 
 /** As many labels of a Namespace are mirrored, and a selector may have as many labels and expressions. */
-export const mostMirroredLabels = 500;
+export const maxMirroredLabels = 500;
 
 /** The label that every API server sets: it is mirrored among however many. */
 const nameLabel = 'kubernetes.io/metadata.name';
@@ -34,7 +34,7 @@ export function mirroredNamespaceLabels(
   };
   const { [nameLabel]: name } = labels;
   if (name !== undefined) add(nameLabel, name);
-  let left = mostMirroredLabels - (name === undefined ? 0 : 1);
+  let left = maxMirroredLabels - (name === undefined ? 0 : 1);
   for (const key in labels) {
     if (left === 0) break;
     if (key === nameLabel) continue;
@@ -58,8 +58,8 @@ export function superNamespaceSelector(
   tenant: Pick<TenantInfo, 'uid'>,
 ): NamespaceSelector {
   const terms = Object.keys(matchLabels ?? {}).length + (matchExpressions ?? []).length;
-  if (terms > mostMirroredLabels)
-    return { matchLabels: { [labelKeys.tenant]: tenant.uid }, matchExpressions: [never] };
+  if (terms > maxMirroredLabels)
+    return { matchLabels: { [labelKeys.tenant]: tenant.uid }, matchExpressions: [matchesNothing] };
   return {
     matchLabels: { ...mirroredNamespaceLabels(matchLabels), [labelKeys.tenant]: tenant.uid },
     ...(matchExpressions === undefined
@@ -70,7 +70,7 @@ export function superNamespaceSelector(
 
 /** No state but a memory of what is a function of a key: the same few are looked at with each change. */
 const mirrorKeys = new Map<string, string>();
-const mostKnownKeys = 10_000;
+const maxKnownKeys = 10_000;
 /** In characters: a prefix, a slash and a name. */
 const longestKey = 317;
 
@@ -79,7 +79,7 @@ function mirrorKey(key: string): string {
   if (known !== undefined) return known;
   known = prefix + hash('sha256', key, 'hex').slice(0, 20);
   if (key.length > longestKey) return known;
-  if (mirrorKeys.size >= mostKnownKeys) mirrorKeys.clear();
+  if (mirrorKeys.size >= maxKnownKeys) mirrorKeys.clear();
   mirrorKeys.set(key, known);
   return known;
 }

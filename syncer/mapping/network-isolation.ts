@@ -46,7 +46,7 @@ export interface NetworkPolicySpec {
 type Labels = Readonly<Record<string, string>>;
 
 /** Beside the tenant's own label, which all its pods carry, this matches nothing. */
-export const never: LabelRequirement = { key: labelKeys.tenant, operator: 'DoesNotExist' };
+export const matchesNothing: LabelRequirement = { key: labelKeys.tenant, operator: 'DoesNotExist' };
 
 /**
  * Selects the same pods in the super cluster. Labels that do not go down are on no pod there, and what
@@ -57,19 +57,19 @@ export function superPodSelector(selector: LabelSelector, tenant: TenantInfo): L
   const matchExpressions: LabelRequirement[] = [];
   let isPossible = true;
   for (const [key, value] of Object.entries(selector.matchLabels ?? {})) {
-    if (isSeenBelow(key, tenant)) matchLabels[key] = value;
+    if (isMirroredPodLabel(key, tenant)) matchLabels[key] = value;
     else isPossible = false;
   }
   for (const requirement of selector.matchExpressions ?? []) {
-    if (isSeenBelow(requirement.key, tenant)) matchExpressions.push(requirement);
+    if (isMirroredPodLabel(requirement.key, tenant)) matchExpressions.push(requirement);
     else if (requirement.operator === 'In' || requirement.operator === 'Exists') isPossible = false;
   }
-  if (!isPossible) matchExpressions.push(never);
+  if (!isPossible) matchExpressions.push(matchesNothing);
   return matchExpressions.length === 0 ? { matchLabels } : { matchLabels, matchExpressions };
 }
 
 /** Where tenants are isolated, labels of pods are compared with all selectors of policies at each change. */
-export const mostSelectorTerms = 200;
+export const maxSelectorTerms = 200;
 
 /** How many labels, expressions and values a selector has. */
 export function selectorTerms({ matchLabels = {}, matchExpressions = [] }: LabelSelector): number {
@@ -79,7 +79,7 @@ export function selectorTerms({ matchLabels = {}, matchExpressions = [] }: Label
 }
 
 /** Whether a pod in the super cluster can carry this label as the tenant means it. */
-export function isSeenBelow(key: string, tenant: TenantInfo): boolean {
+export function isMirroredPodLabel(key: string, tenant: TenantInfo): boolean {
   return workloadLabelGoesDown(key, tenant) || isTransparent(key, tenant);
 }
 
@@ -138,7 +138,7 @@ export function isolationPolicies(
   tenant: TenantInfo,
   { podCIDRs, closedCIDRs }: NetworkIsolation,
 ): Readonly<Record<string, NetworkPolicySpec>> {
-  const notOfTenants: Peer = { namespaceSelector: { matchExpressions: [never] } };
+  const notOfTenants: Peer = { namespaceSelector: { matchExpressions: [matchesNothing] } };
   const ingress: NetworkPolicySpec = {
     podSelector: ownIngress,
     policyTypes: ['Ingress'],
@@ -278,7 +278,7 @@ interface ClosedRange {
 
 /** Ranges of the operator's, which are compared with every block of every policy: to read one takes 100 times as long. */
 const knownRanges = new Map<string, ClosedRange>();
-const mostKnownRanges = 10_000;
+const maxKnownRanges = 10_000;
 
 /** Each range, and that of an IPv4 range behind a gateway to it from IPv6 (NAT64, the prefix of RFC 6052). */
 function closedRanges(cidrs: readonly string[]): ClosedRange[] {
@@ -297,7 +297,7 @@ function closedRange(cidr: string): ClosedRange {
   if (known === undefined) {
     const text = canonical(cidr);
     known = { text, parsed: range(text) };
-    if (knownRanges.size >= mostKnownRanges) knownRanges.clear();
+    if (knownRanges.size >= maxKnownRanges) knownRanges.clear();
     knownRanges.set(cidr, known);
   }
   return known;

@@ -47,7 +47,7 @@ interface DebugAnswer {
   body: object;
 }
 
-const mostPods = 1_000;
+const maxPods = 1_000;
 const podsByDefault = 20;
 
 /**
@@ -62,8 +62,8 @@ export function podsPage(traces: PodTraces, query: URLSearchParams): DebugAnswer
     return refusal(404, 'UnknownTenant', `this syncer does not serve ${tenant}`);
   if (name === undefined) {
     const most = Number(query.get('slowest') ?? podsByDefault);
-    if (!(Number.isInteger(most) && most >= 1 && most <= mostPods))
-      return refusal(400, 'BadRequest', `slowest: give a whole number from 1 to ${mostPods}`);
+    if (!(Number.isInteger(most) && most >= 1 && most <= maxPods))
+      return refusal(400, 'BadRequest', `slowest: give a whole number from 1 to ${maxPods}`);
     return { status: 200, body: podList(traces, { tenant, namespace, most }) };
   }
   if (tenant === undefined || namespace === undefined)
@@ -79,7 +79,7 @@ export function podsPage(traces: PodTraces, query: URLSearchParams): DebugAnswer
 }
 
 const differencesByDefault = 200;
-const mostDifferences = 2_000;
+const maxDifferences = 2_000;
 
 /**
  * What `/debug/differences` answers: `?tenant=NAMESPACE/NAME&most=N`, how the two sides of that tenant differ, and why.
@@ -92,8 +92,8 @@ export async function differencesPage(
   const tenant = query.get('tenant');
   const most = Number(query.get('most') ?? differencesByDefault);
   if (tenant === null) return refusal(400, 'BadRequest', 'give tenant=NAMESPACE/NAME');
-  if (!(Number.isInteger(most) && most >= 1 && most <= mostDifferences))
-    return refusal(400, 'BadRequest', `most: give a whole number from 1 to ${mostDifferences}`);
+  if (!(Number.isInteger(most) && most >= 1 && most <= maxDifferences))
+    return refusal(400, 'BadRequest', `most: give a whole number from 1 to ${maxDifferences}`);
   const body = await differencesOf(tenant, most);
   return body === undefined
     ? refusal(404, 'UnknownTenant', `this syncer does not serve ${tenant}`)

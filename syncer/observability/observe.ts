@@ -14,7 +14,7 @@ export function observeEngine(metrics: SyncerMetrics, traces: PodTraces, logger:
       pods.taken(tenant, key, waitMs);
     },
     done: (tenant, kind, serviceMs) => metrics.served(tenant.label, kind, serviceMs),
-    resynced: (busyMs) => metrics.patrolTook(busyMs),
+    resynced: (busyMs) => metrics.resyncTook(busyMs),
     outcome: (tenant, key, outcome) => {
       if (outcome.is !== 'retry' && outcome.is !== 'refused') return;
       metrics.reconcileError(tenant.label, key.kind, outcome.code);
@@ -52,8 +52,8 @@ export function observeTenants(metrics: SyncerMetrics): DirectoryHooks {
   return {
     call: (_tenant, call) => metrics.apiCall('tenant', call),
     reflectorProblem: (tenant, kind, phase) => metrics.reflectorProblem(tenant, kind, phase),
-    patrol: (tenant, findings) => {
-      metrics.patrolled(tenant);
+    resync: (tenant, findings) => {
+      metrics.resynced(tenant);
       for (const { kind, drift: finding, count } of findings) metrics.drift(tenant, kind, finding, count);
     },
     joined: (tenant) => metrics.addTenant(tenant),

@@ -128,15 +128,15 @@ describe('syncer metrics', () => {
       metrics.reflectorProblem('ns/a', 'pods', 'watch');
       metrics.reflectorProblem('super', 'nodes', 'list');
       metrics.drift('ns/a', 'pods', 'missing-in-super', 3);
-      metrics.patrolled('ns/a');
-      metrics.patrolTook(30);
+      metrics.resynced('ns/a');
+      metrics.resyncTook(30);
       metrics.fencedWrite();
       expect((await samples()).filter((line) => !line.includes('_bucket{'))).toEqual([
         'skerry_syncer_reconcile_errors_total{tenant="ns/a",kind="pods",code="422"} 1',
         'skerry_syncer_drift_findings_total{tenant="ns/a",kind="pods",finding="missing-in-super"} 3',
-        'skerry_syncer_patrols_total{tenant="ns/a"} 1',
-        'skerry_syncer_patrol_seconds_sum 0.03',
-        'skerry_syncer_patrol_seconds_count 1',
+        'skerry_syncer_resyncs_total{tenant="ns/a"} 1',
+        'skerry_syncer_resync_seconds_sum 0.03',
+        'skerry_syncer_resync_seconds_count 1',
         'skerry_syncer_reflector_problems_total{source="ns/a",resource="pods",phase="watch"} 1',
         'skerry_syncer_reflector_problems_total{source="super",resource="nodes",phase="list"} 1',
         'skerry_syncer_fenced_writes_total 1',

@@ -262,9 +262,9 @@ export class SyncerMetrics {
   readonly #errorSeries: TenantSeries<'kind' | 'code'>;
   readonly #drift: Counter;
   readonly #driftSeries: TenantSeries<'kind' | 'finding'>;
-  readonly #patrols: Counter;
-  readonly #patrolSeries: TenantSeries<never>;
-  readonly #patrolTime: Histogram;
+  readonly #resyncs: Counter;
+  readonly #resyncSeries: TenantSeries<never>;
+  readonly #resyncTime: Histogram;
   readonly #problems: Counter;
   readonly #problemSeries: TenantSeries<'resource' | 'phase'>;
   readonly #calls: Counter;
@@ -302,20 +302,20 @@ export class SyncerMetrics {
     this.#errorSeries = new TenantSeries(this.#errors, 'tenant', ['kind', 'code']);
     this.#drift = new Counter({
       name: 'skerry_syncer_drift_findings_total',
-      help: 'Differences between tenant and super cluster that the patrol found.',
+      help: 'Differences between tenant and super cluster that the resync found.',
       labelNames: ['tenant', 'kind', 'finding'],
       registers,
     });
     this.#driftSeries = new TenantSeries(this.#drift, 'tenant', ['kind', 'finding']);
-    this.#patrols = new Counter({
-      name: 'skerry_syncer_patrols_total',
-      help: 'Comparisons of both sides of a tenant that the patrol has ended.',
+    this.#resyncs = new Counter({
+      name: 'skerry_syncer_resyncs_total',
+      help: 'Comparisons of both sides of a tenant that the resync has ended.',
       labelNames: ['tenant'],
       registers,
     });
-    this.#patrolSeries = new TenantSeries(this.#patrols, 'tenant', []);
-    this.#patrolTime = new Histogram({
-      name: 'skerry_syncer_patrol_seconds',
+    this.#resyncSeries = new TenantSeries(this.#resyncs, 'tenant', []);
+    this.#resyncTime = new Histogram({
+      name: 'skerry_syncer_resync_seconds',
       help: 'Time that comparing both sides of one tenant took, without waiting in between.',
       buckets: bucketsSeconds,
       registers,
@@ -487,13 +487,13 @@ export class SyncerMetrics {
     this.#errors.inc(this.#errorSeries.labels(this.#labels.of(tenant), kind, codeLabel(code)));
   }
 
-  patrolled(tenant: string): void {
-    this.#patrols.inc(this.#patrolSeries.labels(this.#labels.of(tenant)));
+  resynced(tenant: string): void {
+    this.#resyncs.inc(this.#resyncSeries.labels(this.#labels.of(tenant)));
   }
 
   /** How long one comparison took. */
-  patrolTook(busyMs: number): void {
-    this.#patrolTime.observe(busyMs / 1_000);
+  resyncTook(busyMs: number): void {
+    this.#resyncTime.observe(busyMs / 1_000);
   }
 
   drift(tenant: string, kind: string, finding: string, count = 1): void {
@@ -541,7 +541,7 @@ export class SyncerMetrics {
       this.#serviceSeries,
       this.#errorSeries,
       this.#driftSeries,
-      this.#patrolSeries,
+      this.#resyncSeries,
       this.#problemSeries,
       this.#cacheLimitSeries,
     ];

@@ -1,4 +1,4 @@
-import type { PodReport, SpanReport, Whose } from '../../api/pod-report.ts';
+import type { PodReport, SpanReport, StageOwner } from '../../api/pod-report.ts';
 import type { Clock } from '../../kube/index.ts';
 
 /**
@@ -39,7 +39,7 @@ type PodStep = (typeof podSteps)[number];
 
 interface PodSpan {
   readonly name: string;
-  readonly whose: Whose;
+  readonly whose: StageOwner;
   /** It begins with the latest of these that came before its end. */
   readonly from: readonly [PodStep, ...PodStep[]];
   readonly to: PodStep;
@@ -105,7 +105,7 @@ function podReport(facts: PodFacts, times: StepTimes, nowMs: number): PodReport 
  * Who took how much of the whole. The scheduler has the super object from when it is there, kubelet from when the super
  * object has a node and its tokens; everything else is Skerry's.
  */
-function sharesOf(times: StepTimes, totalMs: number): Record<Whose, number> {
+function sharesOf(times: StepTimes, totalMs: number): Record<StageOwner, number> {
   const share = (name: string): number => {
     const span = podSpans.find((each) => each.name === name) as PodSpan;
     const end = Math.min(times.at(span.to) ?? totalMs, totalMs);

@@ -11,8 +11,8 @@ const charge = (pods: number, cpu = 0, unbounded: string[] = []): Charge => ({
   unbounded,
 });
 
-function ledgerWith(pods: number, cpu = 1_000, mostWaiting = 5_000): QuotaLedger {
-  const ledger = new QuotaLedger({ mostWaiting });
+function ledgerWith(pods: number, cpu = 1_000, maxWaiting = 5_000): QuotaLedger {
+  const ledger = new QuotaLedger({ maxWaiting });
   ledger.setLimits(
     new Map([
       ['pods', BigInt(pods)],
@@ -154,9 +154,9 @@ describe('the ledger of a quota', () => {
     );
     const lines = fc.constantFrom(1, 2, 5_000);
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 60 }), lines, (steps, mostWaiting) => {
+      fc.property(fc.array(step, { maxLength: 60 }), lines, (steps, maxWaiting) => {
         const limits = { pods: 5n, 'requests.cpu': 16n };
-        const ledger = ledgerWith(5, 16, mostWaiting);
+        const ledger = ledgerWith(5, 16, maxWaiting);
         // What is or may be in the super cluster.
         const reserved = new Map<string, Charge>();
         const shown = new Map<string, Charge>();

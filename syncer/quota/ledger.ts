@@ -42,7 +42,7 @@ function lineOf(claims: readonly string[]): Line {
 /**
  * As many of a tenant stand in line, and as many more that do not fit whatever goes: each `admit` looks at all of them.
  */
-const mostWaiting = 5_000;
+const maxWaiting = 5_000;
 
 /**
  * What one tenant has of each limited resource: of every object the larger of what the super cluster shows and what is
@@ -58,7 +58,7 @@ export class QuotaLedger {
   readonly #standing: Record<Line, number> = { hopeful: 0, hopeless: 0 };
   /** Who has found the line full, in the order in which they came. */
   readonly #beyond: Readonly<Record<Line, Set<string>>> = { hopeful: new Set(), hopeless: new Set() };
-  readonly #mostWaiting: number;
+  readonly #maxWaiting: number;
   /**
    * Resources that those who wait need more of than is left, and how many of them do; until the next `admit` perhaps
    * more than those.
@@ -66,8 +66,8 @@ export class QuotaLedger {
   #claimed = new Map<string, number>();
   #limits: Limits = none;
 
-  constructor(options: { readonly mostWaiting?: number } = {}) {
-    this.#mostWaiting = options.mostWaiting ?? mostWaiting;
+  constructor(options: { readonly maxWaiting?: number } = {}) {
+    this.#maxWaiting = options.maxWaiting ?? maxWaiting;
   }
 
   get limits(): Limits {
@@ -127,7 +127,7 @@ export class QuotaLedger {
     this.#leave(id);
     const excess = this.#excess(id, charge, this.#claimed);
     const line = lineOf(claims(excess));
-    const isFull = excess.length > 0 && this.#standing[line] >= this.#mostWaiting;
+    const isFull = excess.length > 0 && this.#standing[line] >= this.#maxWaiting;
     // One that was beyond the line already keeps its place there.
     for (const each of lines) if (!isFull || each !== line) this.#beyond[each].delete(id);
     if (isFull) this.#beyond[line].add(id);
@@ -184,7 +184,7 @@ export class QuotaLedger {
   takeNext(): string[] {
     const next: string[] = [];
     for (const line of lines) {
-      let free = this.#mostWaiting - this.#standing[line];
+      let free = this.#maxWaiting - this.#standing[line];
       for (const id of this.#beyond[line]) {
         if (free-- <= 0) break;
         this.#beyond[line].delete(id);

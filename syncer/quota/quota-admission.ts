@@ -332,7 +332,7 @@ export class QuotaAdmission {
     const shown = this.#shown(book, key);
     // Its size was not known before the server had answered, or before it was read.
     if (shown !== undefined && hasPayload) book.ledger.show(id, this.#chargeOf(book, charged, shown));
-    this.#settle(book, id, shown);
+    this.#releaseReservation(book, id, shown);
   }
 
   /** Whether it waits in a line, whose order it would lose if its next run did not ask. */
@@ -363,7 +363,7 @@ export class QuotaAdmission {
     if (book === undefined) return;
     book.readLimits();
     for (const id of book.ledger.ids())
-      if (book.ledger.isReserved(id)) this.#settle(book, id, this.#shown(book, keyOf(id)));
+      if (book.ledger.isReserved(id)) this.#releaseReservation(book, id, this.#shown(book, keyOf(id)));
     // One whose tenant object is gone finds nothing to do, and gives up.
     for (const id of book.ledger.waiting()) {
       const key = keyOf(id);
@@ -422,12 +422,12 @@ export class QuotaAdmission {
       if (before !== id) book.ledger.show(before, undefined);
     }
     book.ledger.show(id, type === 'deleted' ? undefined : this.#chargeOf(book, kind, object, isCustom));
-    this.#settle(book, id, type === 'deleted' ? undefined : object);
+    this.#releaseReservation(book, id, type === 'deleted' ? undefined : object);
     this.#admitSoon(book);
   }
 
   /** Lets go of what was reserved for a write that the cache shows, or that was not made. */
-  #settle(book: Book, id: string, shown: KubeObject | undefined): void {
+  #releaseReservation(book: Book, id: string, shown: KubeObject | undefined): void {
     const { ledger, running, waiting, tenant } = book;
     if (!ledger.isReserved(id) || running.has(id) || waiting.has(id)) return;
     const { super: expected } = tenant.expectations;

@@ -23,7 +23,7 @@ describe('a bounded map', () => {
   });
 
   it('forgets the oldest beyond a number of bytes, and does not keep what is larger alone', () => {
-    const map = new BoundedMap<number>(10, { bytesOf: (value) => value, mostBytes: 100 });
+    const map = new BoundedMap<number>(10, { bytesOf: (value) => value, maxBytes: 100 });
     const kept = (): string[] => ['a', 'b', 'c', 'd'].filter((key) => map.get(key) !== undefined);
     map.set('a', 40);
     map.set('b', 40);

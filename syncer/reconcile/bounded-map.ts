@@ -1,6 +1,6 @@
 interface ByteLimit<V> {
   readonly bytesOf: (value: V) => number;
-  readonly mostBytes: number;
+  readonly maxBytes: number;
 }
 
 /** A map that forgets its oldest entries beyond a size: for memory that only saves work. */
@@ -36,7 +36,7 @@ export class BoundedMap<V> {
       this.#sizes.set(key, bytes);
       this.#bytes += bytes;
     }
-    while (this.#entries.size > this.#limit || this.#bytes > (this.#byteLimit?.mostBytes ?? 0)) {
+    while (this.#entries.size > this.#limit || this.#bytes > (this.#byteLimit?.maxBytes ?? 0)) {
       const oldest = this.#entries.keys().next();
       if (oldest.done === true) return;
       this.delete(oldest.value);

@@ -33,12 +33,12 @@ export function findingOf(drift: Drift | undefined, actions: readonly Action[]):
   const requires = actions.flatMap((action) => (action.do === 'require' ? action.keys : []));
   return {
     is: drift,
-    ...(fields.length === 0 ? {} : { fields: [...new Set(fields)].slice(0, mostFields) }),
+    ...(fields.length === 0 ? {} : { fields: [...new Set(fields)].slice(0, maxFields) }),
     ...(requires.length === 0 ? {} : { requires }),
   };
 }
 
-const mostFields = 20;
+const maxFields = 20;
 
 function pathsOf(patch: MergePatch, before = ''): string[] {
   return Object.entries(patch).flatMap(([name, value]) => {

@@ -19,7 +19,7 @@ const longestMessage = 1_000;
 /** The same words about the same object are written at most this often. */
 const repeatMs = 10_000;
 /** So many different words for one reason about one object are events of their own within this time. */
-const mostSimilar = 10;
+const maxSimilar = 10;
 const similarMs = 10 * 60_000;
 
 interface Written {
@@ -89,7 +89,7 @@ export class EventRecorder {
       this.#similar.set(together, similar);
     }
     const name = eventName(object, notice.reason, notice.message);
-    if (similar.names.has(name) || similar.names.size < mostSimilar) {
+    if (similar.names.has(name) || similar.names.size < maxSimilar) {
       similar.names.add(name);
       return { name, message: notice.message };
     }

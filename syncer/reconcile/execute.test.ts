@@ -106,7 +106,7 @@ describe('a super object that is held back', () => {
     await using bench = await Bench.start();
     const executor = new Executor({
       superClient: bench.super.client,
-      isSettled: () => true,
+      isDependencyMet: () => true,
       enqueue: () => undefined,
       holdsBack: async () => true,
     });

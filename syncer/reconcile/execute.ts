@@ -17,7 +17,7 @@ import { scrub } from '../mapping/scrub.ts';
 import { contestedNotice } from './contested-writes.ts';
 import { done, isRecoverable, isRefusal, isTransientRefusal, type Outcome } from './controller.ts';
 import type { Situation } from './decide.ts';
-import { deleteObject, expectCreated, patchObject, refOf, type WritePlace } from './guarded-writes.ts';
+import { deleteObject, expectCreated, patchObject, refOf, type WriteTarget } from './guarded-writes.ts';
 import type { DefinitionGuard } from './guards.ts';
 import { keyId } from './keys.ts';
 import type { TenantState } from './tenant-state.ts';
@@ -89,7 +89,7 @@ interface Unsent {
 interface ExecutorOptions {
   superClient: KubeClient;
   /** Whether a key that another one requires is in agreement. */
-  isSettled: (tenant: TenantState, key: KeyRef) => boolean;
+  isDependencyMet: (tenant: TenantState, key: KeyRef) => boolean;
   /** Queues a key at once. */
   enqueue: (tenant: TenantState, key: KeyRef) => void;
   /** Whether a super object has to wait, asked before it is made: then its key is queued again. Throws what a client throws. */
@@ -107,7 +107,7 @@ const refusedForMs = 60_000;
 /** Carries out the actions of one decision, in order, until one fails or asks to wait. */
 export class Executor {
   readonly #superClient: KubeClient;
-  readonly #isSettled: ExecutorOptions['isSettled'];
+  readonly #isDependencyMet: ExecutorOptions['isDependencyMet'];
   readonly #enqueue: ExecutorOptions['enqueue'];
   readonly #holdsBack: ExecutorOptions['holdsBack'];
   readonly #gates: ReadonlyMap<string, ActionGate>;
@@ -116,7 +116,7 @@ export class Executor {
 
   constructor(options: ExecutorOptions) {
     this.#superClient = options.superClient;
-    this.#isSettled = options.isSettled;
+    this.#isDependencyMet = options.isDependencyMet;
     this.#enqueue = options.enqueue;
     this.#holdsBack = options.holdsBack;
     this.#gates = options.gates ?? new Map();
@@ -257,7 +257,7 @@ export class Executor {
 
   /** Whether the key has to wait for one of these; then they are queued and it comes back after them. */
   #waits(work: Work, keys: readonly KeyRef[]): boolean {
-    const missing = keys.filter((key) => !this.#isSettled(work.tenant, key));
+    const missing = keys.filter((key) => !this.#isDependencyMet(work.tenant, key));
     for (const key of missing) {
       work.tenant.dependents.add(key, work.situation.key);
       this.#enqueue(work.tenant, key);
@@ -396,16 +396,16 @@ export class Executor {
     expectCreated(this.#superSide(work), created, work.tenant.superCaches.of(work.kind));
   }
 
-  #superSide(work: Work): WritePlace {
-    return placeOf(this.#superClient, work);
+  #superSide(work: Work): WriteTarget {
+    return targetOf(this.#superClient, work);
   }
 
-  #tenantSide(work: Work): WritePlace {
-    return placeOf(work.tenant.client, work);
+  #tenantSide(work: Work): WriteTarget {
+    return targetOf(work.tenant.client, work);
   }
 }
 
-function placeOf(client: KubeClient, { kind, tenant, situation, signal }: Work): WritePlace {
+function targetOf(client: KubeClient, { kind, tenant, situation, signal }: Work): WriteTarget {
   const { resource } = kind;
   return { client, resource, tenant, key: situation.key, signal, cutManagedFields: hasKnownFields(kind) };
 }
@@ -442,14 +442,14 @@ export async function recordRefusal(work: Work, notice: Notice): Promise<void> {
 
 const longestReason = 4_096;
 
-/** Of a write of the super object: why it is not sent (sync rule `judged-writes`). */
+/** Of a write of the super object: why it is not sent (sync rule `validated-writes`). */
 function refusalOf({ kind, situation }: Work, action: Action): Notice | undefined {
-  if (kind.direction !== 'down' || kind.judge === undefined) return undefined;
+  if (kind.direction !== 'down' || kind.validate === undefined) return undefined;
   const { superObject, context } = situation;
-  if (action.do === 'createSuper') return kind.judge({ creates: action.object }, context);
+  if (action.do === 'createSuper') return kind.validate({ creates: action.object }, context);
   if (action.do !== 'patchSuper' || superObject === undefined) return undefined;
   const { patch, subresource } = action;
-  return kind.judge({ patches: superObject, patch, subresource }, context);
+  return kind.validate({ patches: superObject, patch, subresource }, context);
 }
 
 /** What was decided holds no longer: decided again. */

@@ -29,7 +29,7 @@ interface FollowerWalksOptions {
 const sliceMs = 5;
 /** Then it rests this many times as long: events that come meanwhile, and other tenants, go before. */
 const restPerSlice = 3;
-const mostStates = 4;
+const maxStates = 4;
 
 /** The walks of one tenant, which go on one after the other. */
 class Walks {
@@ -104,5 +104,5 @@ function merged(earlier: Change | undefined, later: Change): Change {
   if (earlier.states === 'unknown' || later.states === 'unknown')
     return { ...later, states: 'unknown', priority };
   const states = [...new Set([...earlier.states, ...later.states])];
-  return { ...later, states: states.length > mostStates ? 'unknown' : states, priority };
+  return { ...later, states: states.length > maxStates ? 'unknown' : states, priority };
 }

@@ -16,8 +16,8 @@ async function patched({ client }: FakeCluster, seen: KubeObject, options: Patch
   const tenant = { client: undefined, expectations: { super: { expectVersion } } } as unknown as TenantState;
   const key = { kind: 'configmaps', ...ref };
   const { signal } = new AbortController();
-  const place = { client, resource: resources.configMaps, tenant, key, signal, cutManagedFields: true };
-  await patchObject(place, seen, options);
+  const target = { client, resource: resources.configMaps, tenant, key, signal, cutManagedFields: true };
+  await patchObject(target, seen, options);
 }
 
 /** An object that was read, and which somebody else has labelled since. */

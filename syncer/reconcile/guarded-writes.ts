@@ -17,7 +17,7 @@ import type { TenantState } from './tenant-state.ts';
 /** Writes of objects that were decided upon, guarded by what the decision saw. */
 
 /** Where an object is written, and the key that is reconciled. */
-export interface WritePlace {
+export interface WriteTarget {
   readonly client: KubeClient;
   readonly resource: Resource;
   readonly tenant: TenantState;
@@ -41,7 +41,7 @@ export interface PatchOptions {
  * which the metadata may be all; undefined: it is gone, and left so.
  */
 export async function patchObject(
-  { client, resource, tenant, key, signal, cutManagedFields }: WritePlace,
+  { client, resource, tenant, key, signal, cutManagedFields }: WriteTarget,
   object: KubeObject | undefined,
   { patch, subresource, uidOnly = false, isWhole }: PatchOptions,
 ): Promise<KubeObject | undefined> {
@@ -94,7 +94,7 @@ function patchToBe(live: KubeObject, whole: KubeObject, guarded: MergePatch): Me
  * object of that name) is thrown: only what the cache shows next can tell whether it was all.
  */
 export async function deleteObject(
-  { client, resource, signal }: WritePlace,
+  { client, resource, signal }: WriteTarget,
   object: KubeObject | undefined,
   gracePeriodSeconds?: number,
 ): Promise<void> {
@@ -113,7 +113,7 @@ export async function deleteObject(
 }
 
 /** Remembers what was created until the cache shows it. The watch may have been faster than the answer. */
-export function expectCreated({ client, tenant, key }: WritePlace, created: KubeObject, cache: Store): void {
+export function expectCreated({ client, tenant, key }: WriteTarget, created: KubeObject, cache: Store): void {
   const { uid } = created.metadata;
   const side = client === tenant.client ? 'tenant' : 'super';
   const id = keyId(key);

@@ -30,7 +30,7 @@ class World implements AsyncDisposable {
   readonly errors: unknown[] = [];
   joined: TenantState | undefined;
   /** How long the judgement of one key takes. */
-  judgeMs = 0;
+  validateMs = 0;
   #busyMs = 0;
   outcome: Outcome = { is: 'done' };
   /** Of what was enforced last. */
@@ -54,7 +54,7 @@ class World implements AsyncDisposable {
       isDemanded: ({ info }, key) => {
         this.judged.push(`${info.uid} ${key.name}`);
         if (key.name === 'broken') throw new Error('a defect');
-        this.#busyMs += this.judgeMs;
+        this.#busyMs += this.validateMs;
         return this.demanded.has(keyId(key));
       },
       enforce: async ({ info }, key, signal) => {
@@ -201,7 +201,7 @@ describe('PolicyEnforcer', () => {
 
   it('looks at tenants in turns, so that one with very much does not hold up the others', async () => {
     await using world = new World();
-    world.judgeMs = 2;
+    world.validateMs = 2;
     world.add(
       'large',
       Array.from({ length: 1_000 }, (_item, index) => ingress(`${index}`)),
@@ -216,7 +216,7 @@ describe('PolicyEnforcer', () => {
 
   it('looks once more at a tenant that is asked for while it is looked at', async () => {
     await using world = new World();
-    world.judgeMs = 2;
+    world.validateMs = 2;
     const keys = Array.from({ length: 20 }, (_item, index) => ingress(`${index}`));
     world.add('a', keys);
     await world.pass(10);

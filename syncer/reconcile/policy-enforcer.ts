@@ -72,7 +72,7 @@ const everyMs = 60_000;
 /** It looks this long at a stretch, at whichever tenants, and then rests as long. */
 const sliceMs = 5;
 /** Of what a change touches, as much is queued at once; of more, the tenant is looked at as a whole. */
-const mostAtOnce = 100;
+const maxAtOnce = 100;
 
 /**
  * Holds to policy what stands in the super cluster for tenants that have not joined (sync rule `policy-over-holds`): that
@@ -305,7 +305,7 @@ export class PolicyEnforcer {
   #enqueueAll(uid: string | undefined, keys: readonly KeyRef[]): void {
     const tenant = this.tenant(uid ?? '');
     if (tenant === undefined) return;
-    if (keys.length > mostAtOnce) this.look(tenant);
+    if (keys.length > maxAtOnce) this.look(tenant);
     else for (const key of keys) this.enqueue(tenant, key);
   }
 }

@@ -276,7 +276,7 @@ function recordingClient(
 const tenant = testTenant({ syncIngresses: true, syncConfigMaps: 'all', syncSecrets: 'all' });
 const shop = superNamespaceName(tenant, 'shop');
 
-/** Follows an object of a tenant through caches, router, patrol and reconcile; resolves to what the super cluster was asked for. */
+/** Follows an object of a tenant through caches, router, resync and reconcile; resolves to what the super cluster was asked for. */
 async function follow(resource: Resource, raw: KubeObject, twin: KubeObject | undefined): Promise<Call[]> {
   const object = asObject<KubeObject>(raw);
   const calls: Call[] = [];

@@ -264,7 +264,7 @@ describe('reconcile', () => {
     await using bench = await Bench.start();
     expect(await bench.reconcile('widgets.example.com', 'x', 'shop')).toEqual({ is: 'done' });
     const key = { kind: 'widgets.example.com', namespace: 'shop', name: 'x' };
-    expect(bench.reconciler.isSettled(bench.state, key)).toBe(true);
+    expect(bench.reconciler.isDependencyMet(bench.state, key)).toBe(true);
     expect(bench.reconciler.driftOf(bench.state, key)).toBeUndefined();
   });
 });

@@ -95,7 +95,7 @@ export class Reconciler implements Controller {
     this.#executor = new Executor({
       superClient: options.superClient,
       enqueue: options.enqueue,
-      isSettled: (tenant, key) => this.isSettled(tenant, key),
+      isDependencyMet: (tenant, key) => this.isDependencyMet(tenant, key),
       holdsBack: options.holdsBack,
       gates: options.gates,
       quotaGate: options.quotaGate,
@@ -166,7 +166,7 @@ export class Reconciler implements Controller {
   }
 
   /** Whether nothing stands in the way of what requires this key: its copy is there, or none is to be. */
-  isSettled(tenant: TenantState, key: KeyRef): boolean {
+  isDependencyMet(tenant: TenantState, key: KeyRef): boolean {
     if (key.kind === 'namespaces') return tenant.namespaceReady(key.name) !== false;
     const kind = this.#kindOf(tenant, key.kind);
     if (kind === undefined) return true;
@@ -314,7 +314,7 @@ export class Reconciler implements Controller {
   }
 
   #enqueueDependents(tenant: TenantState, key: KeyRef): void {
-    if (!tenant.dependents.has(key) || !this.isSettled(tenant, key)) return;
+    if (!tenant.dependents.has(key) || !this.isDependencyMet(tenant, key)) return;
     for (const dependent of tenant.dependents.take(key)) this.#options.enqueue(tenant, dependent);
   }
 }

@@ -33,7 +33,7 @@ interface RouterOptions {
 }
 
 /** As many keys are queued at once for one event. */
-const mostAtOnce = 100;
+const maxAtOnce = 100;
 /** All keys of a tenant are queued for so long at a stretch, and then others have as long. */
 const passSliceMs = 5;
 
@@ -291,14 +291,14 @@ export class Router {
       return;
     }
     const followers = this.#followers(tenant, change);
-    if (followers.length > mostAtOnce) {
+    if (followers.length > maxAtOnce) {
       walks.add(tenant, id, change);
       return;
     }
     for (const key of followers) this.#enqueueTouched(tenant, key, change);
     const [now = [], before = []] = states.map((state) => this.#touchedBy(tenant, change, state));
     if (type === 'modified' && kind.touches?.membershipOnly === true && sameKeys(now, before)) return;
-    if (now.length + before.length > mostAtOnce) walks.add(tenant, id, change);
+    if (now.length + before.length > maxAtOnce) walks.add(tenant, id, change);
     else for (const key of [...now, ...before]) this.#enqueueTouched(tenant, key, change);
   }
 

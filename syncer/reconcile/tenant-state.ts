@@ -57,10 +57,10 @@ class WrittenPayloads {
 }
 
 /** In memory, of super objects that are gone: of a pod some 10 KiB are kept until the tenant object has its last status. */
-const mostTombstoneBytes = 64 * 1024 * 1024;
+const maxTombstoneBytes = 64 * 1024 * 1024;
 
 /** In memory, of one copy of an event: a message has up to 1 KiB, two bytes a character, and the rest is short. */
-const mostCopyBytes = 8 * 1024;
+const maxCopyBytes = 8 * 1024;
 
 /** Keys that wait until another one is in agreement. */
 export class Dependents {
@@ -150,7 +150,7 @@ export class TenantState {
     tenant: new BoundedMap<Tombstone>(20_000),
     super: new BoundedMap<Tombstone>(20_000, {
       bytesOf: ({ object }) => estimateBytes(object),
-      mostBytes: mostTombstoneBytes,
+      maxBytes: maxTombstoneBytes,
     }),
   };
   /** Copies of events, which are not watched in the tenant, as last written, by key id. */
@@ -279,7 +279,7 @@ export class TenantState {
    * it is only tried once more.
    */
   rememberEventCopy(id: string, copy: KubeObject): void {
-    if (estimateBytes(copy) > mostCopyBytes) this.eventCopies.delete(id);
+    if (estimateBytes(copy) > maxCopyBytes) this.eventCopies.delete(id);
     else this.eventCopies.set(id, { object: copy, atMs: this.#nowMs() });
   }
 

@@ -110,7 +110,7 @@ class Comparison {
     if (pod === undefined) return;
     // A place that was granted is only used by its run.
     this.ask(pod.tenant, pod.id);
-    if (state !== undefined) this.model.judge(pod.tenant, pod.id);
+    if (state !== undefined) this.model.recordLatency(pod.tenant, pod.id);
     this.model.set(pod.tenant, pod.id, state === 'refused' ? 'refused' : undefined);
     this.window.observe(pod.tenant, pod.id, state, this.#now);
   }

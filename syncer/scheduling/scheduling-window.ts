@@ -50,7 +50,7 @@ export class FifoSet<Item> {
 /**
  * Where a pod of a tenant stands.
  *
- * - `parked`: it waits for a place in the window.
+ * - `parked`: it waits for a slot in the window.
  * - `granted`: it has one, and its key is queued.
  * - `creating`: it is being created.
  * - `waiting`: the super cluster has it, and the scheduler has yet to look at it.
@@ -58,8 +58,8 @@ export class FifoSet<Item> {
  */
 type Phase = 'parked' | 'granted' | 'creating' | 'waiting' | 'refused';
 
-class Place {
-  readonly tenant: TenantPlaces;
+class SchedulingSlot {
+  readonly tenant: TenantSlots;
   readonly id: string;
   phase: Phase;
   /** Asked for or granted since the last reconcile of its key began; else it is released when that ends. */
@@ -79,7 +79,7 @@ class Place {
   /** It was given at once to a tenant without a backlog, and there is no pod yet. */
   isLight = false;
 
-  constructor(tenant: TenantPlaces, id: string, phase: Phase) {
+  constructor(tenant: TenantSlots, id: string, phase: Phase) {
     this.tenant = tenant;
     this.id = id;
     this.phase = phase;
@@ -87,23 +87,23 @@ class Place {
 }
 
 /** State of one tenant. */
-class TenantPlaces {
+class TenantSlots {
   readonly uid: string;
   weight: number;
-  readonly places = new Map<string, Place>();
-  readonly parked = new FifoSet<Place>();
+  readonly slots = new Map<string, SchedulingSlot>();
+  readonly parked = new FifoSet<SchedulingSlot>();
   /** Granted, creating and waiting. */
   active = 0;
   refused = 0;
-  /** It has not used the places that it got, and has asked for none since. */
+  /** It has not used the slots that it got, and has asked for none since. */
   isStalled = false;
-  /** Sequence number of the last place that it got: among equals, the tenant with the lowest is next. */
+  /** Sequence number of the last slot that it got: among equals, the tenant with the lowest is next. */
   turn = 0;
   /** When it was last seen with more than the syncer can do for it at once. */
   backlogAt = Number.NEGATIVE_INFINITY;
-  /** When a pod of it was last created that had got its place at once, while the tenant had no backlog. */
+  /** When a pod of it was last created that had got its slot at once, while the tenant had no backlog. */
   lightAt = Number.NEGATIVE_INFINITY;
-  /** Virtual time of its places among those that tenants with a backlog share: the least is next. */
+  /** Virtual time of its slots among those that tenants with a backlog share: the least is next. */
   virtualTime = 0;
 
   constructor(uid: string, weight: number) {
@@ -124,22 +124,22 @@ interface SchedulingWindowOptions {
   maxRefused?: number;
   /** A pod of which the scheduler says nothing for so long counts as refused: it may wait for others to come. Default 10,000. */
   overdueMs?: number;
-  /** Called when a parked pod has got a place: its key has to be queued. */
+  /** Called when a parked pod has got a slot: its key has to be queued. */
   wake: (tenant: string, id: string) => void;
   /** How many items of a tenant wait for a worker of the syncer. Default: none. */
   waiting?: (tenant: string) => number;
-  /** Called when a place begins to rest: `nextRestEndsAt` may answer differently. */
+  /** Called when a slot begins to rest: `nextRestEndsAt` may answer differently. */
   onRest?: () => void;
 }
 
-/** A place that its tenant has not used for so long goes to another tenant. */
+/** A slot that its tenant has not used for so long goes to another tenant. */
 const stalledMs = 2_000;
 /** A tenant of which so many items wait for a worker has a backlog. */
 const longQueue = 8;
 /** What a tenant was seen to be, with a backlog or without, holds for so long. */
 const rememberedMs = 1_000;
 const backlogSize = { floor: 1, ceiling: 64, initial: 2, targetMs: 10 };
-/** A place rests as long as the scheduler took, within these. */
+/** A slot rests as long as the scheduler took, within these. */
 const shortestRestMs = 5;
 const longestRestMs = 1_000;
 
@@ -158,13 +158,13 @@ export interface TenantCounts {
  * How many pods of each tenant are with the super cluster's scheduler at once. That is one queue for all, first come,
  * first served: a tenant that fills it makes all others wait. Pure: time and events come from outside.
  *
- * - A pod has a place from when it may be created until the scheduler has said something of it, or it is gone.
- * - Places go to the tenant with the fewest for its weight, and within a tenant in the order in which it asked.
- * - A tenant without a place gets one at once, however full the window is, unless it has a backlog and others come (below).
- * - A tenant that does not use the places that it gets, as its API server hangs, has one at a time until it does.
- * - A pod without a place is parked: nothing is done for it until one is free.
- * - While pods of other tenants come that find a place at once, tenants with a backlog share a smaller window, at most half
- *   of it, in which the scheduler hardly queues, and each of their places rests after use for as long as it took. A pod is
+ * - A pod has a slot from when it may be created until the scheduler has said something of it, or it is gone.
+ * - Slots go to the tenant with the fewest for its weight, and within a tenant in the order in which it asked.
+ * - A tenant without a slot gets one at once, however full the window is, unless it has a backlog and others come (below).
+ * - A tenant that does not use the slots that it gets, as its API server hangs, has one at a time until it does.
+ * - A pod without a slot is parked: nothing is done for it until one is free.
+ * - While pods of other tenants come that find a slot at once, tenants with a backlog share a smaller window, at most half
+ *   of it, in which the scheduler hardly queues, and each of their slots rests after use for as long as it took. A pod is
  *   work for the super cluster long after it has a node, and the slower all is, the longer they rest (sync rule
  *   `backlog-gives-way`).
  */
@@ -174,18 +174,18 @@ export class SchedulingWindow {
   readonly #maxRefused: number;
   readonly #overdueMs: number;
   readonly #wake: SchedulingWindowOptions['wake'];
-  readonly #tenants = new Map<string, TenantPlaces>();
+  readonly #tenants = new Map<string, TenantSlots>();
   /** Tenants with parked pods. */
-  readonly #asking = new Set<TenantPlaces>();
+  readonly #asking = new Set<TenantSlots>();
   readonly #waiting: (tenant: string) => number;
   readonly #onRest: (() => void) | undefined;
   /** Tenants that may have been without a backlog when a pod of theirs came. */
-  readonly #light = new Set<TenantPlaces>();
+  readonly #light = new Set<TenantSlots>();
   #active = 0;
   #activeOfBacklog = 0;
-  /** When the places end their rest that do. */
+  /** When the slots end their rest that do. */
   #rests: number[] = [];
-  /** That of the tenant that last got one of these places; never falls. */
+  /** That of the tenant that last got one of these slots; never falls. */
   #virtualTime = 0;
   #turn = 0;
   /** The latest time that anybody has told. */
@@ -205,7 +205,7 @@ export class SchedulingWindow {
     return this.#size.size;
   }
 
-  /** Places in use. */
+  /** Slots in use. */
   get inUse(): number {
     return this.#active;
   }
@@ -213,7 +213,7 @@ export class SchedulingWindow {
   /** Adds a tenant, or changes its weight. Calls for tenants that were not added have no effect. */
   join(uid: string, weight: number): void {
     const tenant = this.#tenants.get(uid);
-    if (tenant === undefined) this.#tenants.set(uid, new TenantPlaces(uid, weight));
+    if (tenant === undefined) this.#tenants.set(uid, new TenantSlots(uid, weight));
     else tenant.weight = weight;
     this.#grant();
   }
@@ -222,7 +222,7 @@ export class SchedulingWindow {
     const tenant = this.#tenants.get(uid);
     if (tenant === undefined) return;
     this.#active -= tenant.active;
-    for (const { isShared, phase } of tenant.places.values())
+    for (const { isShared, phase } of tenant.slots.values())
       if (isShared && isActive(phase)) this.#activeOfBacklog -= 1;
     this.#tenants.delete(uid);
     this.#asking.delete(tenant);
@@ -235,8 +235,8 @@ export class SchedulingWindow {
     const tenant = this.#tenants.get(uid);
     if (tenant === undefined) return 'go';
     this.#now = now;
-    const place = tenant.places.get(id);
-    const mayGo = place === undefined ? this.#mayEnter(tenant) : place.phase !== 'parked';
+    const slot = tenant.slots.get(id);
+    const mayGo = slot === undefined ? this.#mayEnter(tenant) : slot.phase !== 'parked';
     return mayGo ? 'go' : this.ask(uid, id, now);
   }
 
@@ -245,33 +245,33 @@ export class SchedulingWindow {
     const tenant = this.#tenants.get(uid);
     if (tenant === undefined) return 'go';
     this.#now = now;
-    const place = tenant.places.get(id) ?? this.#enter(tenant, id);
-    place.kept = true;
+    const slot = tenant.slots.get(id) ?? this.#enter(tenant, id);
+    slot.kept = true;
     if (tenant.isStalled) this.#catchUp(tenant);
     tenant.isStalled = false;
-    if (place.phase === 'granted') this.#use(place);
-    if (place.phase !== 'parked') return 'go';
+    if (slot.phase === 'granted') this.#use(slot);
+    if (slot.phase !== 'parked') return 'go';
     return tenant.refused >= this.#maxRefused ? 'full' : 'parked';
   }
 
   /** A reconcile of this key begins. */
   began(uid: string, id: string): void {
-    const place = this.#tenants.get(uid)?.places.get(id);
-    if (place !== undefined) place.kept = false;
+    const slot = this.#tenants.get(uid)?.slots.get(id);
+    if (slot !== undefined) slot.kept = false;
   }
 
   /** It has ended, and has left a pod in the super cluster or not, as far as is known. */
   ended(uid: string, id: string, exists: boolean, now: number): void {
-    const place = this.#tenants.get(uid)?.places.get(id);
-    if (place === undefined) return;
+    const slot = this.#tenants.get(uid)?.slots.get(id);
+    if (slot === undefined) return;
     this.#now = now;
-    if (place.phase === 'creating') {
+    if (slot.phase === 'creating') {
       if (exists) {
-        if (place.isLight) this.#sawLight(place.tenant);
-        this.#await(place, now);
-      } else this.#drop(place);
-    } else if (!place.kept && (place.phase === 'granted' || place.phase === 'parked')) {
-      this.#drop(place);
+        if (slot.isLight) this.#sawLight(slot.tenant);
+        this.#await(slot, now);
+      } else this.#drop(slot);
+    } else if (!slot.kept && (slot.phase === 'granted' || slot.phase === 'parked')) {
+      this.#drop(slot);
     }
     this.#grant();
   }
@@ -284,20 +284,20 @@ export class SchedulingWindow {
     const tenant = this.#tenants.get(uid);
     if (tenant === undefined) return;
     this.#now = now;
-    const place = tenant.places.get(id);
+    const slot = tenant.slots.get(id);
     // The watch may be ahead of the end of the run that has created it.
-    if (state !== undefined && place?.phase === 'creating' && place.isLight) this.#sawLight(tenant);
+    if (state !== undefined && slot?.phase === 'creating' && slot.isLight) this.#sawLight(tenant);
     if (state === 'waiting' || state === 'refused') {
-      const known = place ?? this.#add(tenant, id, 'waiting');
+      const known = slot ?? this.#add(tenant, id, 'waiting');
       if (known.phase === 'refused' && state === 'waiting') return;
       if (state === 'waiting') this.#await(known, isNew ? now : undefined);
       else {
-        this.#judge(known, now);
+        this.#recordLatency(known, now);
         this.#move(known, 'refused');
       }
-    } else if (place !== undefined && isThere(place.phase, state === undefined)) {
-      if (state === 'placed') this.#judge(place, now);
-      this.#drop(place);
+    } else if (slot !== undefined && isThere(slot.phase, state === undefined)) {
+      if (state === 'placed') this.#recordLatency(slot, now);
+      this.#drop(slot);
     }
     this.#grant();
   }
@@ -307,38 +307,38 @@ export class SchedulingWindow {
     this.#now = now;
     for (const tenant of this.#tenants.values()) {
       if (tenant.active === 0) continue;
-      for (const place of tenant.places.values()) {
-        if (isActive(place.phase)) this.#countOut(place, now);
-        if (place.phase === 'granted') this.#takeBack(place, now);
-        if (place.phase !== 'waiting') continue;
-        place.knownSince ??= now;
-        if (now - place.knownSince < this.#overdueMs) continue;
-        this.#judge(place, now, true);
-        this.#move(place, 'refused');
+      for (const slot of tenant.slots.values()) {
+        if (isActive(slot.phase)) this.#countOut(slot, now);
+        if (slot.phase === 'granted') this.#takeBack(slot, now);
+        if (slot.phase !== 'waiting') continue;
+        slot.knownSince ??= now;
+        if (now - slot.knownSince < this.#overdueMs) continue;
+        this.#recordLatency(slot, now, true);
+        this.#move(slot, 'refused');
       }
     }
     this.#grant();
   }
 
-  /** When the first of the places that rest can be used again; undefined: none rests. */
+  /** When the first of the slots that rest can be used again; undefined: none rests. */
   nextRestEndsAt(): number | undefined {
     return this.#rests.length === 0 ? undefined : Math.min(...this.#rests);
   }
 
-  /** Gives out the places whose rest has ended. */
+  /** Gives out the slots whose rest has ended. */
   endRests(now: number): void {
     this.#now = now;
     this.#rests = this.#rests.filter((endsAt) => endsAt > now);
     this.#grant();
   }
 
-  /** Every pod of a tenant that has a place, or waits for one. */
+  /** Every pod of a tenant that has a slot, or waits for one. */
   *ids(uid: string): Generator<{ id: string; phase: Phase }> {
-    for (const { id, phase } of [...(this.#tenants.get(uid)?.places.values() ?? [])]) yield { id, phase };
+    for (const { id, phase } of [...(this.#tenants.get(uid)?.slots.values() ?? [])]) yield { id, phase };
   }
 
   isParked(uid: string, id: string): boolean {
-    return this.#tenants.get(uid)?.places.get(id)?.phase === 'parked';
+    return this.#tenants.get(uid)?.slots.get(id)?.phase === 'parked';
   }
 
   counts(): TenantCounts[] {
@@ -350,140 +350,140 @@ export class SchedulingWindow {
     }));
   }
 
-  #enter(tenant: TenantPlaces, id: string): Place {
+  #enter(tenant: TenantSlots, id: string): SchedulingSlot {
     if (!this.#mayEnter(tenant)) return this.#add(tenant, id, 'parked');
-    const place = new Place(tenant, id, 'creating');
-    if (this.#hasBacklog(tenant)) this.#share(place);
-    else place.isLight = true;
-    return this.#enroll(place);
+    const slot = new SchedulingSlot(tenant, id, 'creating');
+    if (this.#hasBacklog(tenant)) this.#share(slot);
+    else slot.isLight = true;
+    return this.#enroll(slot);
   }
 
-  #mayEnter(tenant: TenantPlaces): boolean {
+  #mayEnter(tenant: TenantSlots): boolean {
     // Parked pods came first; they would not be parked if there were room.
     return tenant.parked.size === 0 && this.#hasRoom(tenant);
   }
 
-  #add(tenant: TenantPlaces, id: string, phase: Phase): Place {
-    return this.#enroll(new Place(tenant, id, phase));
+  #add(tenant: TenantSlots, id: string, phase: Phase): SchedulingSlot {
+    return this.#enroll(new SchedulingSlot(tenant, id, phase));
   }
 
-  #enroll(place: Place): Place {
-    place.tenant.places.set(place.id, place);
-    this.#count(place, 1);
-    return place;
+  #enroll(slot: SchedulingSlot): SchedulingSlot {
+    slot.tenant.slots.set(slot.id, slot);
+    this.#count(slot, 1);
+    return slot;
   }
 
-  /** Counts a place, before it is taken, among those that tenants with a backlog have together. */
-  #share(place: Place): void {
-    const { tenant } = place;
-    place.ofBacklog = true;
-    // One that makes nothing of its places keeps none from others.
-    place.isShared = !tenant.isStalled;
+  /** Counts a slot, before it is taken, among those that tenants with a backlog have together. */
+  #share(slot: SchedulingSlot): void {
+    const { tenant } = slot;
+    slot.ofBacklog = true;
+    // One that makes nothing of its slots keeps none from others.
+    slot.isShared = !tenant.isStalled;
     if (!this.#isAnyLight()) return;
     this.#virtualTime = Math.max(this.#virtualTime, tenant.virtualTime);
     tenant.virtualTime += 1 / tenant.weight;
   }
 
-  /** It gets no credit for a time in which it could have no place: with none parked, stalled, or with too many refused. */
-  #catchUp(tenant: TenantPlaces): void {
+  /** It gets no credit for a time in which it could have no slot: with none parked, stalled, or with too many refused. */
+  #catchUp(tenant: TenantSlots): void {
     tenant.virtualTime = Math.max(tenant.virtualTime, this.#virtualTime);
   }
 
-  #sawLight(tenant: TenantPlaces): void {
+  #sawLight(tenant: TenantSlots): void {
     tenant.lightAt = this.#now;
     this.#light.add(tenant);
   }
 
-  #drop(place: Place): void {
-    this.#count(place, -1);
-    place.tenant.places.delete(place.id);
+  #drop(slot: SchedulingSlot): void {
+    this.#count(slot, -1);
+    slot.tenant.slots.delete(slot.id);
   }
 
-  #move(place: Place, phase: Phase): void {
-    if (place.phase === phase) return;
-    if (isActive(place.phase) && isActive(phase)) {
-      place.phase = phase;
-      place.inUse = this.#active;
-      place.inUseOfBacklog = this.#activeOfBacklog;
+  #move(slot: SchedulingSlot, phase: Phase): void {
+    if (slot.phase === phase) return;
+    if (isActive(slot.phase) && isActive(phase)) {
+      slot.phase = phase;
+      slot.inUse = this.#active;
+      slot.inUseOfBacklog = this.#activeOfBacklog;
       return;
     }
-    this.#count(place, -1);
-    place.phase = phase;
-    this.#count(place, 1);
+    this.#count(slot, -1);
+    slot.phase = phase;
+    this.#count(slot, 1);
   }
 
-  #count(place: Place, by: 1 | -1): void {
-    const { tenant, phase } = place;
+  #count(slot: SchedulingSlot, by: 1 | -1): void {
+    const { tenant, phase } = slot;
     if (phase === 'refused') {
       tenant.refused += by;
       if (by === -1 && tenant.refused === this.#maxRefused - 1) this.#catchUp(tenant);
     } else if (isActive(phase)) {
       tenant.active += by;
       this.#active += by;
-      if (place.isShared) this.#activeOfBacklog += by;
+      if (slot.isShared) this.#activeOfBacklog += by;
       if (by === 1) {
-        place.inUse = this.#active;
-        place.inUseOfBacklog = this.#activeOfBacklog;
+        slot.inUse = this.#active;
+        slot.inUseOfBacklog = this.#activeOfBacklog;
         tenant.turn = ++this.#turn;
       }
     } else {
       tenant.backlogAt = this.#now;
       if (by === 1 && tenant.parked.size === 0) this.#catchUp(tenant);
-      if (by === 1) tenant.parked.add(place);
-      else tenant.parked.remove(place);
+      if (by === 1) tenant.parked.add(slot);
+      else tenant.parked.remove(slot);
       if (tenant.parked.size > 0) this.#asking.add(tenant);
       else this.#asking.delete(tenant);
     }
   }
 
-  #await(place: Place, now: number | undefined): void {
+  #await(slot: SchedulingSlot, now: number | undefined): void {
     // How long it took to create says nothing of the scheduler.
-    if (place.phase === 'creating') place.knownSince = undefined;
-    this.#move(place, 'waiting');
-    place.since ??= now;
-    place.knownSince ??= now;
+    if (slot.phase === 'creating') slot.knownSince = undefined;
+    this.#move(slot, 'waiting');
+    slot.since ??= now;
+    slot.knownSince ??= now;
   }
 
-  #use(place: Place): void {
-    place.knownSince = undefined;
-    this.#move(place, 'creating');
+  #use(slot: SchedulingSlot): void {
+    slot.knownSince = undefined;
+    this.#move(slot, 'creating');
   }
 
   /** Its key is queued and no worker has taken it: it goes to the end of the queue. */
-  #takeBack(place: Place, now: number): void {
-    place.knownSince ??= now;
-    if (now - place.knownSince < stalledMs) return;
-    place.knownSince = undefined;
-    place.tenant.isStalled = true;
-    this.#move(place, 'parked');
+  #takeBack(slot: SchedulingSlot, now: number): void {
+    slot.knownSince ??= now;
+    if (now - slot.knownSince < stalledMs) return;
+    slot.knownSince = undefined;
+    slot.tenant.isStalled = true;
+    this.#move(slot, 'parked');
   }
 
   /** Others with a backlog do not wait for a pod of which nothing is heard. */
-  #countOut(place: Place, now: number): void {
-    place.knownSince ??= now;
-    if (!place.isShared || now - place.knownSince < rememberedMs) return;
-    place.isShared = false;
+  #countOut(slot: SchedulingSlot, now: number): void {
+    slot.knownSince ??= now;
+    if (!slot.isShared || now - slot.knownSince < rememberedMs) return;
+    slot.isShared = false;
     this.#activeOfBacklog -= 1;
   }
 
-  #judge(place: Place, now: number, silent = false): void {
-    if (place.phase !== 'waiting' || place.since === undefined) return;
-    const latencyMs = now - place.since;
+  #recordLatency(slot: SchedulingSlot, now: number, silent = false): void {
+    if (slot.phase !== 'waiting' || slot.since === undefined) return;
+    const latencyMs = now - slot.since;
     const limited = [...this.#asking].some(({ refused }) => refused < this.#maxRefused);
     const givesWay = this.#isAnyLight();
-    if (!place.ofBacklog || !givesWay) {
-      // What waits for the smaller window has no place sooner in a larger one, unless half of that is what holds it.
+    if (!slot.ofBacklog || !givesWay) {
+      // What waits for the smaller window has no slot sooner in a larger one, unless half of that is what holds it.
       const isHeld = !givesWay || this.#backlogSize.size > this.#size.size / 2;
-      this.#size.add({ latencyMs, inUse: place.inUse, limited: limited && isHeld, silent }, now);
+      this.#size.add({ latencyMs, inUse: slot.inUse, limited: limited && isHeld, silent }, now);
       return;
     }
-    this.#backlogSize.add({ latencyMs, inUse: place.inUseOfBacklog, limited, silent }, now);
+    this.#backlogSize.add({ latencyMs, inUse: slot.inUseOfBacklog, limited, silent }, now);
     if (silent) return;
     this.#rests.push(now + Math.min(longestRestMs, Math.max(shortestRestMs, latencyMs)));
     this.#onRest?.();
   }
 
-  #hasRoom(tenant: TenantPlaces): boolean {
+  #hasRoom(tenant: TenantSlots): boolean {
     if (tenant.refused >= this.#maxRefused) return false;
     if (tenant.active > 0 && (tenant.isStalled || this.#active >= this.#size.size)) return false;
     return tenant.isStalled || !this.#hasBacklog(tenant) || !this.#isAnyLight() || this.#hasRoomForBacklog();
@@ -497,7 +497,7 @@ export class SchedulingWindow {
     return taken < size;
   }
 
-  #hasBacklog(tenant: TenantPlaces): boolean {
+  #hasBacklog(tenant: TenantSlots): boolean {
     if (tenant.parked.size > 0 || this.#waiting(tenant.uid) >= longQueue) tenant.backlogAt = this.#now;
     return this.#now - tenant.backlogAt < rememberedMs;
   }
@@ -513,18 +513,18 @@ export class SchedulingWindow {
 
   #grant(): void {
     for (;;) {
-      // Of few places a tenant of little weight would never get one, if the number that each has decided.
+      // Of few slots a tenant of little weight would never get one, if the number that each has decided.
       const goesFirst = this.#isAnyLight() ? hadLess : goesBefore;
-      let next: TenantPlaces | undefined;
+      let next: TenantSlots | undefined;
       for (const tenant of this.#asking) {
         if (this.#hasRoom(tenant) && (next === undefined || goesFirst(tenant, next))) next = tenant;
       }
-      const place = next?.parked.shift();
-      if (next === undefined || place === undefined) return;
-      this.#share(place);
-      this.#move(place, 'granted');
-      place.kept = true;
-      this.#wake(next.uid, place.id);
+      const slot = next?.parked.shift();
+      if (next === undefined || slot === undefined) return;
+      this.#share(slot);
+      this.#move(slot, 'granted');
+      slot.kept = true;
+      this.#wake(next.uid, slot.id);
     }
   }
 }
@@ -534,13 +534,13 @@ function isThere(phase: Phase, isGone: boolean): boolean {
   return phase === 'waiting' || phase === 'refused' || (phase === 'creating' && !isGone);
 }
 
-/** The tenant that would have fewer places for its weight with one more; of equals, the one that has waited longer. */
-function goesBefore(one: TenantPlaces, other: TenantPlaces): boolean {
+/** The tenant that would have fewer slots for its weight with one more; of equals, the one that has waited longer. */
+function goesBefore(one: TenantSlots, other: TenantSlots): boolean {
   const difference = (one.active + 1) / one.weight - (other.active + 1) / other.weight;
   return difference === 0 ? one.turn < other.turn : difference < 0;
 }
 
 /** The tenant that has had less for its weight; of equals, the one that has waited longer. */
-function hadLess(one: TenantPlaces, other: TenantPlaces): boolean {
+function hadLess(one: TenantSlots, other: TenantSlots): boolean {
   return one.virtualTime === other.virtualTime ? one.turn < other.turn : one.virtualTime < other.virtualTime;
 }

@@ -31,13 +31,13 @@ interface Verdict {
   latencyMs: number;
   /** Pods in the window when it came in, itself included. */
   inUse: number;
-  /** Whether others wait for a place in the window. */
+  /** Whether others wait for a slot in the window. */
   limited: boolean;
   /** It has said nothing: `latencyMs` is for how long. */
   silent?: boolean;
 }
 
-const mostOfARound = 64;
+const maxOfARound = 64;
 const leastOfARound = 8;
 /** Enough for a median that one slow pod does not move. */
 const baseCount = 5;
@@ -48,7 +48,7 @@ const longestProbeMs = 1_000;
  *
  * A round is about one window full of verdicts on pods that came in since the size last changed; its median counts. Above the target the window shrinks in
  * proportion, at most to a quarter. Below half the target it doubles, up to the target it grows by one; but only while
- * a pod waits for a place. Where the scheduler needs more than half the target even with next to nothing in the
+ * a pod waits for a slot. Where the scheduler needs more than half the target even with next to nothing in the
  * window, because everything is slow, the target is twice what it needs then: less would make nothing faster.
  */
 export class WindowSize {
@@ -95,8 +95,7 @@ export class WindowSize {
     if (now - latencyMs < this.#changedAt) return;
     this.#round.push(latencyMs);
     this.#limited ||= limited;
-    if (this.#round.length >= Math.min(mostOfARound, Math.max(leastOfARound, this.#size)))
-      this.#endRound(now);
+    if (this.#round.length >= Math.min(maxOfARound, Math.max(leastOfARound, this.#size))) this.#endRound(now);
   }
 
   #endRound(now: number): void {

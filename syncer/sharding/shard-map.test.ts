@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { bucketCount } from '../mapping/labels.ts';
-import { placeOf } from './shard-map.ts';
+import { preferredReplica } from './shard-map.ts';
 
 const buckets = [...Array(bucketCount).keys()];
 const replicas = fc.uniqueArray(fc.stringMatching(/^[a-z0-9-]{1,20}$/), { minLength: 1, maxLength: 6 });
@@ -11,8 +11,8 @@ describe('the place of a bucket', () => {
     fc.assert(
       fc.property(replicas, (names) => {
         const reversed = names.toReversed();
-        expect(buckets.map((bucket) => placeOf(bucket, reversed))).toEqual(
-          buckets.map((bucket) => placeOf(bucket, names)),
+        expect(buckets.map((bucket) => preferredReplica(bucket, reversed))).toEqual(
+          buckets.map((bucket) => preferredReplica(bucket, names)),
         );
       }),
     );
@@ -24,8 +24,8 @@ describe('the place of a bucket', () => {
         const one = names[index % names.length];
         const others = names.filter((name) => name !== one);
         const moved = buckets.filter((bucket) => {
-          const together = placeOf(bucket, names);
-          return together !== one && placeOf(bucket, others) !== together;
+          const together = preferredReplica(bucket, names);
+          return together !== one && preferredReplica(bucket, others) !== together;
         });
         expect(moved).toEqual([]);
       }),
@@ -35,13 +35,15 @@ describe('the place of a bucket', () => {
   it('is spread: replicas as a StatefulSet names them have about the same', () => {
     for (const count of [2, 3, 4, 8]) {
       const names = Array.from({ length: count }, (_, index) => `vc-syncer-${index}`);
-      const shares = names.map((name) => buckets.filter((bucket) => placeOf(bucket, names) === name).length);
+      const shares = names.map(
+        (name) => buckets.filter((bucket) => preferredReplica(bucket, names) === name).length,
+      );
       expect(Math.min(...shares)).toBeGreaterThan(bucketCount / count / 2.5);
       expect(Math.max(...shares)).toBeLessThan((bucketCount / count) * 1.8);
     }
   });
 
   it('is nowhere where there is nobody', () => {
-    expect(placeOf(0, [])).toBeUndefined();
+    expect(preferredReplica(0, [])).toBeUndefined();
   });
 });

@@ -2,7 +2,7 @@ import { type Clock, isConflict, isNotFound, resources, Wakeup } from '../../kub
 import { bucketCount } from '../mapping/labels.ts';
 import { type FollowRecords, type Members, Peers } from './members.ts';
 import { type Fence, OwnLease, ReplicaReplaced } from './own-lease.ts';
-import { ownedBy, placeOf, type ShardClient, type ShardMap, ShardMapStore } from './shard-map.ts';
+import { ownedBy, preferredReplica, type ShardClient, type ShardMap, ShardMapStore } from './shard-map.ts';
 
 /** Serves the tenants of the buckets that this replica owns. */
 export interface BucketHolder {
@@ -35,10 +35,10 @@ function bucketPlan(self: string, owners: ReadonlyMap<number, string>, members: 
   for (let bucket = 0; bucket < bucketCount; bucket++) {
     const owner = owners.get(bucket);
     if (owner === self) {
-      const to = placeOf(bucket, alive);
+      const to = preferredReplica(bucket, alive);
       if (to !== undefined && to !== self) give.set(bucket, to);
     } else if (owner === undefined || members.stateOf(owner) === 'dead') {
-      if (placeOf(bucket, possible) === self) take.set(bucket, owner);
+      if (preferredReplica(bucket, possible) === self) take.set(bucket, owner);
     }
   }
   return { give, take };
@@ -364,7 +364,7 @@ export class Shards {
       if (owned.length === 0) return;
       // What the name has is ours to give only while the name is ours.
       await this.#lease.renew(AbortSignal.timeout(lastCallsMs));
-      const changes = new Map(owned.map((bucket) => [bucket, placeOf(bucket, others)]));
+      const changes = new Map(owned.map((bucket) => [bucket, preferredReplica(bucket, others)]));
       if ((await this.#map.write(map, changes)) !== undefined) return;
     }
   }

@@ -55,7 +55,7 @@ interface DirectoryOptions {
 export interface DirectoryHooks {
   call?(tenant: string, call: CallRecord): void;
   reflectorProblem?(tenant: string, kind: string, phase: string): void;
-  patrol?(tenant: string, findings: readonly DriftCount[]): void;
+  resync?(tenant: string, findings: readonly DriftCount[]): void;
   joined?(tenant: string): void;
   /** It takes too much memory and is not served for a time. */
   held?(tenant: string): void;
@@ -556,7 +556,7 @@ export class TenantDirectory {
       onJoined,
       onCall: (call) => hooks?.call?.(tenant, call),
       onReflectorProblem: (kind, phase) => hooks?.reflectorProblem?.(tenant, kind, phase),
-      onPatrol: (findings) => hooks?.patrol?.(tenant, findings),
+      onResync: (findings) => hooks?.resync?.(tenant, findings),
       used: async (within) => hooks?.used?.(served.vc.uid, within),
     });
     served.session = session;

@@ -102,7 +102,7 @@ const checkEveryMs = 10_000;
 const probeTimeoutMs = 5_000;
 const versionEveryMs = 5 * 60_000;
 const resourcesEveryMs = 60_000;
-const mostAddresses = 20;
+const maxAddresses = 20;
 
 /** Looks at one tenant from time to time: is its API server there, is it the right one, how much does it hold. */
 export class Health {
@@ -230,7 +230,7 @@ export class Health {
       const { podIP } = (pod['status'] ?? {}) as { podIP?: string };
       const { hostNetwork } = (pod['spec'] ?? {}) as { hostNetwork?: boolean };
       if (podIP !== undefined && hostNetwork !== true) addresses.push(podIP);
-      if (addresses.length >= mostAddresses) break;
+      if (addresses.length >= maxAddresses) break;
     }
     return addresses;
   }

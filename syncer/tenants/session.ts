@@ -60,7 +60,7 @@ interface SessionOptions {
   onJoined?: () => void;
   onReflectorProblem?: (kind: string, phase: string) => void;
   /** What one comparison of both sides has found. */
-  onPatrol?: (findings: readonly DriftCount[]) => void;
+  onResync?: (findings: readonly DriftCount[]) => void;
   /** 0 to 1; default Math.random. */
   random?: () => number;
 }
@@ -78,9 +78,9 @@ const listBytes = 256 * 1024 * 1024;
 const objectValues = 200_000;
 /** Of an answer: one object, and what is around it. */
 const answerValues = objectValues + 1_000;
-const patrolEveryMs = 60_000;
+const resyncEveryMs = 60_000;
 /** More of a tenant that is not compared, as its server does not say that it is ready, are told by looking at all it has. */
-const mostWaiting = 10_000;
+const maxWaiting = 10_000;
 /** One kind each time, in turns. */
 const listAfreshEveryMs = 5 * 60_000;
 
@@ -185,7 +185,7 @@ export class TenantSession {
     const reflectors = this.#reflectors();
     const running = reflectors.map((reflector) => reflector.run(ending.signal));
     try {
-      const watching = [this.#health.watch(ending.signal), ...this.#patrol(reflectors, ending.signal)];
+      const watching = [this.#health.watch(ending.signal), ...this.#resync(reflectors, ending.signal)];
       const complete = reflectors.map((reflector) => reflector.synced(ending.signal));
       const syncing = Promise.all([...complete, this.#restoreKnown(ending.signal)]).then(async () => {
         ending.signal.throwIfAborted();
@@ -301,12 +301,12 @@ export class TenantSession {
   }
 
   /** Until aborted. While all is well: do both sides agree, and do the caches agree with the server. */
-  #patrol(reflectors: readonly Reflector[], signal: AbortSignal): Promise<void>[] {
+  #resync(reflectors: readonly Reflector[], signal: AbortSignal): Promise<void>[] {
     const { clock, random = Math.random } = this.#options;
     const listAfresh = relistInTurn(() => [...reflectors, ...this.#custom.reflectors], random);
     return [
-      runPeriodically({ everyMs: patrolEveryMs, clock, random }, signal, () => this.#compare()),
-      runPeriodically({ everyMs: patrolEveryMs, clock, random }, signal, () => this.#forget()),
+      runPeriodically({ everyMs: resyncEveryMs, clock, random }, signal, () => this.#compare()),
+      runPeriodically({ everyMs: resyncEveryMs, clock, random }, signal, () => this.#forget()),
       runPeriodically({ everyMs: listAfreshEveryMs, clock, random }, signal, () => {
         if (this.#joined && this.#health.isWell) listAfresh();
       }),
@@ -317,7 +317,7 @@ export class TenantSession {
   #forget(): void {
     const { state } = this;
     state.prune();
-    if (!this.#joined || state.dependents.waiting <= mostWaiting) return;
+    if (!this.#joined || state.dependents.waiting <= maxWaiting) return;
     state.dependents.clear();
     this.#options.engine.requeue(state);
   }
@@ -330,9 +330,9 @@ export class TenantSession {
       return;
     }
     try {
-      this.#options.onPatrol?.(await engine.resync(this.state));
+      this.#options.onResync?.(await engine.resync(this.state));
     } catch (error) {
-      logger.warn({ tenant: this.#name, err: error }, 'patrol failed');
+      logger.warn({ tenant: this.#name, err: error }, 'resync failed');
     }
   }
 }

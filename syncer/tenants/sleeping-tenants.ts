@@ -33,7 +33,7 @@ interface WakeOnLossOptions {
   onError: (vc: VirtualCluster, error: unknown) => void;
 }
 
-/** A request that nobody has followed, or that could not be written, is written again. */
+/** A request that the manager has not followed, or that could not be written, is written again. */
 const askAgainOnLossMs = 10_000;
 const longestWaitMs = 10 * 60_000;
 
@@ -160,7 +160,7 @@ interface WakeOnExpiryOptions {
   onError: (vc: VirtualCluster, error: unknown) => void;
 }
 
-/** A request that nobody has followed is written again. */
+/** A request that the manager has not followed is written again. */
 const askAgainOnExpiryMs = 60_000;
 
 /**

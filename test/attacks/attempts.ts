@@ -62,15 +62,15 @@ export const attempts: readonly Attempt[] = [
   {
     attacker: 'tenant',
     attack: 'hide a volume behind a null or a second source, or send fields that nobody has thought about',
-    stoppedBy: 'sync rule `judged-writes`: what is sent is judged, by a table of fields',
-    test: 'syncer/reconcile/judged-writes.test.ts › of a pod with a field that is not known is not sent',
+    stoppedBy: 'sync rule `validated-writes`: what is sent is judged, by a table of fields',
+    test: 'syncer/reconcile/validated-writes.test.ts › of a pod with a field that is not known is not sent',
     control: '› is, without the field',
   },
   {
     attacker: 'tenant',
     attack: 'have something added to a write after it was judged',
-    stoppedBy: 'sync rule `judged-writes`: judged once more as gates have left it',
-    test: 'syncer/reconcile/judged-writes.test.ts › is judged as a gate has left it',
+    stoppedBy: 'sync rule `validated-writes`: judged once more as gates have left it',
+    test: 'syncer/reconcile/validated-writes.test.ts › is judged as a gate has left it',
     control: `expect(await sent(async (_work, action) => action)).toMatchObject({ asked: ['create pods'] })`,
   },
   {
@@ -106,7 +106,7 @@ export const attempts: readonly Attempt[] = [
     attack:
       'have the syncer write conditions that kubelet or the scheduler set, by readiness gates of their names',
     stoppedBy: 'sync rule `readiness-gates`',
-    test: 'syncer/kinds/pods/judge.test.ts › a readiness gate that kubelet owns is refused by name',
+    test: 'syncer/kinds/pods/validation.test.ts › a readiness gate that kubelet owns is refused by name',
     control: 'expect(podKind.admit?.(own, podContext())).toEqual({ wanted: true })',
   },
   {
@@ -763,8 +763,8 @@ export const attempts: readonly Attempt[] = [
     attack:
       'stop the syncer by a pod that asks for 100,000 different tokens, or have it send as many requests',
     stoppedBy: 'a pod may ask for 32; no more sources are looked at',
-    test: 'syncer/kinds/pods/token-asks.test.ts › are 32 at most, and no more sources are looked at than that takes',
-    control: 'expect(hasTooManyAsks(spec(32))).toBe(false)',
+    test: 'syncer/kinds/pods/token-requests.test.ts › are 32 at most, and no more sources are looked at than that takes',
+    control: 'expect(hasTooManyTokenRequests(spec(32))).toBe(false)',
   },
   {
     attacker: 'tenant',
@@ -1118,7 +1118,7 @@ export const attempts: readonly Attempt[] = [
     attacker: 'tenant',
     attack: 'have each look sort thousands of default classes or Services',
     stoppedBy: 'they are sorted once for each change of one',
-    test: 'syncer/kinds/remembered.test.ts › is the default class: made once until a class changes',
+    test: 'syncer/kinds/memoized.test.ts › is the default class: made once until a class changes',
     control: 'expect(reads).toHaveBeenCalledTimes(5)',
   },
   {

@@ -24,7 +24,7 @@ async function record(...requests: (readonly Fault[])[]): Promise<SteadyClient> 
   } finally {
     await client.close();
   }
-  expect(client).toMatchObject({ answers: { length: requests.length + 1 }, mostAtOnce: 1 });
+  expect(client).toMatchObject({ answers: { length: requests.length + 1 }, maxAtOnce: 1 });
   return client;
 }
 

@@ -9,12 +9,12 @@ import type { Tenant } from './world.ts';
  * No request failed, and none was repeated, but for one per connection to each of the servers that ended meanwhile.
  */
 export function expectAllServed(
-  client: Pick<SteadyClient, 'failures' | 'repeats' | 'mostAtOnce'>,
+  client: Pick<SteadyClient, 'failures' | 'repeats' | 'maxAtOnce'>,
   endedServers = 0,
 ): void {
   expect(client.failures).toEqual([]);
   if (endedServers === 0) expect(client.repeats).toEqual([]);
-  else expect(client.repeats.length).toBeLessThanOrEqual(endedServers * client.mostAtOnce);
+  else expect(client.repeats.length).toBeLessThanOrEqual(endedServers * client.maxAtOnce);
 }
 
 /** Has a client ask the API server of this kubeconfig from before the work until after it; prints what became of it. */

@@ -16,8 +16,8 @@ export interface Question {
 }
 
 const defaultTimeoutMs = 60_000;
-const mostInFull = 10;
-const mostGone = 20;
+const maxInFull = 10;
+const maxGone = 20;
 
 /**
  * Looks at the objects at once and after every watched change, until `answer` gives something that is neither
@@ -63,7 +63,7 @@ export async function until<R, T extends KubeObject = KubeObject>(
     const parts = [
       `waited ${timeoutMs / 1000} s in vain for ${what}`,
       `${resource.plural}: ${listed(store.list())}`,
-      ...(gone.length === 0 ? [] : [`gone meanwhile: ${listed(gone.slice(-mostGone))}`]),
+      ...(gone.length === 0 ? [] : [`gone meanwhile: ${listed(gone.slice(-maxGone))}`]),
       ...(problems.length === 0 ? [] : [`last problem: ${problems.at(-1)}`]),
     ];
     const more = await question.explain?.().catch((error: unknown) => `nothing more is known: ${error}`);
@@ -83,8 +83,8 @@ export async function until<R, T extends KubeObject = KubeObject>(
 export function listed(objects: Iterable<KubeObject>): string {
   const all = [...objects];
   if (all.length === 0) return 'none';
-  const full = all.slice(0, mostInFull).map((object) => brief(object));
-  const others = all.slice(mostInFull).map(nameOf);
+  const full = all.slice(0, maxInFull).map((object) => brief(object));
+  const others = all.slice(maxInFull).map(nameOf);
   return [...full, ...(others.length === 0 ? [] : [`and ${others.join(', ')}`])].join('\n  ');
 }
 

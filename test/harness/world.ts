@@ -294,7 +294,7 @@ async function removeNamespaces({ client }: Tenant, isToGo: (name: string) => bo
 }
 
 const events = resource('', 'v1', 'events', 'Event', true);
-const mostWarnings = 10;
+const maxWarnings = 10;
 
 /** What the super cluster has of a tenant's objects, and what Warning events tell the tenant: for who waited in vain. */
 async function describeTracked(
@@ -313,7 +313,7 @@ async function describeTracked(
       ? []
       : tenant.client
           .list(events, { namespace, fieldSelector: 'type=Warning' })
-          .then(({ items }) => items.slice(-mostWarnings)),
+          .then(({ items }) => items.slice(-maxWarnings)),
   ]);
   return `in the super cluster: ${listed(there.items)}; warnings: ${warnings.map(told).join('; ') || 'none'}`;
 }

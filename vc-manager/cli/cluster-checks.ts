@@ -163,7 +163,7 @@ interface Addresses {
 const pool: KubeObject = { metadata: { name: 'skerry-tenants' }, spec: { cidrs: [defaultPool] } };
 
 /** Where the network has ranges of its own, nodes do not tell them, but some of the pods will do. */
-const mostPods = 500;
+const maxPods = 500;
 
 async function checkServiceAddresses(
   client: KubeClient,
@@ -171,7 +171,7 @@ async function checkServiceAddresses(
   signal: AbortSignal,
 ): Promise<CheckResult> {
   const { items } = await client.list<KubeObject & { status?: { podIP?: string } }>(resources.pods, {
-    limit: mostPods,
+    limit: maxPods,
     signal,
   });
   const pods = items.flatMap(({ status }) => status?.podIP ?? []).map(asRange);

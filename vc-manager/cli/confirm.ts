@@ -8,7 +8,7 @@ export const yesOption = {
 } as const;
 
 /** Throws `InvalidArgument` where nobody can be asked, before anything is done. `yes`: the answer has been given. */
-export function refuseUnasked({ stdin, stderr }: Cli, { yes }: { readonly yes?: boolean }): void {
+export function requireTerminal({ stdin, stderr }: Cli, { yes }: { readonly yes?: boolean }): void {
   if (yes === true || (stdin?.isTTY === true && stderr.isTTY === true)) return;
   throw new CliError(
     'InvalidArgument',
@@ -18,7 +18,7 @@ export function refuseUnasked({ stdin, stderr }: Cli, { yes }: { readonly yes?: 
 
 /** Asks a person on a terminal. Throws `Interrupted` for every answer but yes, and nothing has been done by then. */
 export async function confirm(cli: Cli, flags: { readonly yes?: boolean }, question: string): Promise<void> {
-  refuseUnasked(cli, flags);
+  requireTerminal(cli, flags);
   const { stdin, stderr, signal } = cli;
   if (flags.yes === true || stdin === undefined) return;
   const lines = createInterface({ input: stdin, output: stderr });

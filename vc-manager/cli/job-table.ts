@@ -1,4 +1,4 @@
-import { waitsForRoom } from '../../api/conditions.ts';
+import { isOverVirtualClusterLimit } from '../../api/conditions.ts';
 import type { CurrentJob, EndedJob, JobKind } from '../../api/job-status.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { age, ageSince, table } from './output.ts';
@@ -52,7 +52,7 @@ export function jobTable(jobs: readonly ShownJob[], nowMs: number): string {
 
 function shown(current: CurrentJob, vc: VirtualCluster): Omit<ShownJob, 'namespace' | 'tenant'> {
   const { failing, replacing: _, stepStartedAt: _at, refusal, message, ...rest } = current;
-  const isWaiting = waitsForRoom(vc);
+  const isWaiting = isOverVirtualClusterLimit(vc);
   const said = [
     isWaiting ? readyCondition(vc)?.message : message,
     refusal === undefined ? undefined : `Not cancelled: ${refusal}.`,

@@ -123,7 +123,7 @@ export async function describeSnapshot(
     if (await isFile(from)) return createReadStream(from);
     const store = await storeOf(cli, flags);
     // The manager looks for no others.
-    if (!from.startsWith(`${metadata.namespace}/`)) throw snapshotNotFound(from, store.place);
+    if (!from.startsWith(`${metadata.namespace}/`)) throw snapshotNotFound(from, store.location);
     return store.read(from, { signal });
   }
   return `${from}, taken of ${namespace}/${name} at ${takenAt} with Kubernetes ${kubernetes}`;

@@ -1,7 +1,7 @@
 import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import { gatewaysLeaseName, runningGateways, versionOfHolder } from '../../api/program-versions.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { isWaiting } from '../../api/warm.ts';
+import { isUnclaimed } from '../../api/warm-pool.ts';
 import { type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
 import { packageVersion } from '../../program/package-root.ts';
 
@@ -58,7 +58,7 @@ export async function readVersions(
       kubernetes: spec.kubernetesVersion,
     })),
     tenants: tenants.items
-      .filter((vc) => !isWaiting(vc))
+      .filter((vc) => !isUnclaimed(vc))
       .map(({ metadata, spec, status }) => ({
         namespace: metadata.namespace ?? '',
         name: metadata.name ?? '',

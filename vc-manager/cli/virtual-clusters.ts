@@ -1,7 +1,7 @@
 import { fetchingReason, noEngineReason, noSyncerReason, switchedOffReason } from '../../api/conditions.ts';
 import { backgroundPrefix, kubeconfigKey, nameProblem, secretNames } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { isWaiting } from '../../api/warm.ts';
+import { isUnclaimed } from '../../api/warm-pool.ts';
 import {
   type ConnectionOptions,
   connectionFromSecret,
@@ -76,7 +76,7 @@ export async function listTenants(
     return (await client.list<VirtualCluster>(resources.virtualClusters, { namespace, ...options })).items;
   try {
     const { items } = await client.list<VirtualCluster>(resources.virtualClusters, options);
-    return items.filter((vc) => !isWaiting(vc));
+    return items.filter((vc) => !isUnclaimed(vc));
   } catch (error) {
     if (!isForbidden(error)) throw error;
     const said = error.status?.message ?? error.message;

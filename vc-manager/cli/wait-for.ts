@@ -1,4 +1,4 @@
-import { waitsForRoom } from '../../api/conditions.ts';
+import { isOverVirtualClusterLimit } from '../../api/conditions.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   ApiError,
@@ -159,7 +159,8 @@ function readyOrThrow(ref: VirtualClusterRef): (vc: VirtualCluster | undefined) 
     if (isReady(vc)) return true;
     const ready = readyCondition(vc);
     // It may wait for ever; the wait begins again when there is room.
-    if (waitsForRoom(vc)) throw new CliError('ProvisioningFailed', `${ref.name} waits: ${ready?.message}`);
+    if (isOverVirtualClusterLimit(vc))
+      throw new CliError('ProvisioningFailed', `${ref.name} waits: ${ready?.message}`);
     const { phase, observedGeneration } = vc.status ?? {};
     if (
       (phase === 'Failed' || phase === 'Cancelled') &&

@@ -104,7 +104,7 @@ export class Probe {
 }
 
 /** How long a component without a probe must stay up to count as ready. */
-const settleMs = 500;
+const minReadyMs = 500;
 
 interface UntilReadyOptions {
   component: Pick<ComponentPlan, 'probe'>;
@@ -122,7 +122,7 @@ export async function untilReady(options: UntilReadyOptions): Promise<void> {
   const { component, startedAt, clock, signal } = options;
   if (component.probe === undefined) {
     const age = clock.now() - startedAt.getTime();
-    if (age < settleMs) await clock.sleep(settleMs - Math.max(0, age), signal);
+    if (age < minReadyMs) await clock.sleep(minReadyMs - Math.max(0, age), signal);
     return;
   }
   const start = clock.monotonic();

@@ -212,14 +212,14 @@ describe('measuring a tenant', () => {
     });
 
     let reading = 0;
-    let mostAtOnce = 0;
+    let maxAtOnce = 0;
     const { call } = EtcdSession.prototype;
     const spy = vi.spyOn(EtcdSession.prototype, 'call').mockImplementation(async function (
       this: EtcdSession,
       ...args
     ) {
       reading += 1;
-      mostAtOnce = Math.max(mostAtOnce, reading);
+      maxAtOnce = Math.max(maxAtOnce, reading);
       try {
         return await call.apply(this, args);
       } finally {
@@ -238,7 +238,7 @@ describe('measuring a tenant', () => {
     spy.mockRestore();
     expect(measured).toEqual({ keys: 6, bytes });
     expect(viewed).toEqual(Array.from({ length: 6 }, (_, index) => `000${index} 1400000`));
-    expect(mostAtOnce).toBe(1);
+    expect(maxAtOnce).toBe(1);
     for (const id of ids) await admin.emptyTenant(id);
   });
 

@@ -186,9 +186,9 @@ export class WorkQueue {
     else this.#slow.delete(key);
   }
 
-  #backoffMs(failures: number, mostMs?: number): number {
+  #backoffMs(failures: number, maxMs?: number): number {
     const { minBackoffMs = 500, maxBackoffMs = 30_000, random } = this.#options;
-    return Math.min(mostMs ?? maxBackoffMs, minBackoffMs * 2 ** Math.min(failures, 20) * (1 + random() / 2));
+    return Math.min(maxMs ?? maxBackoffMs, minBackoffMs * 2 ** Math.min(failures, 20) * (1 + random() / 2));
   }
 
   #defer(key: string, ms: number): void {

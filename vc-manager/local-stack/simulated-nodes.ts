@@ -22,7 +22,7 @@ interface SimulatedNodesOptions {
 }
 
 /** Each node has a /22 of 10.64.0.0/11: more addresses than pods, and clear of the service ranges. */
-const mostNodes = 2048;
+const maxNodes = 2048;
 const zones = ['simulated-a', 'simulated-b', 'simulated-c'];
 
 /** Makes sure that the nodes sim-0 to sim-<count - 1> exist. Others are left alone. */
@@ -31,8 +31,8 @@ export async function createSimulatedNodes(
   options: SimulatedNodesOptions,
 ): Promise<void> {
   const { count, signal } = options;
-  if (!Number.isInteger(count) || count < 0 || count > mostNodes) {
-    throw new RangeError(`${count} simulated nodes cannot be had: choose a number from 0 to ${mostNodes}`);
+  if (!Number.isInteger(count) || count < 0 || count > maxNodes) {
+    throw new RangeError(`${count} simulated nodes cannot be had: choose a number from 0 to ${maxNodes}`);
   }
   const existing = await client.list(resources.nodes, { labelSelector: `${simulatedLabel}=true`, signal });
   const names = new Set(existing.items.map((node) => node.metadata.name));

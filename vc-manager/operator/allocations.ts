@@ -1,6 +1,6 @@
 import { finalizer } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { isWarm, warmClaim } from '../../api/warm.ts';
+import { isWarmPoolMember, warmClaim } from '../../api/warm-pool.ts';
 import type { Store } from '../../kube/index.ts';
 
 interface Allocation {
@@ -62,7 +62,7 @@ export class Allocations {
   ownerOfId(id: string, exceptUid: string): string | undefined {
     for (const vc of this.#store.list()) {
       if (vc.metadata.uid === exceptUid || vc.status?.id !== id) continue;
-      const isGiven = isWarm(vc, this.#systemNamespace) && warmClaim(vc)?.uid === exceptUid;
+      const isGiven = isWarmPoolMember(vc, this.#systemNamespace) && warmClaim(vc)?.uid === exceptUid;
       if (!isGiven && this.givenTo(vc) !== exceptUid) return `${vc.metadata.namespace}/${vc.metadata.name}`;
     }
     for (const [uid, claim] of this.#own) {

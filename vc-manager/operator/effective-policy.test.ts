@@ -8,11 +8,11 @@ import type {
 import { defaultQuota } from '../../api/quota.ts';
 import type { VirtualClusterSpec } from '../../api/virtual-cluster.ts';
 import {
-  ceilingOf,
   effectivePolicy,
   effectiveQuota,
   isHostAllowed,
   isRangeAllowed,
+  limitingPolicy,
 } from './effective-policy.ts';
 
 function policy(name: string, ...namespaces: string[]): VirtualClusterPolicy {
@@ -27,8 +27,8 @@ describe('the policy that limits a namespace', () => {
     ['is the first by name of several', [policy('c', 'team'), policy('b', 'team'), policy('a', '*')], 'b'],
     ['is none where none selects it', [policy('a', 'other')], undefined],
   ])('%s', (_title, policies, name) => {
-    expect(ceilingOf('team', policies)?.metadata.name).toBe(name);
-    expect(ceilingOf('team', policies.toReversed())?.metadata.name).toBe(name);
+    expect(limitingPolicy('team', policies)?.metadata.name).toBe(name);
+    expect(limitingPolicy('team', policies.toReversed())?.metadata.name).toBe(name);
   });
 });
 

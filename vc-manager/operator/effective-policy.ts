@@ -17,7 +17,7 @@ import { parseExactQuantity } from '../../kube/index.ts';
  * The policy that limits VirtualClusters of a namespace: one that names it goes before one for `*`, and of
  * several the first by name. Undefined: none does, and the defaults are the limit.
  */
-export function ceilingOf(
+export function limitingPolicy(
   namespace: string,
   policies: Iterable<VirtualClusterPolicy>,
 ): VirtualClusterPolicy | undefined {

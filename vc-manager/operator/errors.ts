@@ -470,13 +470,13 @@ export function noSnapshotStore(): OperatorError {
 }
 
 export function snapshotTooSlow(
-  { read, count, place }: { read: number; count: number; place: string },
+  { read, count, location }: { read: number; count: number; location: string },
   cause: Error,
 ): OperatorError {
   return new OperatorError(
     'SnapshotTooSlow',
     `taking it took longer than the datastore keeps what was, which is ${historyKept}: ${read} of about ${count} entries ` +
-      `were read. Look whether the snapshot store ${place} takes what is written to it too slowly, and how full the datastore ` +
+      `were read. Look whether the snapshot store ${location} takes what is written to it too slowly, and how full the datastore ` +
       'is; or delete what the tenant does not need. It is tried again by itself.',
     true,
     { cause },
@@ -485,12 +485,12 @@ export function snapshotTooSlow(
 
 export function snapshotStorageExceeded(
   { usedBytes, maxBytes }: { usedBytes: number; maxBytes: number },
-  { namespace, place }: { namespace: string; place: string },
+  { namespace, location }: { namespace: string; location: string },
 ): OperatorError {
   const inMiB = (bytes: number): string => `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
   return new OperatorError(
     'SnapshotStorageExceeded',
-    `the snapshots of the namespace ${namespace} may take ${inMiB(maxBytes)} in ${place} and take ${inMiB(usedBytes)}: there ` +
+    `the snapshots of the namespace ${namespace} may take ${inMiB(maxBytes)} in ${location} and take ${inMiB(usedBytes)}: there ` +
       'is no room for another one of this tenant, and nothing of it is kept. Keep fewer (spec.snapshots.keep), have some of ' +
       `${namespace}/ removed there, as of tenants that are deleted, or have maxSnapshotStorage of the VirtualClusterPolicy raised.`,
     false,

@@ -16,7 +16,7 @@ import {
   succeedJob,
 } from '../jobs/job-status.ts';
 import { cancelledAuthorities, cancelledRotation, encryptionData } from '../pki/index.ts';
-import { placeText, wantedMove } from './moves.ts';
+import { placementText, wantedMove } from './moves.ts';
 import type { Services } from './services.ts';
 import { isAsleep, sleepRequest, wakeReason } from './sleep.ts';
 import { isRestoreWanted, isSnapshotWanted, restoreRequest, snapshotRequest } from './snapshots.ts';
@@ -38,14 +38,15 @@ export function wantedJob(vc: VirtualCluster, services: Services): WantedJob {
   if (metadata.deletionTimestamp !== undefined) return { kind: 'delete' };
   const current = status?.jobs?.current;
   const { move } = status ?? {};
-  if (move !== undefined && move.stage !== 'returning') return { kind: 'move', target: placeText(move.to) };
+  if (move !== undefined && move.stage !== 'returning')
+    return { kind: 'move', target: placementText(move.to) };
   if (isRestoreWanted(vc)) return { kind: 'restore' };
   const isSnapshot = isSnapshotWanted(vc, clock.now());
   const toBegin = move === undefined ? wantedMove(vc, services) : undefined;
   const moveJob =
     toBegin === undefined || toBegin.refusal !== undefined
       ? undefined
-      : ({ kind: 'move', target: placeText(toBegin.to) } as const);
+      : ({ kind: 'move', target: placementText(toBegin.to) } as const);
   if (isAsleep(vc)) {
     if (wantedWake(vc, services) !== undefined) return { kind: 'wake' };
     return moveJob ?? { kind: isSnapshot ? 'snapshot' : (doneJob(vc) ?? 'look') };

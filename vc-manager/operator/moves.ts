@@ -1,10 +1,15 @@
 import { type DriverName, defaultDriver } from '../../api/drivers.ts';
-import { isForPods, type Move, type Place, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import {
+  type ControlPlanePlacement,
+  isForPods,
+  type Move,
+  type VirtualCluster,
+} from '../../api/virtual-cluster.ts';
 import type { TemplateChoice } from '../control-plane/template.ts';
 import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import { isHeld } from '../jobs/job-status.ts';
 import { isLoopback } from '../os/network.ts';
-import { ceilingOf } from './effective-policy.ts';
+import { limitingPolicy } from './effective-policy.ts';
 import {
   driverMissing,
   driverNotAllowed,
@@ -18,8 +23,8 @@ import { datastoreOf, type VersionSources, versionChoice, wantedDatastore } from
 
 /** Where the spec has a control plane go, and why it does not, if it does not. */
 interface WantedMove {
-  from: Place;
-  to: Place;
+  from: ControlPlanePlacement;
+  to: ControlPlanePlacement;
   /** Of the new place. */
   choice: TemplateChoice;
   refusal?: { reason: string; message: string };
@@ -52,7 +57,7 @@ export function servicesAt(name: DriverName, services: Services): Services {
 
 /** Throws `DriverChanged`: a manager without it can neither start, stop nor remove what it runs. */
 export function driverAt(
-  { driver: name }: Pick<Place, 'driver'>,
+  { driver: name }: Pick<ControlPlanePlacement, 'driver'>,
   { drivers }: Pick<Services, 'drivers'>,
 ): ControlPlaneDriver {
   const driver = drivers.get(name);
@@ -66,7 +71,7 @@ export function checkDriver(
   wanted: DriverName,
   { policies }: Pick<MoveServices, 'policies'>,
 ): void {
-  const policy = ceilingOf(metadata.namespace ?? '', policies.list());
+  const policy = limitingPolicy(metadata.namespace ?? '', policies.list());
   const allowed = policy?.spec?.drivers;
   if (allowed !== undefined && !allowed.includes(wanted))
     throw driverNotAllowed(wanted, policy?.metadata.name ?? '', allowed);
@@ -88,31 +93,31 @@ export function wantedMove(vc: VirtualCluster, services: MoveServices): WantedMo
     return undefined;
   }
   const choice = found.elsewhere ?? found.choice;
-  const from = placeOf(driver, found.choice);
-  const to = placeOf(spec?.driver ?? driver, choice);
+  const from = placementOf(driver, found.choice);
+  const to = placementOf(spec?.driver ?? driver, choice);
   if (from.driver === to.driver && from.datastore === to.datastore) return undefined;
   return { from, to, choice, ...refusalOf(vc, services, from, to) };
 }
 
-function placeOf(driver: DriverName, choice: TemplateChoice): Place {
+function placementOf(driver: DriverName, choice: TemplateChoice): ControlPlanePlacement {
   return { driver, datastore: datastoreOf(choice), template: choice.template.metadata.name };
 }
 
 /** As jobs and people name it. */
-export function placeText({ driver, datastore }: Place): string {
+export function placementText({ driver, datastore }: ControlPlanePlacement): string {
   return `${driver}/${datastore}`;
 }
 
 function refusalOf(
   vc: VirtualCluster,
   services: MoveServices,
-  from: Place,
-  to: Place,
+  from: ControlPlanePlacement,
+  to: ControlPlanePlacement,
 ): Pick<WantedMove, 'refusal'> {
   try {
     const { drivers, policies } = services;
     const there = drivers.get(to.driver);
-    const allowed = ceilingOf(vc.metadata.namespace ?? '', policies.list());
+    const allowed = limitingPolicy(vc.metadata.namespace ?? '', policies.list());
     const { templates } = allowed?.spec ?? {};
     if (from.datastore !== to.datastore && templates !== undefined && !templates.includes(to.template))
       throw templateNotAllowed(to.template, allowed?.metadata.name ?? '', templates);
@@ -146,7 +151,12 @@ export function isMoveWithdrawn(vc: VirtualCluster, services: MoveServices): boo
 }
 
 /** Why it cannot go to another driver; undefined: it can. */
-function whyNot(vc: VirtualCluster, services: MoveServices, from: Place, to: Place): string | undefined {
+function whyNot(
+  vc: VirtualCluster,
+  services: MoveServices,
+  from: ControlPlanePlacement,
+  to: ControlPlanePlacement,
+): string | undefined {
   const { drivers, settings } = services;
   if (from.datastore === 'own' && to.datastore === 'own')
     return 'its etcd cannot go along: move it to the shared datastore first, and to an etcd of its own there';
@@ -180,7 +190,10 @@ export function isReaddressed(
 }
 
 /** Where it is at present, and where it is not or not any more. */
-export function sidesOf({ stage, from, to }: Move): { here: Place; there: Place } {
+export function sidesOf({ stage, from, to }: Move): {
+  here: ControlPlanePlacement;
+  there: ControlPlanePlacement;
+} {
   const isThere = stage === 'starting' || stage === 'settling';
   return isThere ? { here: to, there: from } : { here: from, there: to };
 }

@@ -25,7 +25,7 @@ export async function find<T extends KubeObject = KubeObject>(
 }
 
 /** Others may create and delete it meanwhile, but not each time. */
-const mostRounds = 3;
+const maxRounds = 3;
 
 /**
  * Creates an object, or patches the top-level fields, labels and annotations that differ; what others added stays. An
@@ -42,7 +42,7 @@ export async function ensureObject<T extends KubeObject>(
   const { signal, check } = options;
   const ref = { name: wanted.metadata.name ?? '', namespace: wanted.metadata.namespace };
   let { likely = 'there' } = options;
-  for (let round = 0; round < mostRounds; round++, likely = 'there') {
+  for (let round = 0; round < maxRounds; round++, likely = 'there') {
     const current = likely === 'absent' ? undefined : await find<T>(client, resource, ref, signal);
     if (current === undefined) {
       try {

@@ -133,7 +133,7 @@ describe('Operator', () => {
     ]);
     gate.resolve();
     const all = await Promise.all(names.map((name) => world.untilReady(name)));
-    expect(world.driver.mostActive).toBe(3);
+    expect(world.driver.maxActive).toBe(3);
     for (const field of ['id', 'serviceCIDR', 'advertisedPort'] as const) {
       expect(new Set(all.map(({ status }) => status?.[field])).size).toBe(names.length);
     }

@@ -1,5 +1,5 @@
 import type { VirtualCluster, VirtualClusterPhase } from '../../api/virtual-cluster.ts';
-import { isWarm, warmClaim } from '../../api/warm.ts';
+import { isWarmPoolMember, warmClaim } from '../../api/warm-pool.ts';
 import { Connection, type ConnectionOptions, isNotFound, KubeClient, resources } from '../../kube/index.ts';
 import type { Job, JobRun, ReconcileResult } from '../jobs/job-runner.ts';
 import { isHeld } from '../jobs/job-status.ts';
@@ -31,17 +31,24 @@ import { controllers, controlPlane, datastore, isNoSuchVersion } from './steps/c
 import { datastoreUsage } from './steps/datastore-usage.ts';
 import { dns } from './steps/dns.ts';
 import { encryption } from './steps/encryption.ts';
-import { fillFromSnapshot, settleFromSnapshot } from './steps/from-snapshot.ts';
+import { adaptFromSnapshot, fillFromSnapshot } from './steps/from-snapshot.ts';
 import { identity, takeOver } from './steps/identity.ts';
-import { beginMove, copyToPlace, goBack, moved, otherPlace, prepareMove } from './steps/move.ts';
+import {
+  beginMove,
+  copyDatastore,
+  finishMove,
+  locateOtherDatastore,
+  prepareMove,
+  rollBackMove,
+} from './steps/move.ts';
 import { policy } from './steps/policy.ts';
-import { beginRestore, restore, restored } from './steps/restore.ts';
+import { beginRestore, finishRestore, restore } from './steps/restore.ts';
 import { reservations, serviceSlice } from './steps/service-slice.ts';
 import { awake, fallAsleep, stayAsleep, wakeDatastore } from './steps/sleep.ts';
 import { isSnapshotNext, snapshot } from './steps/snapshot.ts';
 import { version } from './steps/version.ts';
 import { Tenant } from './tenant.ts';
-import { settleClaim } from './warm-members.ts';
+import { releaseClaimedMember } from './warm-members.ts';
 
 /** Allocations that no other VirtualCluster may have: chosen and written into the status before anything is made. */
 const allocationSteps: readonly Stage[] = [policy, identity, takeOver, version, address, serviceSlice];
@@ -52,7 +59,7 @@ const allocationSteps: readonly Stage[] = [policy, identity, takeOver, version, 
  */
 const provisionSteps: readonly Stage[] = [
   ...allocationSteps,
-  otherPlace,
+  locateOtherDatastore,
   parallel([reservations, certificates], [datastore]),
   snapshot,
   restore,
@@ -60,15 +67,15 @@ const provisionSteps: readonly Stage[] = [
   datastoreUsage,
   controlPlane,
   awake,
-  settleFromSnapshot,
+  adaptFromSnapshot,
   bootstrap,
   dns,
   credentials,
   controllers,
   encryption,
   authorities,
-  restored,
-  moved,
+  finishRestore,
+  finishMove,
   apiCalls,
   fallAsleep,
 ];
@@ -85,9 +92,11 @@ export async function reconcileVirtualCluster(job: Job, options: ReconcileOption
   return withTenant(job, options, async (tenant) => {
     const services = servicesFor(tenant.vc, options.services);
     try {
-      const claim = isWarm(tenant.vc, services.settings.namespace) ? warmClaim(tenant.vc) : undefined;
-      const settled = claim && (await settleClaim(tenant, services, claim));
-      if (settled !== undefined) return settled;
+      const claim = isWarmPoolMember(tenant.vc, services.settings.namespace)
+        ? warmClaim(tenant.vc)
+        : undefined;
+      const released = claim && (await releaseClaimedMember(tenant, services, claim));
+      if (released !== undefined) return released;
       if (hasJobRequests(tenant.vc)) await applyJobRequests(tenant, services);
       if (isMoveWithdrawn(tenant.vc, services)) await withdrawMove(tenant, services);
     } catch (error) {
@@ -218,7 +227,7 @@ async function move(
   if (wanted.kind !== 'move' || (stage !== 'preparing' && stage !== 'copying')) return undefined;
   const job = new JobLog(tenant, services, wanted);
   return runSteps<ReconcileResult | undefined>(
-    [policy, version, address, beginMove, otherPlace, certificates, prepareMove, copyToPlace],
+    [policy, version, address, beginMove, locateOtherDatastore, certificates, prepareMove, copyDatastore],
     tenant,
     services,
     {
@@ -294,7 +303,7 @@ function provisionHooks(
       if (showsProgress) status.condition('Ready', 'False', 'Provisioning', step.doing);
     },
     failed: async (lasting, error) => {
-      await goBack(tenant, services, error);
+      await rollBackMove(tenant, services, error);
       status.set(observed);
       // It goes on where it was.
       if (tenant.vc.status?.move !== undefined) return;

@@ -10,7 +10,7 @@ const farthest = 5;
  * To look for a 30th of February in a thousand years takes a tenth of a second, and for a time that the change of the
  * clocks leaves out many seconds. Throws what croner says of one that it cannot read.
  */
-function nearCron(schedule: string, nowMs: number, timeZone: string | undefined): Cron {
+function boundedCron(schedule: string, nowMs: number, timeZone: string | undefined): Cron {
   const options = { ...(timeZone !== undefined && { timezone: timeZone }), paused: true };
   const anyYear = new Cron(schedule, { ...options, mode: '5-part' });
   if (schedule.startsWith('@')) return anyYear;
@@ -34,7 +34,7 @@ export function sleepSchedule({ spec }: Pick<VirtualCluster, 'spec'>, nowMs: num
   const read = (field: string, pattern: string | undefined): SleepSchedule['asleep'] => {
     if (pattern === undefined) return {};
     try {
-      const cron = nearCron(pattern, nowMs, timeZone);
+      const cron = boundedCron(pattern, nowMs, timeZone);
       const now = new Date(nowMs);
       const [last] = cron.previousRuns(1, now);
       const next = cron.nextRun(now);
@@ -78,7 +78,7 @@ const maxScheduleLength = 1_000;
 const never = Number.POSITIVE_INFINITY;
 
 /** To read a schedule takes tenths of a millisecond, and up to ten; most CronJobs of a tenant have few of them. */
-const mostKnown = 1_000;
+const maxKnown = 1_000;
 
 /**
  * When a CronJob is to run next, after `nowMs`, as wall-clock time; infinity: never. `timeZone`: that of the controllers;
@@ -104,13 +104,13 @@ export function cronJobDueMs(
   const wanted = spec?.timeZone ?? zone ?? timeZone;
   const key = `${wanted ?? ''} ${schedule}`;
   const dueMs = known.get(key) ?? nextRunMs(schedule, nowMs, wanted);
-  if (known.size < mostKnown) known.set(key, dueMs);
+  if (known.size < maxKnown) known.set(key, dueMs);
   return dueMs;
 }
 
 function nextRunMs(schedule: string, nowMs: number, timeZone: string | undefined): number {
   try {
-    const cron = nearCron(asCron(schedule), nowMs, timeZone);
+    const cron = boundedCron(asCron(schedule), nowMs, timeZone);
     return cron.nextRun(new Date(nowMs))?.getTime() ?? never;
   } catch {
     return never;

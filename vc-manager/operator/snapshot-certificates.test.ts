@@ -11,7 +11,7 @@ import {
 } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
 import type { Services } from './services.ts';
-import { certificatesIn, pkiWith, settleCertificates } from './snapshot-certificates.ts';
+import { certificatesIn, confirmCertificates, pkiWith } from './snapshot-certificates.ts';
 import type { Tenant } from './tenant.ts';
 
 let cluster: FakeCluster;
@@ -38,7 +38,7 @@ function put(name: string, uid: string, state: State, changes: object = {}): Vir
 }
 
 function putSecret(name: string, state: State): void {
-  const data = state === 'claims' ? claim : { ...claim, 'snapshot-certificates': 'settled' };
+  const data = state === 'claims' ? claim : { ...claim, 'snapshot-certificates': 'confirmed' };
   const annotations = { [annotationKeys.id]: name, [annotationKeys.tenantName]: `team/${name}` };
   cluster.server.put(resources.secrets, {
     metadata: { namespace, name: `tenant-${name}-pki`, annotations },
@@ -51,15 +51,15 @@ function putSecret(name: string, state: State): void {
 const secretOf = (name: string) =>
   cluster.server.get(resources.secrets, { namespace, name: `tenant-${name}-pki` });
 
-async function settle(vc: VirtualCluster, state: State, client = cluster.client): Promise<string> {
+async function confirm(vc: VirtualCluster, state: State, client = cluster.client): Promise<string> {
   const name = vc.metadata.name ?? '';
   const tenant = {
     ...{ vc, id: name, key: `team/${name}`, uid: vc.metadata.uid, labels: {} },
     signal: new AbortController().signal,
   };
-  const own = state === 'claims' ? claim : { ...claim, 'snapshot-certificates': 'settled' };
+  const own = state === 'claims' ? claim : { ...claim, 'snapshot-certificates': 'confirmed' };
   const services = { client, settings: { namespace } };
-  return settleCertificates(tenant as never as Tenant, services as never as Services, own).then(
+  return confirmCertificates(tenant as never as Tenant, services as never as Services, own).then(
     () => 'gets them',
     (error: { code?: string }) => error.code ?? String(error),
   );
@@ -79,16 +79,16 @@ it.each<[State, State, string, string]>([
     const other = put('other', '2', younger);
     if (ofYounger !== '') {
       // Each as if it came first.
-      expect(await settle(other, younger)).toBe(ofYounger);
+      expect(await confirm(other, younger)).toBe(ofYounger);
       if (ofYounger === 'CertificatesInUse')
         expect(secretOf('other') === undefined).toBe(younger === 'claims');
       put('one', '1', older);
       put('other', '2', younger);
     }
-    expect(await settle(one, older)).toBe(ofOlder);
+    expect(await confirm(one, older)).toBe(ofOlder);
     if (ofOlder !== 'CertificatesInUse') return;
     expect(secretOf('one') === undefined).toBe(older === 'claims');
-    if (older === 'claims' && ofYounger !== '') expect(await settle(other, younger)).toBe('gets them');
+    if (older === 'claims' && ofYounger !== '') expect(await confirm(other, younger)).toBe('gets them');
   },
 );
 
@@ -96,13 +96,13 @@ it('has one that has lost its status give way to nobody unseen', async () => {
   const { status: _, ...lost } = put('one', '1', 'has');
   const annotations = { [annotationKeys.id]: 'one' };
   cluster.server.put(resources.virtualClusters, { ...lost, metadata: { ...lost.metadata, annotations } });
-  expect(await settle(put('other', '2', 'claims'), 'claims')).toBe('CertificatesInUse');
+  expect(await confirm(put('other', '2', 'claims'), 'claims')).toBe('CertificatesInUse');
 });
 
 it('has its Secret say that a tenant is the only one, before anything is started', async () => {
   const vc = put('one', '1', 'claims');
-  expect(await settle(vc, 'claims')).toBe('gets them');
-  expect(await settle(put('other', '0', 'claims'), 'claims')).toBe('CertificatesInUse');
+  expect(await confirm(vc, 'claims')).toBe('gets them');
+  expect(await confirm(put('other', '0', 'claims'), 'claims')).toBe('CertificatesInUse');
 });
 
 const deleted = { deletionTimestamp: '2026-03-01T12:01:00Z' };
@@ -114,13 +114,13 @@ it.each([
 ])('waits for none that was %s while it claimed them, be it the younger or the older one', async (_, end) => {
   const one = put('one', '1', 'claims');
   put('other', '2', 'claims', end);
-  expect(await settle(one, 'claims')).toBe('gets them');
+  expect(await confirm(one, 'claims')).toBe('gets them');
   // One that was cancelled may be begun anew.
   putSecret('other', 'claims');
-  expect(await settle(put('other', '2', 'claims'), 'claims')).toBe('CertificatesInUse');
+  expect(await confirm(put('other', '2', 'claims'), 'claims')).toBe('CertificatesInUse');
 
   put('one', '1', 'claims', end);
-  expect(await settle(put('other', '2', 'claims'), 'claims')).toBe('gets them');
+  expect(await confirm(put('other', '2', 'claims'), 'claims')).toBe('gets them');
   expect(secretOf('one')).toBeUndefined();
 });
 
@@ -154,10 +154,10 @@ it.each([
   ['cancelled', cancelled],
 ])('leaves those that a tenant has got with it, when that was %s before it was started', async (_, end) => {
   put('one', '1', 'has', end);
-  expect(await settle(put('other', '2', 'claims'), 'claims')).toBe('CertificatesInUse');
+  expect(await confirm(put('other', '2', 'claims'), 'claims')).toBe('CertificatesInUse');
 });
 
-it('is not settled by a manager that read an earlier claim of the same tenant', async () => {
+it('is not confirmed by a manager that read an earlier claim of the same tenant', async () => {
   const vc = put('one', '1', 'claims');
   const client = new Proxy(cluster.client, {
     get: (target, name) => {
@@ -171,7 +171,7 @@ it('is not settled by a manager that read an earlier claim of the same tenant', 
       };
     },
   });
-  expect(await settle(vc, 'claims', client)).toBe('CertificatesWanted');
+  expect(await confirm(vc, 'claims', client)).toBe('CertificatesWanted');
   expect(secretOf('one')).toMatchObject({
     data: { 'snapshot-certificates': Buffer.from('claimed').toString('base64') },
   });
@@ -246,7 +246,7 @@ class Turns {
   }
 }
 
-const mostCalls = 6;
+const maxCalls = 6;
 
 it.each([
   ['', undefined],
@@ -263,14 +263,14 @@ it.each([
         if (secretOf(name) === undefined) putSecret(name, 'claims');
         const vc = server.get(resources.virtualClusters, { namespace: 'team', name }) as VirtualCluster;
         expect(vc.metadata.uid).toBe(uid);
-        const outcome = await settle(vc, 'claims', client);
+        const outcome = await confirm(vc, 'claims', client);
         if (outcome !== 'CertificatesWanted' || attempt > 3) return outcome;
       }
     };
   const seen = new Set<string>();
   for (const isOtherFirst of [false, true])
-    for (let first = 0; first <= mostCalls; first++)
-      for (let second = 1; second <= mostCalls; second++) {
+    for (let first = 0; first <= maxCalls; first++)
+      for (let second = 1; second <= maxCalls; second++) {
         for (const [name, uid] of [
           ['one', '1'],
           ['other', '2'],

@@ -70,7 +70,7 @@ export async function certificatesIn(
     if (spec?.restoreCertificates !== true || status?.id === undefined) continue;
     const key = `${metadata.namespace}/${metadata.name}`;
     const pki = await findInternalSecret({ key, signal }, services, status.id, 'pki');
-    // `settleCertificates` takes its claim away.
+    // `confirmCertificates` takes its claim away.
     if (isGivenUp(other) && !isStarted(other) && (pki === undefined || isClaim(pki))) continue;
     // The first that is made with them takes the id over where that is free; where it was not, its Secret tells.
     if (status.id === id || hasAnyOf(pki, certificates)) throw certificatesInUse(key);
@@ -88,7 +88,7 @@ const claimEntry = 'snapshot-certificates';
 /** It may not be the only one yet, and nothing was started with them. */
 const claimed = 'claimed';
 /** It is. So is one without the entry: its Secret was there before it was made, as after its status was lost. */
-const settled = 'settled';
+const confirmed = 'confirmed';
 
 function isClaim(pki: SecretData): boolean {
   return pki[claimEntry] === claimed;
@@ -105,16 +105,20 @@ function isGivenUp({ metadata, status }: VirtualCluster): boolean {
 
 /**
  * Of one that is made with certificates of a snapshot, and was not started yet: whether it is the only one, now that its
- * Secret is written. Two that did so at the same time see each other here, and one gets them: that which is settled or
+ * Secret is written. Two that did so at the same time see each other here, and one gets them: that which is confirmed or
  * started, else the one that was not given up, else the older one. The other throws `CertificatesInUse`, and removes its
- * Secret if it only claims them: one that is settled may have keys of data.
+ * Secret if it only claims them: one that is confirmed may have keys of data.
  *
  * The first of two that only claim them waits for nothing: it removes the other's Secret, as it has read it. A claim is
- * read before others are looked for, and settled only as it was read: one whose claim was taken meanwhile, and one that
- * finds the other's settled meanwhile, throws `CertificatesWanted` and looks anew. So of two the one that writes its Secret
- * later sees the other, and whatever each of them does then, only one is settled. `own`: what its Secret holds.
+ * read before others are looked for, and confirmed only as it was read: one whose claim was taken meanwhile, and one that
+ * finds the other's confirmed meanwhile, throws `CertificatesWanted` and looks anew. So of two the one that writes its Secret
+ * later sees the other, and whatever each of them does then, only one is confirmed. `own`: what its Secret holds.
  */
-export async function settleCertificates(tenant: Tenant, services: Services, own: SecretData): Promise<void> {
+export async function confirmCertificates(
+  tenant: Tenant,
+  services: Services,
+  own: SecretData,
+): Promise<void> {
   const { vc, id, signal } = tenant;
   const claim = isClaim(own) ? await findStoredSecret(tenant, services, id, 'pki') : undefined;
   // Not from the store: that may not have seen the other one yet.
@@ -132,16 +136,16 @@ export async function settleCertificates(tenant: Tenant, services: Services, own
       if (!(await removeStoredSecret(tenant, services, found))) throw certificatesWanted(key);
       continue;
     }
-    // A claim that is written later than this one was settled sees it, and gives way.
+    // A claim that is written later than this one was confirmed sees it, and gives way.
     if (!isClaim(own) && (isOtherClaim || (!isStarted(other) && isBefore(vc, other)))) continue;
     if (isClaim(own)) await removeInternalSecret(tenant, services, 'pki');
     throw certificatesInUse(key);
   }
   if (!isClaim(own)) return;
-  const isSettled =
+  const isConfirmed =
     claim !== undefined &&
-    (await replaceStoredSecret(tenant, services, claim, { ...own, [claimEntry]: settled }));
-  if (!isSettled) throw certificatesWanted('another tenant');
+    (await replaceStoredSecret(tenant, services, claim, { ...own, [claimEntry]: confirmed }));
+  if (!isConfirmed) throw certificatesWanted('another tenant');
 }
 
 /** The older one, or of two of one second that with the lower UID. */

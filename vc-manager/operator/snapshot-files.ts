@@ -19,7 +19,7 @@ export async function readSnapshot(
   from: string,
 ): Promise<Archive> {
   // Whoever may edit a VirtualCluster gets what tenants of its namespace have, and no more.
-  if (!from.startsWith(`${ref.namespace}/`)) throw snapshotNotFound(from, store.place);
+  if (!from.startsWith(`${ref.namespace}/`)) throw snapshotNotFound(from, store.location);
   return readArchive(await store.read(from, { signal }), { name: from, identities });
 }
 

@@ -3,7 +3,7 @@ import { defaultSnapshotStorage } from '../../api/policy.ts';
 import type { KeptSnapshot, SnapshotReason } from '../../api/virtual-cluster.ts';
 import { parseExactQuantity } from '../../kube/index.ts';
 import type { SnapshotStore } from '../snapshot/store.ts';
-import { ceilingOf } from './effective-policy.ts';
+import { limitingPolicy } from './effective-policy.ts';
 import type { Services } from './services.ts';
 import type { Tenant } from './tenant.ts';
 
@@ -23,7 +23,7 @@ export async function snapshotStorage(
   store: SnapshotStore,
 ): Promise<SnapshotStorage> {
   const quantity =
-    ceilingOf(ref.namespace, policies.list())?.spec?.maxSnapshotStorage ?? defaultSnapshotStorage;
+    limitingPolicy(ref.namespace, policies.list())?.spec?.maxSnapshotStorage ?? defaultSnapshotStorage;
   if (quantity === '*') return { usedBytes: 0, maxBytes: Number.POSITIVE_INFINITY, sizes: new Map() };
   const sizes = await store.sizes(ref.namespace, { signal });
   let usedBytes = 0;

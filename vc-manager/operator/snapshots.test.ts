@@ -798,8 +798,8 @@ describe('snapshots', () => {
 
   it.each([
     ['filled', false],
-    ['settled', true],
-  ])('are closed when a new tenant cannot be %s from them', async (_, whenSettled) => {
+    ['adapted', true],
+  ])('are closed when a new tenant cannot be %s from them', async (_, whenAdapted) => {
     const opened = readsOf();
     world.run({ snapshots });
     await make();
@@ -808,7 +808,7 @@ describe('snapshots', () => {
     const { datastore } = world;
     let atFirst: Readable[] | undefined;
     datastore.replaceTenant = async (...args) => {
-      if ((args[2].keepOthers ?? false) === whenSettled) {
+      if ((args[2].keepOthers ?? false) === whenAdapted) {
         atFirst ??= [...opened];
         throw new Error('no');
       }
@@ -818,7 +818,7 @@ describe('snapshots', () => {
     await world.until('b', (vc) => vc.status?.jobs?.current?.failing === true);
     expect(atFirst?.map(({ destroyed }) => destroyed)).toEqual(
       // The first reading measures what the quota is asked for.
-      whenSettled ? [true, true, true] : [true, true],
+      whenAdapted ? [true, true, true] : [true, true],
     );
   });
 

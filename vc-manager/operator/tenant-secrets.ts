@@ -17,7 +17,7 @@ import type { Tenant } from './tenant.ts';
 export type SecretData = Readonly<Record<string, string>>;
 
 type Which = keyof ReturnType<typeof internalSecretNames>;
-type Place = Pick<Services, 'client' | 'settings'>;
+type SecretServices = Pick<Services, 'client' | 'settings'>;
 
 interface Secret extends KubeObject {
   type?: string;
@@ -32,7 +32,7 @@ export function internalSecretRef({ settings }: Pick<Services, 'settings'>, id: 
 /** The decoded data of a Secret that was made for the VirtualCluster `key` under this id; undefined if there is none. */
 export async function findInternalSecret(
   tenant: Pick<Tenant, 'key' | 'signal'>,
-  services: Place,
+  services: SecretServices,
   id: string,
   which: Which,
 ): Promise<SecretData | undefined> {
@@ -50,7 +50,7 @@ export interface StoredSecret {
 /** As `findInternalSecret`, with what is needed to change it only as it was read. */
 export async function findStoredSecret(
   tenant: Pick<Tenant, 'key' | 'signal'>,
-  services: Place,
+  services: SecretServices,
   id: string,
   which: Which,
 ): Promise<StoredSecret | undefined> {
@@ -64,7 +64,7 @@ export async function findStoredSecret(
 /** False: it was changed or removed since it was read, and nothing was written. */
 export async function replaceStoredSecret(
   { signal }: Pick<Tenant, 'signal'>,
-  { client }: Place,
+  { client }: SecretServices,
   { ref, uid, resourceVersion }: StoredSecret,
   data: SecretData,
 ): Promise<boolean> {
@@ -75,7 +75,7 @@ export async function replaceStoredSecret(
 /** False: it was changed or removed since it was read, and is left alone. */
 export async function removeStoredSecret(
   { signal }: Pick<Tenant, 'signal'>,
-  { client }: Place,
+  { client }: SecretServices,
   { ref, uid, resourceVersion }: StoredSecret,
 ): Promise<boolean> {
   return isUnchanged(client.delete(resources.secrets, ref, { uid, resourceVersion, signal }));
@@ -92,7 +92,10 @@ async function isUnchanged(write: Promise<unknown>): Promise<boolean> {
 }
 
 /** The decoded data of the PKI Secret beside the VirtualCluster, where earlier versions kept it. */
-export async function findFormerPki(tenant: Tenant, services: Place): Promise<SecretData | undefined> {
+export async function findFormerPki(
+  tenant: Tenant,
+  services: SecretServices,
+): Promise<SecretData | undefined> {
   const ref = { namespace: tenant.ref.namespace, name: formerSecretNames(tenant.ref.name).pki };
   const secret = await findSecret(tenant, services, ref);
   return secret !== undefined && isOwned(tenant, secret) ? decoded(secret) : undefined;
@@ -101,7 +104,7 @@ export async function findFormerPki(tenant: Tenant, services: Place): Promise<Se
 /** The decoded data of one of this tenant's own Secrets. Throws `SecretNotOurs`. */
 export async function readInternalSecret(
   tenant: Tenant,
-  services: Place,
+  services: SecretServices,
   which: Which,
 ): Promise<SecretData | undefined> {
   const ref = internalSecretRef(services, tenant.id, which);
@@ -114,7 +117,7 @@ export async function readInternalSecret(
 /** Writes one of this tenant's own Secrets where it differs. Throws `SecretNotOurs` before touching another's. */
 export async function writeInternalSecret(
   tenant: Tenant,
-  services: Place,
+  services: SecretServices,
   which: Which,
   data: SecretData,
   likely: 'there' | 'absent' = 'there',
@@ -129,7 +132,7 @@ export async function writeInternalSecret(
 /** Writes the kubeconfig of the tenant's admin, for its owner to read. Throws `SecretNotOurs`. */
 export async function writeKubeconfigSecret(
   tenant: Tenant,
-  services: Place,
+  services: SecretServices,
   data: SecretData,
   likely: 'there' | 'absent',
 ): Promise<void> {
@@ -154,7 +157,7 @@ export function mayHaveFormerSecrets({ vc }: Tenant): boolean {
 /** Compares what was copied from a former place with what is stored now. Throws `SecretNotCopied`. */
 export async function verifyCopy(
   tenant: Tenant,
-  services: Place,
+  services: SecretServices,
   which: Which,
   data: SecretData,
 ): Promise<void> {
@@ -165,7 +168,11 @@ export async function verifyCopy(
 }
 
 /** Removes one where earlier versions kept it. What was not made for this tenant stays. */
-export async function removeFormerSecret(tenant: Tenant, services: Place, which: Which): Promise<void> {
+export async function removeFormerSecret(
+  tenant: Tenant,
+  services: SecretServices,
+  which: Which,
+): Promise<void> {
   const ref = { namespace: tenant.ref.namespace, name: formerSecretNames(tenant.ref.name)[which] };
   await remove(tenant, services, ref, (secret) => isOwned(tenant, secret));
 }
@@ -173,7 +180,7 @@ export async function removeFormerSecret(tenant: Tenant, services: Place, which:
 /** Makes a Secret that was made under this id for the VirtualCluster `from` this tenant's; none or another's is left alone. */
 export async function moveInternalSecret(
   tenant: Tenant,
-  services: Place,
+  services: SecretServices,
   which: Which,
   from: string,
 ): Promise<void> {
@@ -195,13 +202,21 @@ export async function moveInternalSecret(
 }
 
 /** Removes one of this tenant's own Secrets; another's is left alone. */
-export async function removeInternalSecret(tenant: Tenant, services: Place, which: Which): Promise<void> {
+export async function removeInternalSecret(
+  tenant: Tenant,
+  services: SecretServices,
+  which: Which,
+): Promise<void> {
   const ref = internalSecretRef(services, tenant.id, which);
   await remove(tenant, services, ref, (secret) => isMadeFor(tenant, tenant.id, secret));
 }
 
 /** Removes all Secrets of this tenant; those under the id only if it has one. */
-export async function removeSecrets(tenant: Tenant, services: Place, id: string | undefined): Promise<void> {
+export async function removeSecrets(
+  tenant: Tenant,
+  services: SecretServices,
+  id: string | undefined,
+): Promise<void> {
   const { namespace, name } = tenant.ref;
   const beside = [secretNames(name).kubeconfig, ...Object.values(formerSecretNames(name))];
   for (const each of beside)
@@ -237,7 +252,7 @@ function isOwned(tenant: Tenant, { metadata }: KubeObject): boolean {
 
 async function findSecret(
   { signal }: Pick<Tenant, 'signal'>,
-  { client }: Place,
+  { client }: SecretServices,
   ref: ObjectRef,
 ): Promise<Secret | undefined> {
   return find<Secret>(client, resources.secrets, ref, signal);
@@ -245,7 +260,7 @@ async function findSecret(
 
 async function write(
   { signal }: Tenant,
-  { client }: Place,
+  { client }: SecretServices,
   wanted: Secret,
   likely: 'there' | 'absent',
   isOurs: (secret: KubeObject) => boolean,
@@ -262,7 +277,7 @@ async function write(
 
 async function remove(
   tenant: Tenant,
-  services: Place,
+  services: SecretServices,
   ref: ObjectRef,
   isOurs: (secret: KubeObject) => boolean,
 ): Promise<void> {

@@ -76,7 +76,7 @@ export class Tenant {
   location: Location | undefined;
   /** Set by the step `address` where it has an etcd of its own. */
   ownDatastore: DatastoreLocation | undefined;
-  /** Set by the step `other-place` of a move: an etcd of its own that it comes from or goes to, and does not use at present. */
+  /** Set by the step `other-datastore` of a move: an etcd of its own that it comes from or goes to, and does not use at present. */
   other:
     | {
         choice: TemplateChoice;

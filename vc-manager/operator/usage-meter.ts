@@ -13,7 +13,7 @@ import {
   usageLabel,
 } from '../../api/usage.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { isWaiting } from '../../api/warm.ts';
+import { isUnclaimed } from '../../api/warm-pool.ts';
 import {
   type Clock,
   isNotFound,
@@ -148,7 +148,7 @@ export class UsageMeter {
     for (const vc of virtualClusters.list()) {
       const uid = vc.metadata.uid ?? '';
       const id = vc.status?.id;
-      if (id === undefined || isWaiting(vc)) continue;
+      if (id === undefined || isUnclaimed(vc)) continue;
       const used = usageOf(vc, ms / hourMs, this.#calls.get(uid) ?? 0);
       this.#calls.delete(uid);
       const meter = this.#meters.get(uid) ?? {

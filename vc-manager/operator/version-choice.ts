@@ -9,7 +9,7 @@ import {
   type TemplateChoice,
 } from '../control-plane/template.ts';
 import { isHeld } from '../jobs/job-status.ts';
-import { ceilingOf } from './effective-policy.ts';
+import { limitingPolicy } from './effective-policy.ts';
 import {
   datastoreChanged,
   OperatorError,
@@ -152,7 +152,7 @@ function keep(vc: VirtualCluster, running: string, sources: VersionSources): Tem
 
 function choose({ spec, metadata }: VirtualCluster, sources: VersionSources): TemplateChoice {
   const wanted = { template: spec?.template, version: spec?.version };
-  const ceiling = ceilingOf(metadata.namespace ?? '', sources.policies.list());
+  const ceiling = limitingPolicy(metadata.namespace ?? '', sources.policies.list());
   const policy = ceiling?.metadata.name ?? '';
   const allowed = ceiling?.spec?.templates;
   if (allowed === undefined) return select(sources, wanted);

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { isServed, type VirtualCluster, type VirtualClusterSpec } from '../../api/virtual-cluster.ts';
-import { isWaiting, warmClaim } from '../../api/warm.ts';
+import { isUnclaimed, warmClaim } from '../../api/warm-pool.ts';
 import { Connection, ConnectionError, resources } from '../../kube/index.ts';
 import type { OperatorSettingsInput } from './settings.ts';
 import { dieAtEveryWrite } from './testing/every-write.ts';
@@ -76,7 +76,7 @@ describe('a control plane of the warm pool', () => {
     const member = await untilMember(world);
     expect(member.metadata.labels?.[labelKeys.warm]).toBeDefined();
     expect(isServed(member)).toBe(false);
-    expect(isWaiting(member)).toBe(true);
+    expect(isUnclaimed(member)).toBe(true);
     const secrets = world.superCluster.list(resources.secrets).map(({ metadata }) => metadata.name);
     expect(secrets.sort()).toEqual(['skerry-kubelet-proxy', `tenant-${member.status?.id}-pki`]);
   });
@@ -235,7 +235,7 @@ describe('a manager that dies', () => {
           world.create('a');
           return world;
         },
-        untilDone: (world: World) => untilSettled(world, member),
+        untilDone: (world: World) => untilReleased(world, member),
         end: (world: World) => world.end(),
       };
       const writes = await dieAtEveryWrite(
@@ -285,7 +285,7 @@ describe('a manager that dies', () => {
   );
 });
 
-async function untilSettled(world: World, member: VirtualCluster): Promise<void> {
+async function untilReleased(world: World, member: VirtualCluster): Promise<void> {
   await world.untilReady('a');
   await untilGone(world, member.metadata.name);
 }

@@ -1,6 +1,6 @@
 import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster, VirtualClusterSpec, VirtualClusterStatus } from '../../api/virtual-cluster.ts';
-import { isWarm, type WarmClaim, warmClaim, warmClaimText } from '../../api/warm.ts';
+import { isWarmPoolMember, type WarmClaim, warmClaim, warmClaimText } from '../../api/warm-pool.ts';
 import { findCondition, isConflict, isNotFound, resources } from '../../kube/index.ts';
 import type { ReconcileResult } from '../jobs/job-runner.ts';
 import { find } from './objects.ts';
@@ -17,7 +17,7 @@ import { versionChoice } from './version-choice.ts';
  */
 
 /** What of the spec makes a control plane another one than what waits. A new field has to be judged here. */
-const judged: { [field in keyof VirtualClusterSpec]-?: (spec: VirtualClusterSpec) => boolean } = {
+const matchesMember: { [field in keyof VirtualClusterSpec]-?: (spec: VirtualClusterSpec) => boolean } = {
   clusterDomain: ({ clusterDomain = 'cluster.local' }) => clusterDomain === 'cluster.local',
   extraNames: ({ extraNames = [] }) => extraNames.length === 0,
   restoreFrom: ({ restoreFrom }) => restoreFrom === undefined,
@@ -42,7 +42,7 @@ const judged: { [field in keyof VirtualClusterSpec]-?: (spec: VirtualClusterSpec
 function suits(member: VirtualCluster, { vc, policy }: Tenant, services: Services): boolean {
   const { settings } = services;
   const spec = vc.spec ?? {};
-  if (!Object.values(judged).every((isAsMade) => isAsMade(spec))) return false;
+  if (!Object.values(matchesMember).every((isAsMade) => isAsMade(spec))) return false;
   const { status } = member;
   if (status?.policy?.podSecurity !== policy?.podSecurity) return false;
   if (status?.driver !== (spec.driver ?? settings.driver) || dnsOf(member) !== (spec.dns ?? settings.dns))
@@ -82,10 +82,10 @@ export async function claimWarm(
   checkLimit: () => void,
 ): Promise<VirtualCluster | undefined> {
   const { allocations, client, settings, virtualClusters } = services;
-  if (isWarm(tenant.vc, settings.namespace)) return undefined;
+  if (isWarmPoolMember(tenant.vc, settings.namespace)) return undefined;
   const { uid, signal } = tenant;
   const members = [...virtualClusters.list()]
-    .filter((vc) => isWarm(vc, settings.namespace))
+    .filter((vc) => isWarmPoolMember(vc, settings.namespace))
     .sort((a, b) => (bornAt(a) < bornAt(b) ? -1 : 1));
   // By an attempt that was cut off.
   const given = members.find((vc) => givenTo(vc, services) === uid);
@@ -174,7 +174,7 @@ const pollMs = 500;
  * Of a member that is given away: looks how far the one that it is for has come, and lets the member go. Undefined: it
  * is to be removed with all that it has, as nobody will ever take it over.
  */
-export async function settleClaim(
+export async function releaseClaimedMember(
   tenant: Tenant,
   services: Services,
   claim: WarmClaim,

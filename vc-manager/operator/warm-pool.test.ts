@@ -160,7 +160,7 @@ describe('the warm pool of a manager', () => {
     const sizes: WarmPoolSize[] = [];
     run(3, { onWarmPool: (size) => sizes.push(size) });
     await untilReady(3);
-    expect(world.driver.mostActive).toBe(1);
+    expect(world.driver.maxActive).toBe(1);
     await world.superCluster.until(() => sizes.at(-1)?.ready === 3);
     expect(sizes.at(-1)).toEqual({ ready: 3, other: 0, wanted: 3 });
     expect(Math.max(...sizes.map(({ ready, other }) => ready + other))).toBe(3);

@@ -3,7 +3,7 @@ import type { ControlPlaneTemplateSpec } from '../../api/control-plane-template.
 import { labelKeys } from '../../api/labels.ts';
 import { apiVersion } from '../../api/names.ts';
 import type { VirtualCluster, VirtualClusterPhase } from '../../api/virtual-cluster.ts';
-import { isWarm, warmClaim } from '../../api/warm.ts';
+import { isWarmPoolMember, warmClaim } from '../../api/warm-pool.ts';
 import { isConflict, isNotFound, parseQuantity, resources, Wakeup } from '../../kube/index.ts';
 import { insufficientMemory } from '../drivers/errors.ts';
 import { explain } from './errors.ts';
@@ -126,7 +126,7 @@ const lookEveryMs = 10_000;
 const pauseMs = 60_000;
 const failedPauseMs = 5 * 60_000;
 /** So long one that was made or removed may be missing in the store, or in it. */
-const settleMs = 10_000;
+const unseenForMs = 10_000;
 
 /** Keeps control planes without an owner ready, as many as the settings and the templates say and memory allows. */
 export class WarmPool {
@@ -169,7 +169,7 @@ export class WarmPool {
     const ready = view.members.filter(({ isReady }) => isReady).length;
     const wanted = view.templates.reduce((total, poolTemplate) => total + poolTemplate.wanted, 0);
     onWarmPool({ ready, other: view.members.length - ready, wanted });
-    if (this.#isSettling()) return;
+    if (this.#hasUnseenChanges()) return;
     const step = nextStep(view);
     if (step.isGivingBack === true) {
       logger.info('memory is short: a control plane of the warm pool is given back');
@@ -207,11 +207,11 @@ export class WarmPool {
   }
 
   #note(name: string, what: 'made' | 'removed'): void {
-    this.#changed.set(name, { what, untilMs: this.#services.clock.monotonic() + settleMs });
+    this.#changed.set(name, { what, untilMs: this.#services.clock.monotonic() + unseenForMs });
   }
 
   /** Whether the store does not show yet what was changed last. */
-  #isSettling(): boolean {
+  #hasUnseenChanges(): boolean {
     const { virtualClusters, clock, settings } = this.#services;
     for (const [name, { what, untilMs }] of this.#changed) {
       const vc = virtualClusters.get({ namespace: settings.namespace, name });
@@ -225,11 +225,11 @@ export class WarmPool {
     const { virtualClusters, settings, clock, machineMemory } = this.#services;
     const memory = machineMemory();
     const all = [...virtualClusters.list()];
-    const owned = all.filter((vc) => !isWarm(vc, settings.namespace));
+    const owned = all.filter((vc) => !isWarmPoolMember(vc, settings.namespace));
     const choices = this.#choices();
     const unclaimed = all.filter(
       (vc) =>
-        isWarm(vc, settings.namespace) &&
+        isWarmPoolMember(vc, settings.namespace) &&
         warmClaim(vc) === undefined &&
         this.#services.allocations.givenTo(vc) === undefined,
     );

@@ -30,7 +30,7 @@ export interface ControlGroups {
   removeEmpty(ownPrefix: string): void;
 }
 
-interface Place {
+interface ControlGroupsOptions {
   /** Where file systems of control groups are mounted. */
   root?: string;
   /** Which groups this process is in, as /proc/self/cgroup. */
@@ -43,7 +43,7 @@ const namePattern = /^skerry-[a-z0-9-]{1,200}$/;
 /** From when it is made to when a process is in it, a group takes milliseconds. */
 const othersAreLeftMs = 60_000;
 /** A process that removes empty groups goes through all of them once. */
-const mostAttempts = 20;
+const maxAttempts = 20;
 
 /**
  * Undefined where there are none, or they may not be changed: root may, and with version 2 a user to whom a part of the tree
@@ -52,7 +52,7 @@ const mostAttempts = 20;
 export function findControlGroups({
   root = '/sys/fs/cgroup',
   self = '/proc/self/cgroup',
-}: Place = {}): ControlGroups | undefined {
+}: ControlGroupsOptions = {}): ControlGroups | undefined {
   try {
     if (isDirectory(join(root, 'memory'))) return probed(new V1(root, readFileSync(self, 'utf8')));
     try {
@@ -119,7 +119,7 @@ abstract class Groups {
         return;
       } catch (error) {
         // Until the process is in it, it is empty: another one may have removed it.
-        if (!isGone(error) || attempt === mostAttempts) throw error;
+        if (!isGone(error) || attempt === maxAttempts) throw error;
       }
     }
   }

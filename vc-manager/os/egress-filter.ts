@@ -84,10 +84,10 @@ export class EgressFilter {
     if (this.#now() - this.#foundAt < lookEveryMs) return true;
     const t = this.#table;
     const found = await nft(`list chain ${t} output\nlist map ${t} groups\n`).catch(() => '');
-    const judged = new Set(found.match(/\bg\d+\b/g));
+    const listed = new Set(found.match(/\bg\d+\b/g));
     // A table that is there may be one that was made for another group since, or have lost its rules.
     const isWhole =
-      found.includes('@groups') && [...this.#set.keys()].every((group) => judged.has(`g${group}`));
+      found.includes('@groups') && [...this.#set.keys()].every((group) => listed.has(`g${group}`));
     if (!isWhole) await nft(script(t, [...this.#set]));
     this.#foundAt = this.#now();
     return true;

@@ -17,7 +17,7 @@ describe('withFileLock', () => {
   it('lets one caller work at a time', async () => {
     await using place = await Workplace.create();
     const path = join(place.directory, 'lock');
-    expect(await mostAtOnce(path)).toBe(1);
+    expect(await maxAtOnce(path)).toBe(1);
     expect(await readdir(place.directory)).toEqual(['bin']);
   });
 
@@ -47,7 +47,7 @@ describe('withFileLock', () => {
     await using place = await Workplace.create();
     const path = join(place.directory, 'lock');
     await writeFile(path, JSON.stringify(holder));
-    expect(await mostAtOnce(path)).toBe(1);
+    expect(await maxAtOnce(path)).toBe(1);
     expect(await readdir(place.directory)).toEqual(['bin']);
   });
 
@@ -114,7 +114,7 @@ describe('withFileLock', () => {
 });
 
 /** Ten callers want the same lock; how many of them were inside together. */
-async function mostAtOnce(path: string): Promise<number> {
+async function maxAtOnce(path: string): Promise<number> {
   let inside = 0;
   let most = 0;
   const work = async () => {

@@ -16,10 +16,10 @@ export class SnapshotError extends CodedError<SnapshotErrorCode> {
   override readonly name = 'SnapshotError';
 }
 
-export function snapshotNotFound(name: string, place: string): SnapshotError {
+export function snapshotNotFound(name: string, location: string): SnapshotError {
   return new SnapshotError(
     'SnapshotNotFound',
-    `there is no snapshot ${name} in ${place}: see "vc-manager snapshot --list", or put the file there`,
+    `there is no snapshot ${name} in ${location}: see "vc-manager snapshot --list", or put the file there`,
     false,
   );
 }
@@ -66,9 +66,9 @@ export function invalidStore(why: string): SnapshotError {
   return new SnapshotError('InvalidSnapshotStore', why, false);
 }
 
-export function storeFailed(place: string, cause: unknown): SnapshotError {
+export function storeFailed(location: string, cause: unknown): SnapshotError {
   const why = cause instanceof Error ? cause.message : String(cause);
-  return new SnapshotError('SnapshotStoreFailed', `the snapshot store ${place} failed: ${why}`, true, {
+  return new SnapshotError('SnapshotStoreFailed', `the snapshot store ${location} failed: ${why}`, true, {
     cause,
   });
 }

@@ -4,17 +4,17 @@ import { DirectoryStore, type SnapshotStore } from './store.ts';
 
 /** `s3://BUCKET[/PREFIX]`, or a directory. Throws `InvalidSnapshotStore`. */
 export async function openStore(
-  place: string,
+  location: string,
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<SnapshotStore> {
-  if (!place.includes('://')) return new DirectoryStore(resolve(place));
-  const url = URL.canParse(place) ? new URL(place) : undefined;
+  if (!location.includes('://')) return new DirectoryStore(resolve(location));
+  const url = URL.canParse(location) ? new URL(location) : undefined;
   const bucket = url?.hostname ?? '';
   const prefix = prefixOf(url?.pathname ?? '');
   const isPlain = url?.href === `s3://${bucket}${url?.pathname}`;
   if (bucket === '' || prefix === undefined || !isPlain)
     throw invalidStore(
-      `"${place}" is no place for snapshots: it is a directory, or s3://BUCKET/PREFIX; AWS_ENDPOINT_URL names the server`,
+      `"${location}" is no place for snapshots: it is a directory, or s3://BUCKET/PREFIX; AWS_ENDPOINT_URL names the server`,
     );
   // A large library, and few have a bucket.
   const { S3Store } = await import('./s3-store.ts');

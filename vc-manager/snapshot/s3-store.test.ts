@@ -30,7 +30,7 @@ describe('a bucket of snapshots', () => {
   });
 
   it('keeps, lists, reads and removes them by signed requests', async () => {
-    expect(store.place).toBe('s3://backups/skerry');
+    expect(store.location).toBe('s3://backups/skerry');
     expect(await store.write(name, Readable.from([Buffer.from('abc')]), { signal })).toBe(3);
     expect([...server.objects.keys()]).toEqual([`backups/skerry/${name}`]);
     expect((await buffer(await store.read(name, { signal }))).toString()).toBe('abc');

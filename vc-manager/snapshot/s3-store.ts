@@ -44,7 +44,7 @@ const partBytes = 8 * 1024 * 1024;
  * has ended. The parts of an upload that fails are taken back before its error is thrown.
  */
 export class S3Store implements SnapshotStore {
-  readonly place: string;
+  readonly location: string;
   readonly #client: S3Client;
   readonly #bucket: string;
   readonly #prefix: string;
@@ -52,7 +52,7 @@ export class S3Store implements SnapshotStore {
   constructor({ bucket, prefix, endpoint, idleMs = defaultIdleMs }: S3Options) {
     this.#bucket = bucket;
     this.#prefix = prefix === '' ? '' : `${prefix}/`;
-    this.place = ['s3:/', bucket, prefix].filter(Boolean).join('/');
+    this.location = ['s3:/', bucket, prefix].filter(Boolean).join('/');
     this.#client = new S3Client({
       // A server that takes a request and never answers must not keep the manager from all other snapshots.
       requestHandler: { connectionTimeout: connectMs, socketTimeout: idleMs },
@@ -186,7 +186,7 @@ export class S3Store implements SnapshotStore {
       },
       flush: (done) => {
         const isWhole = length === undefined || received === length;
-        done(isWhole ? null : storeFailed(this.place, `of ${name} came ${received} of ${length} bytes`));
+        done(isWhole ? null : storeFailed(this.location, `of ${name} came ${received} of ${length} bytes`));
       },
     });
     body.once('error', (error) => content.destroy(this.#explained(error, name, signal) as Error));
@@ -195,7 +195,7 @@ export class S3Store implements SnapshotStore {
   }
 
   #object(name: string): ObjectKey {
-    if (!isSnapshotName(name)) throw snapshotNotFound(name, this.place);
+    if (!isSnapshotName(name)) throw snapshotNotFound(name, this.location);
     return { Bucket: this.#bucket, Key: `${this.#prefix}${name}` };
   }
 
@@ -209,8 +209,8 @@ export class S3Store implements SnapshotStore {
 
   #explained(error: unknown, name: string, signal: AbortSignal): unknown {
     if (signal.aborted) return signal.reason;
-    if (error instanceof NoSuchKey) return snapshotNotFound(name, this.place);
-    return error instanceof SnapshotError ? error : storeFailed(this.place, error);
+    if (error instanceof NoSuchKey) return snapshotNotFound(name, this.location);
+    return error instanceof SnapshotError ? error : storeFailed(this.location, error);
   }
 }
 

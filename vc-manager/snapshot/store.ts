@@ -8,7 +8,7 @@ import { SnapshotError, snapshotNotFound, storeFailed } from './errors.ts';
 /** Where snapshots are kept, by name: `NAMESPACE/VIRTUALCLUSTER/FILE`. Throws SnapshotError. */
 export interface SnapshotStore {
   /** For people: a directory or URL. */
-  readonly place: string;
+  readonly location: string;
   /** All or nothing. Returns the size in bytes. */
   write(name: string, content: Readable, options: { signal: AbortSignal }): Promise<number>;
   read(name: string, options: { signal: AbortSignal }): Promise<Readable>;
@@ -71,12 +71,12 @@ async function syncDirectory(path: string): Promise<void> {
  * `write` returns.
  */
 export class DirectoryStore implements SnapshotStore {
-  readonly place: string;
+  readonly location: string;
 
   readonly #sync: (directory: string) => Promise<void>;
 
   constructor(root: string, sync = syncDirectory) {
-    this.place = root;
+    this.location = root;
     this.#sync = sync;
   }
 
@@ -139,7 +139,7 @@ export class DirectoryStore implements SnapshotStore {
     { signal }: { signal: AbortSignal },
   ): Promise<string[]> {
     try {
-      const files = await readdir(join(this.place, namespace, virtualCluster));
+      const files = await readdir(join(this.location, namespace, virtualCluster));
       return files
         .map((each) => `${namespace}/${virtualCluster}/${each}`)
         .filter(isSnapshotName)
@@ -153,14 +153,14 @@ export class DirectoryStore implements SnapshotStore {
   async sizes(namespace: string, { signal }: { signal: AbortSignal }): Promise<Map<string, number>> {
     const sizes = new Map<string, number>();
     try {
-      if (!segment.test(namespace)) throw snapshotNotFound(namespace, this.place);
-      const found = await readdir(join(this.place, namespace), { recursive: true, withFileTypes: true });
+      if (!segment.test(namespace)) throw snapshotNotFound(namespace, this.location);
+      const found = await readdir(join(this.location, namespace), { recursive: true, withFileTypes: true });
       for (const entry of found) {
         signal.throwIfAborted();
         if (!entry.isFile()) continue;
         const path = join(entry.parentPath, entry.name);
         const { size } = await lstat(path).catch(goneIsEmpty);
-        sizes.set(relative(this.place, path).split(sep).join('/'), size);
+        sizes.set(relative(this.location, path).split(sep).join('/'), size);
       }
     } catch (error) {
       if ((error as { code?: string }).code !== 'ENOENT') throw this.#explained(error, namespace, signal);
@@ -169,16 +169,16 @@ export class DirectoryStore implements SnapshotStore {
   }
 
   #path(name: string): string {
-    if (!isSnapshotName(name)) throw snapshotNotFound(name, this.place);
-    return join(this.place, name);
+    if (!isSnapshotName(name)) throw snapshotNotFound(name, this.location);
+    return join(this.location, name);
   }
 
   #explained(error: unknown, name: string, signal: AbortSignal): unknown {
     if (signal.aborted) return signal.reason;
     if (error instanceof SnapshotError) return error;
     const { code, syscall } = error as { code?: string; syscall?: string };
-    if (code === 'ENOENT') return snapshotNotFound(name, this.place);
+    if (code === 'ENOENT') return snapshotNotFound(name, this.location);
     // Errors of what is written come from elsewhere, and are their own explanation.
-    return syscall === undefined ? error : storeFailed(this.place, error);
+    return syscall === undefined ? error : storeFailed(this.location, error);
   }
 }

@@ -20,7 +20,7 @@ import { RawWatch, valueAfter } from './watch.ts';
 
 const pollMs = 100;
 const compareEveryMs = 1_000;
-const mostFailures = 20;
+const maxFailures = 20;
 
 /** Creates, updates and deletes objects at all targets, and waits until the super cluster agrees. `run` labels the objects. */
 export async function runChurn(
@@ -104,7 +104,7 @@ async function callAll(
       else await target.calls.delete(kind, name, signal);
       operation.answeredMs = elapsed();
     } catch (error) {
-      if (failures.size < mostFailures) failures.add(error instanceof Error ? error.message : String(error));
+      if (failures.size < maxFailures) failures.add(error instanceof Error ? error.message : String(error));
     }
   }
 
@@ -201,14 +201,14 @@ const shares: readonly [ChurnKind, number][] = [
   ['configmaps', 25],
   ['services', 15],
 ];
-const mostObjects: Readonly<Record<ChurnKind, number>> = { pods: 4, configmaps: 2, services: 2 };
+const maxObjects: Readonly<Record<ChurnKind, number>> = { pods: 4, configmaps: 2, services: 2 };
 
 /** Names of ConfigMaps are used again, so that pods can refer to them while they do not exist. */
 function configMapName(lane: number, place: number): string {
   return `churn-${lane}-${place}`;
 }
 
-const configMapsPerLane = mostObjects.configmaps;
+const configMapsPerLane = maxObjects.configmaps;
 
 /**
  * An endless sequence of creates, updates and deletes over a handful of objects, made from random numbers
@@ -232,7 +232,7 @@ export class Lane {
   next(): Step {
     const kind = this.#kind();
     const there = this.#there[kind];
-    const verb = this.#verb(there.length, mostObjects[kind]);
+    const verb = this.#verb(there.length, maxObjects[kind]);
     if (verb === 'create') return { verb, kind, ...this.#add(kind) };
     const index = Math.floor(this.#random() * there.length);
     const { name, object } = (verb === 'delete' ? there.splice(index, 1)[0] : there[index]) ?? {

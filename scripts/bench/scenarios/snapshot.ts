@@ -138,8 +138,8 @@ async function measure(lab: Lab, target: Target, objects: number): Promise<Round
     fileBytes: bytes,
     manager: {
       ...(before && { before }),
-      ...(taken.mostBytes && { snapshot: taken.mostBytes }),
-      ...(put.mostBytes && { restore: put.mostBytes }),
+      ...(taken.maxBytes && { snapshot: taken.maxBytes }),
+      ...(put.maxBytes && { restore: put.maxBytes }),
     },
   };
 }
@@ -194,19 +194,19 @@ async function withTenant<T>(target: Target, work: (client: KubeClient) => Promi
 async function withPeak<T>(
   pid: number | undefined,
   work: () => Promise<T>,
-): Promise<{ result: T; seconds: number; mostBytes: number }> {
+): Promise<{ result: T; seconds: number; maxBytes: number }> {
   const working = new AbortController();
-  let mostBytes = 0;
+  let maxBytes = 0;
   const watched = (async () => {
     while (pid !== undefined && !working.signal.aborted) {
-      mostBytes = Math.max(mostBytes, (await residentBytes(pid)) ?? 0);
+      maxBytes = Math.max(maxBytes, (await residentBytes(pid)) ?? 0);
       await systemClock.sleep(pollMs, working.signal).catch(() => undefined);
     }
   })();
   const from = performance.now();
   try {
     const result = await work();
-    return { result, seconds: (performance.now() - from) / 1000, mostBytes };
+    return { result, seconds: (performance.now() - from) / 1000, maxBytes };
   } finally {
     working.abort();
     await watched;

@@ -23,7 +23,7 @@ import {
   superTolerations,
 } from './scheduling.ts';
 import { excessiveVariables, type VariableSource, variableSources } from './service-variables.ts';
-import { hasTooManyAsks, mostTokenAsks } from './token-asks.ts';
+import { hasTooManyTokenRequests, maxTokenRequests } from './token-requests.ts';
 import { qualifiedHostName } from './translate.ts';
 import {
   allContainers,
@@ -67,8 +67,8 @@ function unsupported(pod: Pod, tenant: TenantInfo): string | undefined {
   if (gate !== undefined)
     return `spec.readinessGates: the condition ${gate.conditionType} is one that kubelet or the scheduler sets; name another one`;
   if (spec.schedulingGroup !== undefined) return 'spec.schedulingGroup is not supported';
-  if (hasTooManyAsks(spec))
-    return `its volumes ask for more than ${mostTokenAsks} different service account tokens (audience and expirationSeconds)`;
+  if (hasTooManyTokenRequests(spec))
+    return `its volumes ask for more than ${maxTokenRequests} different service account tokens (audience and expirationSeconds)`;
   const hostName = qualifiedHostName(pod, tenant) ?? '';
   if (hostName.length > maxHostNameLength)
     return `spec.setHostnameAsFQDN: ${hostName} is longer than the ${maxHostNameLength} characters that a host name can have`;
@@ -127,7 +127,7 @@ export function admitPod(tenantPod: Pod, context: SyncContext): Admission {
       ? wanted
       : refuse('NotSupported', 'spec.nodeName is set: pods are placed by the scheduler, and only by it');
   }
-  const { refusal, longReferences, sources } = judgedAlone(tenantPod, context.tenant);
+  const { refusal, longReferences, sources } = staticAdmission(tenantPod, context.tenant);
   if (refusal !== undefined) return refusal;
   const pod = asCreated(tenantPod);
   const { spec = {} } = pod;
@@ -152,11 +152,11 @@ export function admitPod(tenantPod: Pod, context: SyncContext): Admission {
  */
 export function isRefusedBySettings(tenantPod: Pod, tenant: TenantInfo): boolean {
   if (malformedAdmission(tenantPod) !== undefined) return false;
-  return judgedAlone(tenantPod, tenant).refusal?.notice !== undefined;
+  return staticAdmission(tenantPod, tenant).refusal?.notice !== undefined;
 }
 
 /** What a pod and its tenant's settings say without a look at anything else. */
-interface JudgedAlone {
+interface StaticAdmission {
   readonly tenant: TenantInfo;
   readonly refusal: Admission | undefined;
   /** What it refers to by names that are too long to wait for. */
@@ -168,21 +168,21 @@ interface JudgedAlone {
  * No state but a memory of what is a function of pod and settings; objects in caches are never changed. Each look at a
  * ConfigMap, a Secret or a claim asks for the admission of all pods that refer to it, and a pod refers to thousands.
  */
-const judged = new WeakMap<Pod, JudgedAlone>();
+const staticAdmissions = new WeakMap<Pod, StaticAdmission>();
 
-function judgedAlone(tenantPod: Pod, tenant: TenantInfo): JudgedAlone {
-  const known = judged.get(tenantPod);
+function staticAdmission(tenantPod: Pod, tenant: TenantInfo): StaticAdmission {
+  const known = staticAdmissions.get(tenantPod);
   if (known?.tenant === tenant) return known;
   const pod = asCreated(tenantPod);
   const all = references(pod);
   const longReferences = all.filter(({ name }) => isTooLongForLate(name));
   const sources = variableSources(allContainers(pod.spec ?? {}));
-  const found = { tenant, refusal: refusalAlone(pod, all, tenant), longReferences, sources };
-  judged.set(tenantPod, found);
+  const found = { tenant, refusal: staticRefusal(pod, all, tenant), longReferences, sources };
+  staticAdmissions.set(tenantPod, found);
   return found;
 }
 
-function refusalAlone(pod: Pod, all: readonly KeyRef[], tenant: TenantInfo): Admission | undefined {
+function staticRefusal(pod: Pod, all: readonly KeyRef[], tenant: TenantInfo): Admission | undefined {
   const { spec = {} } = pod;
   // The tenant's API server says so in the pod itself; its selectors may still change (sync rule `pod-subresources`).
   if ((spec.schedulingGates ?? []).length > 0) return { wanted: false };
@@ -197,7 +197,7 @@ function refusalAlone(pod: Pod, all: readonly KeyRef[], tenant: TenantInfo): Adm
   }
   const without = unsupported(pod, tenant);
   if (without !== undefined) return refuse('NotSupported', without);
-  if (daemonSets !== 'allow' && isLikeOfDaemonSet(pod)) {
+  if (daemonSets !== 'allow' && looksLikeDaemonSetPod(pod)) {
     return refuse(
       'DaemonSetsNotAllowed',
       'the policy of this cluster (daemonSets: deny) runs neither pods of DaemonSets nor others that name nodes (metadata.name or kubernetes.io/hostname in spec.affinity.nodeAffinity, or the latter in spec.nodeSelector)',
@@ -313,7 +313,7 @@ function excessHostPort(spec: PodSpec, allowed: readonly string[] | undefined): 
  * name, or by the label that mostly says the same. Others can be named, too: all nodes but one. Its owners are the
  * tenant's to write.
  */
-function isLikeOfDaemonSet({ metadata, spec }: Pod): boolean {
+function looksLikeDaemonSetPod({ metadata, spec }: Pod): boolean {
   const isOwned = (metadata.ownerReferences ?? []).some(
     ({ kind, controller }) => kind === 'DaemonSet' && controller === true,
   );

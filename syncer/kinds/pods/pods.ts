@@ -11,7 +11,6 @@ import { wellFormed } from '../well-formed.ts';
 import { admitPod, isRefusedBySettings } from './admission.ts';
 import { graceForSuper, graceForTenant, lastPodState, podGone } from './deletion.ts';
 import { refusedImageChange } from './images.ts';
-import { judgePod } from './judge.ts';
 import { references, requiredObjects } from './references.ts';
 import { resizeActions } from './resize.ts';
 import {
@@ -24,6 +23,7 @@ import {
 import { ownPolicyLabels, placedLabels, podMetadataOptions, reliance, toSuperPod } from './translate.ts';
 import { isDeleting, isFinished, type Pod } from './types.ts';
 import { ephemeralActions, specPatch } from './updates.ts';
+import { validatePod } from './validation.ts';
 
 /** Looked up in the tenant's cache. */
 const tenantIndexes = {
@@ -194,7 +194,7 @@ export const podKind: DownKind = {
   enforce,
   requires: requiredObjects,
   toSuper: toSuperPod,
-  judge: judgePod,
+  validate: validatePod,
   reliance,
   refusedStatus: refusedPodStatus,
   down: podDown,

@@ -3,7 +3,7 @@ import { type Resource, resources } from '../../../kube/index.ts';
 import type { SyncContext } from '../../context.ts';
 import { originalUid } from '../../mapping/labels.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
-import { remembered } from '../remembered.ts';
+import { memoized } from '../memoized.ts';
 import { hasAddress, isApiServerService, type Service, type ServicePort } from '../services/types.ts';
 import {
   type Container,
@@ -175,7 +175,7 @@ function excessiveServiceVariables(pod: Pod, containers: number, context: SyncCo
 }
 
 /** All containers together. Some fifty sources with as many keys as are known of one at most. */
-const mostSourcedNames = 100_000;
+const maxSourcedNames = 100_000;
 
 function excessiveSources(
   sources: readonly VariableSource[],
@@ -185,9 +185,9 @@ function excessiveSources(
   let names = 0;
   for (const { resource, name, times } of sources)
     names += times * context.dataKeysOf(resource, { namespace, name }).length;
-  if (names <= mostSourcedNames) return undefined;
+  if (names <= maxSourcedNames) return undefined;
   return (
-    `its containers take ${names} variables from ConfigMaps and Secrets (envFrom), more than the ${mostSourcedNames} that can be ` +
+    `its containers take ${names} variables from ConfigMaps and Secrets (envFrom), more than the ${maxSourcedNames} that can be ` +
     'told from the variables of Services. Use fewer sources, or sources with fewer keys'
   );
 }
@@ -195,7 +195,7 @@ function excessiveSources(
 const apiServerPort = { name: 'https', port: 443 };
 
 /** The Services of a namespace of the tenant that its pods have variables of, by name, and what those take. */
-const servicesIn = remembered(resources.services, (objects, namespace) => {
+const servicesIn = memoized(resources.services, (objects, namespace) => {
   const services = objects
     .byIndex<Service>(resources.services, 'byNamespace', namespace)
     .filter((service) => !isApiServerService(service))

@@ -19,7 +19,7 @@ import {
 import { rootCaName, superNamespaceName, superRootCaName } from '../../mapping/names.ts';
 import {
   matchesSelector,
-  mostSelectorTerms,
+  maxSelectorTerms,
   type NetworkPolicySpec,
   policyTypesOf,
   selectorTerms,
@@ -35,7 +35,7 @@ import { ephemeralClaimName, lateReferences } from './references.ts';
 import { resourcesAnnotation, resourcesAsked } from './resize.ts';
 import { interPodAffinity, placement, pool, scheduling } from './scheduling.ts';
 import { environment, serviceAddress } from './service-variables.ts';
-import { tokenAsks, tokenKeyOf, tokenSecretName } from './token-asks.ts';
+import { tokenKeyOf, tokenRequests, tokenSecretName } from './token-requests.ts';
 import {
   allContainers,
   type Container,
@@ -171,7 +171,7 @@ function wantedOf(policy: KubeObject, tenant: TenantInfo): NetworkPolicySpec | u
   const own = specOf(policy);
   const { podSelector = {} } = own;
   const spec =
-    selectorTerms(podSelector) > mostSelectorTerms
+    selectorTerms(podSelector) > maxSelectorTerms
       ? undefined
       : { policyTypes: policyTypesOf(own), podSelector: superPodSelector(podSelector, tenant) };
   wantedBefore.set(policy, { tenant, spec });
@@ -208,13 +208,13 @@ export function reliance(write: SuperWrite, context: SyncContext): 'none' | 'rel
  * Secret that holds the one which the tenant's API server has issued; kubelet brings its renewals into the pod.
  */
 const tokens: PodStep = (spec, pod) => {
-  const asks = tokenAsks(spec);
+  const requests = tokenRequests(spec);
   const name = tokenSecretName(pod.metadata.name ?? '');
   const mode = fileMode(spec);
   const projected = (source: Projection): Projection => {
     if (source.serviceAccountToken === undefined) return source;
     const { path } = source.serviceAccountToken;
-    const key = tokenKeyOf(source.serviceAccountToken, asks);
+    const key = tokenKeyOf(source.serviceAccountToken, requests);
     const item = { key, path, ...(mode === undefined ? {} : { mode }) };
     return { secret: { name, items: [item], optional: false } };
   };
@@ -226,7 +226,7 @@ const tokens: PodStep = (spec, pod) => {
   return {
     ...spec,
     automountServiceAccountToken: false,
-    ...(asks.length === 0 || spec.volumes === undefined
+    ...(requests.length === 0 || spec.volumes === undefined
       ? {}
       : { volumes: mapChanged(spec.volumes, inVolume) }),
   };

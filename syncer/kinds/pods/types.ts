@@ -1,6 +1,6 @@
 import type { Condition, KubeObject } from '../../../kube/index.ts';
 import type { SyncContext } from '../../context.ts';
-import type { TokenSource } from './token-asks.ts';
+import type { TokenSource } from './token-requests.ts';
 
 /** The fields of pods that are looked at; everything else passes through untouched. */
 export interface Pod extends KubeObject {

@@ -51,7 +51,7 @@ export function portsForTenant(tenantObject: KubeObject, superObject: KubeObject
 }
 
 /** Whether the super object still remembers a refusal that the tenant object has got over. */
-export function refusalIsSettled(tenantObject: KubeObject, superObject: KubeObject): boolean {
+export function hasStaleRefusedPorts(tenantObject: KubeObject, superObject: KubeObject): boolean {
   const refused = refusedPortsOf(superObject);
   return (
     refused.size > 0 && !(specOf(tenantObject).ports ?? []).some((port) => refused.has(port.nodePort ?? 0))

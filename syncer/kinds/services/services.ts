@@ -16,11 +16,10 @@ import type { Action, Admission, DownKind, Notice, RefusedWrite } from '../contr
 import { referenceId, referencesIndex } from '../references.ts';
 import { malformedAdmission, wellFormed } from '../well-formed.ts';
 import { finishClusterIPChange, isChangingClusterIP, startClusterIPChange } from './cluster-ip-change.ts';
-import { judgeService } from './judge.ts';
 import {
+  hasStaleRefusedPorts,
   portsForSuper,
   portsForTenant,
-  refusalIsSettled,
   refusedPortsAnnotation,
   samePorts,
   withRefused,
@@ -46,6 +45,7 @@ import {
   sourceRangesAnnotation,
   specOf,
 } from './types.ts';
+import { validateService } from './validation.ts';
 
 /**
  * What the tenant object asks of the super object. The address is in it where the tenant object's is to be asked for;
@@ -216,7 +216,7 @@ export const serviceKind: DownKind = {
   touches: { tenant: slicesOf, super: ingressesOfExternalName },
   admit,
   enforce,
-  judge: judgeService,
+  validate: validateService,
   toSuper(tenantObject, context) {
     const spec = wantedSpec(tenantObject, context);
     const metadata = superMetadata(
@@ -396,7 +396,7 @@ function metadataPatch(
     context,
     metadataOptions(context),
   );
-  if (refusalIsSettled(tenantObject, superObject))
+  if (hasStaleRefusedPorts(tenantObject, superObject))
     patch = applyAnnotation(patch, refusedPortsAnnotation, null);
   const given = restrictedFieldsDigest(wanted);
   if (given !== superObject.metadata.annotations?.[restrictedFieldsAnnotation])

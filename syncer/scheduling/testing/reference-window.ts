@@ -6,7 +6,7 @@ interface Known {
   state: State;
   /** Among those that tenants with a backlog hold together. */
   ofBacklog: boolean;
-  /** It got its place at once, while its tenant had no backlog. */
+  /** It got its slot at once, while its tenant had no backlog. */
   isLight?: boolean;
   /** When it came to the scheduler. */
   since?: number;
@@ -23,7 +23,7 @@ export class ReferenceWindow {
   #backlogAt = new Map<string, number>();
   #lightAt = new Map<string, number>();
   #restsEndAt: number[] = [];
-  /** By tenant, and of the one that last got one of the places that those with a backlog share. */
+  /** By tenant, and of the one that last got one of the slots that those with a backlog share. */
   #virtualTimes = new Map<string, number>();
   #virtualTime = 0;
 
@@ -48,14 +48,14 @@ export class ReferenceWindow {
     return held + resting < Math.min(this.#backlogSize, Math.max(1, Math.floor(size / 2)));
   }
 
-  /** A pod that is new to the window gets a place at once. */
+  /** A pod that is new to the window gets a slot at once. */
   enter(tenant: string, id: string): void {
     const ofBacklog = this.#hasBacklog(tenant);
     if (ofBacklog) this.#charge(tenant);
     this.#pods.push({ tenant, id, state: 'active', ofBacklog, isLight: !ofBacklog });
   }
 
-  /** A parked pod gets a place. */
+  /** A parked pod gets a slot. */
   grant(tenant: string, id: string): void {
     this.#charge(tenant);
     this.set(tenant, id, 'active');
@@ -79,7 +79,7 @@ export class ReferenceWindow {
   }
 
   /** The scheduler has said something of a pod. */
-  judge(tenant: string, id: string): void {
+  recordLatency(tenant: string, id: string): void {
     const { state, ofBacklog, since = this.now } = this.#find(tenant, id) ?? {};
     if (state !== 'active' || ofBacklog !== true || !this.#isAnyLight()) return;
     this.#restsEndAt.push(this.now + Math.min(1_000, Math.max(5, this.now - since)));

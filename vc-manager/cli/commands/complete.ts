@@ -1,6 +1,6 @@
 import type { Command, Option } from 'commander';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { isWaiting } from '../../../api/warm.ts';
+import { isUnclaimed } from '../../../api/warm-pool.ts';
 import { resources } from '../../../kube/index.ts';
 import { type Candidate, type CompletionContext, candidatesFor } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -37,7 +37,7 @@ async function listTenantNames(
       const signal = AbortSignal.timeout(listTimeoutMs);
       const where = namespace === undefined ? {} : { namespace };
       const { items } = await client.list<VirtualCluster>(resources.virtualClusters, { ...where, signal });
-      return items.filter((vc) => !isWaiting(vc)).map(({ metadata }) => metadata.name ?? '');
+      return items.filter((vc) => !isUnclaimed(vc)).map(({ metadata }) => metadata.name ?? '');
     });
   } catch {
     return [];

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
-import { confirm, refuseUnasked, yesOption } from '../confirm.ts';
+import { confirm, requireTerminal, yesOption } from '../confirm.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { type Progress, progressFor, withStep } from '../progress.ts';
@@ -59,7 +59,7 @@ export function configure(command: Command, cli: Cli): void {
 
 async function remove(cli: Cli, names: readonly string[], flags: Flags): Promise<void> {
   const refs = names.map((name) => validRef(name, flags.namespace));
-  if (!flags.dryRun) refuseUnasked(cli, flags);
+  if (!flags.dryRun) requireTerminal(cli, flags);
   const progress = progressFor(cli);
   try {
     await withSuperCluster(cli, flags, async (client) => {

@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander';
 import { noSyncerReason } from '../../../api/conditions.ts';
 import { traitsOf } from '../../../api/drivers.ts';
 import {
-  type Place,
+  type ControlPlanePlacement,
   sleepAfterIdleMs,
   type VirtualCluster,
   type VirtualClusterStatus,
@@ -171,7 +171,7 @@ function sleepRows({ sleep = {} }: VirtualClusterStatus = {}): string[][] {
 }
 
 function movedRows({ move, moved }: VirtualClusterStatus = {}): string[][] {
-  const text = ({ driver, datastore }: Place): string => `${driver}/${datastore}`;
+  const text = ({ driver, datastore }: ControlPlanePlacement): string => `${driver}/${datastore}`;
   if (move !== undefined) return [['Moving:', `to ${text(move.to)}, ${move.stage}`]];
   if (moved === undefined) return [];
   const { at, from, to, why, pausedMs } = moved;

@@ -19,7 +19,7 @@ interface Flags extends GlobalFlags {
 }
 
 const listedByDefault = 200;
-const mostListed = 2_000;
+const maxListed = 2_000;
 
 const help = `
 The syncer that serves the tenant compares all objects of both sides by its own rules, and changes nothing. An object that
@@ -41,7 +41,7 @@ export function configure(command: Command, cli: Cli): void {
     .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
     .addOption(
       new Option('--most <objects>', 'list no more than so many')
-        .argParser(wholeNumber(1, mostListed))
+        .argParser(wholeNumber(1, maxListed))
         .default(listedByDefault),
     )
     .option('--syncer <url>', 'ask the syncer at this address instead of those that have a Lease')

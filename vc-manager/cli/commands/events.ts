@@ -96,10 +96,10 @@ export async function eventsOf(
   return items.filter(({ involvedObject }) => (involvedObject?.uid ?? metadata.uid) === metadata.uid);
 }
 
-const mostEvents = 1_000;
+const maxEvents = 1_000;
 const eventsPerPage = 500;
 /** A tenant may have any number of them. */
-const mostPages = 20;
+const maxPages = 20;
 const tenantTimeoutMs = 15_000;
 
 /** A tenant that does not answer, or is asleep and not to be woken, has none to show. */
@@ -108,8 +108,8 @@ async function fromTenant(cli: Cli, client: KubeClient, vc: VirtualCluster): Pro
   try {
     const connection = await backgroundConnection(client, vc, cli.signal);
     return await withConnection({ requestTimeoutMs: tenantTimeoutMs, ...connection }, async (tenant) => {
-      const { events: latest, isCut } = await latestTenantEvents(tenant, mostEvents, cli.signal);
-      if (isCut) cli.stderr.write(`note: the tenant has more events than the latest ${mostEvents} shown\n`);
+      const { events: latest, isCut } = await latestTenantEvents(tenant, maxEvents, cli.signal);
+      if (isCut) cli.stderr.write(`note: the tenant has more events than the latest ${maxEvents} shown\n`);
       return latest;
     });
   } catch (error) {
@@ -132,7 +132,7 @@ export async function latestTenantEvents(
   let latest: { event: Event; at: number }[] = [];
   let isCut = false;
   let next: string | undefined;
-  for (let page = 0; page < mostPages; page++) {
+  for (let page = 0; page < maxPages; page++) {
     const { items, metadata } = await tenant.list<Event>(resources.events, {
       fieldSelector: 'source=skerry-syncer',
       limit: eventsPerPage,

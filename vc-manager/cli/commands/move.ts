@@ -65,14 +65,14 @@ export function configure(command: Command, cli: Cli): void {
     .action(async (name: string, _, chosen: Command) => move(cli, name, chosen.optsWithGlobals<Flags>()));
 }
 
-interface Place {
+interface Placement {
   driver: DriverName;
   datastore: DatastoreName;
 }
 
 interface PlannedMove {
-  from: Place;
-  to: Place;
+  from: Placement;
+  to: Placement;
   spec: { driver?: DriverName; template?: string };
 }
 
@@ -89,7 +89,7 @@ async function move(cli: Cli, name: string, flags: Flags): Promise<void> {
       return items;
     });
     const { from, to } = planned;
-    const where = `from ${placeText(from)} to ${placeText(to)}`;
+    const where = `from ${placementText(from)} to ${placementText(to)}`;
     if (flags.dryRun) {
       if (flags.output === 'json') cli.stdout.write(json({ ...ref, from, to, dryRun: true }));
       else cli.stdout.write(dryRunText(vc, planned));
@@ -110,7 +110,7 @@ async function move(cli: Cli, name: string, flags: Flags): Promise<void> {
   });
 }
 
-function placeText({ driver, datastore }: Place): string {
+function placementText({ driver, datastore }: Placement): string {
   return `${driver}/${datastore}`;
 }
 
@@ -125,11 +125,11 @@ export async function planMove(
   if (status?.version === undefined || status.identities?.tenant === undefined)
     throw new CliError('Conflict', `${name} has not been ready yet: make it where it is to be`);
   if (status.move !== undefined)
-    throw new CliError('Conflict', `${name} is being moved to ${placeText(status.move.to)} already`);
-  const from: Place = { driver: status.driver ?? defaultDriver, datastore: status.datastore ?? 'shared' };
-  const to: Place = { driver: flags.driver ?? from.driver, datastore: flags.datastore ?? from.datastore };
+    throw new CliError('Conflict', `${name} is being moved to ${placementText(status.move.to)} already`);
+  const from: Placement = { driver: status.driver ?? defaultDriver, datastore: status.datastore ?? 'shared' };
+  const to: Placement = { driver: flags.driver ?? from.driver, datastore: flags.datastore ?? from.datastore };
   if (from.driver === to.driver && from.datastore === to.datastore)
-    throw new CliError('Conflict', `${name} is at ${placeText(to)} already`);
+    throw new CliError('Conflict', `${name} is at ${placementText(to)} already`);
   const driver = from.driver === to.driver && spec?.driver === undefined ? {} : { driver: to.driver };
   if (from.datastore === to.datastore && flags.template === undefined) return { from, to, spec: driver };
   const suitable = (await templates())
@@ -159,7 +159,7 @@ function only(names: readonly string[], usual: string): string | undefined {
 function dryRunText({ metadata, status }: VirtualCluster, { from, to }: PlannedMove): string {
   const { name } = metadata;
   const lines = [
-    `${name} would be moved from ${placeText(from)} to ${placeText(to)} (dry run).`,
+    `${name} would be moved from ${placementText(from)} to ${placementText(to)} (dry run).`,
     from.datastore === to.datastore
       ? 'Its data stays where it is.'
       : `${status?.datastoreUsage?.keys ?? 'All'} keys would be copied, and removed at the old place when the new one is ready.`,

@@ -401,7 +401,7 @@ interface HealthAddress {
 }
 
 /** Tenants with series of their own; all others are added up. */
-const mostTenantSeries = 250;
+const maxTenantSeries = 250;
 /** After this time without an answer of the super cluster, `/readyz` fails. */
 const unansweredLimitMs = 60_000;
 /** Longer than the usual scrape interval: a connection that is closed during a request loses a sample. Milliseconds. */
@@ -455,7 +455,7 @@ export class ManagerHealth {
   /** To be called with what a tenant has used since the last call. */
   readonly onUsage = (tenant: string, used: Partial<UsageDay>): void => {
     const isKnown = this.#usageTenants.has(tenant);
-    if (!isKnown && this.#usageTenants.size < mostTenantSeries) this.#usageTenants.add(tenant);
+    if (!isKnown && this.#usageTenants.size < maxTenantSeries) this.#usageTenants.add(tenant);
     const label = isKnown || this.#usageTenants.has(tenant) ? tenant : 'other';
     for (const [resource, amount] of Object.entries(used))
       if (amount > 0) this.#usage.inc({ tenant: label, resource }, amount);

@@ -3,7 +3,7 @@ import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { resources } from '../../../kube/index.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
-import { confirm, refuseUnasked, yesOption } from '../confirm.ts';
+import { confirm, requireTerminal, yesOption } from '../confirm.ts';
 import type { Cli } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { requestAndWait } from '../manager-request.ts';
@@ -61,7 +61,7 @@ export function configure(command: Command, cli: Cli): void {
 
 async function restore(cli: Cli, name: string, flags: Flags): Promise<void> {
   const ref = validRef(name, flags.namespace);
-  if (!flags.dryRun) refuseUnasked(cli, flags);
+  if (!flags.dryRun) requireTerminal(cli, flags);
   await withSuperCluster(cli, flags, async (client) => {
     const vc = await getVirtualCluster(client, ref, cli.signal);
     const { status } = vc;

@@ -81,7 +81,7 @@ describe('snapshot -o', () => {
     const signal = new AbortController().signal;
     await store.write('default/blue/new.snapshot', Readable.from([Buffer.from('what it has')]), { signal });
     const file = join(world.home, 'out.snapshot');
-    const taking = world.run('snapshot', 'blue', '-o', file, '--snapshot-store', store.place);
+    const taking = world.run('snapshot', 'blue', '-o', file, '--snapshot-store', store.location);
     const taken = await world.asked('blue', annotationKeys.snapshot);
     world.put('blue', { identities, snapshots: { taken, kept: [kept('new', 'Requested')] } });
     expect(await taking).toMatchObject({ exitCode: 0, stdout: expect.stringContaining(file) });
@@ -109,7 +109,7 @@ describe('snapshot --copy and --add', () => {
   /** As in the manager's pod: there is no super cluster to ask. */
   const alone = (args: readonly string[], stdin?: Readable) => {
     const [stdout, stderr] = [new Captured(), new Captured()];
-    const all = ['snapshot', 'blue', ...args, '--snapshot-store', store().place];
+    const all = ['snapshot', 'blue', ...args, '--snapshot-store', store().location];
     const streams = { stdout, stderr, ...(stdin && { stdin: stdin as never }) };
     return runCli(all, { env: {}, ...streams }).then((exitCode) => ({
       ...{ exitCode, stdout: stdout.text, stderr: stderr.text },

@@ -217,7 +217,7 @@ async function copyOut(cli: Cli, flags: Flags, name: string, file: string): Prom
     if (!(error instanceof SnapshotError && error.code === 'SnapshotNotFound')) throw error;
     throw new CliError(
       'NotFound',
-      `${name} is not in ${store.place}: name the manager's store with --snapshot-store, or copy the file where the ` +
+      `${name} is not in ${store.location}: name the manager's store with --snapshot-store, or copy the file where the ` +
         'manager runs, with --copy: "vc-manager snapshot --help" has how, in a pod',
     );
   }

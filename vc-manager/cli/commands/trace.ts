@@ -5,7 +5,7 @@ import {
   type PodReport,
   podStages,
   type SpanReport,
-  type Whose,
+  type StageOwner,
 } from '../../../api/pod-report.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import {
@@ -43,7 +43,7 @@ interface Flags extends GlobalFlags {
 }
 
 const listedByDefault = 10;
-const mostListed = 1_000;
+const maxListed = 1_000;
 const podName = /^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$/;
 
 const help = `
@@ -70,7 +70,7 @@ export function configure(command: Command, cli: Cli): void {
       new Option(
         '--slowest [pods]',
         `list so many of the slowest pods (default: ${listedByDefault})`,
-      ).argParser(wholeNumber(1, mostListed)),
+      ).argParser(wholeNumber(1, maxListed)),
     )
     .option('--syncer <url>', 'ask the syncer at this address instead of those that have a Lease')
     .option('--system-namespace <namespace>', 'where the syncers have their Leases', 'skerry-system')
@@ -420,7 +420,12 @@ export function reportFromObjects(
     return condition?.status === 'True' ? since(condition.lastTransitionTime) : undefined;
   };
   const created = since(superPod?.metadata.creationTimestamp);
-  const ways: readonly { name: string; whose: Whose; from: number | undefined; to: number | undefined }[] = [
+  const ways: readonly {
+    name: string;
+    whose: StageOwner;
+    from: number | undefined;
+    to: number | undefined;
+  }[] = [
     { name: 'create', whose: 'skerry', from: 0, to: created },
     { name: 'schedule', whose: 'scheduler', from: created, to: when('PodScheduled') },
     { name: 'start', whose: 'kubelet', from: when('PodScheduled'), to: when('Ready') },
@@ -429,7 +434,7 @@ export function reportFromObjects(
   const isReady = findCondition(tenantPod.status?.conditions, 'Ready')?.status === 'True';
   const readyAt = when('Ready');
   const totalMs = isReady && readyAt !== undefined ? readyAt : nowMs - begin;
-  const shares: Record<Whose, number> = { skerry: 0, scheduler: 0, kubelet: 0 };
+  const shares: Record<StageOwner, number> = { skerry: 0, scheduler: 0, kubelet: 0 };
   const spans: SpanReport[] = [];
   let waitsFor: PodReport['waitsFor'];
   for (const { from, to, ...way } of ways) {
@@ -496,7 +501,7 @@ async function readTenantPod(
 }
 
 /** Namespaces that are named to somebody who has asked for a pod in the wrong one. */
-const mostElsewhere = 5;
+const maxElsewhere = 5;
 const longestName = 253;
 
 async function noSuchPod(
@@ -509,11 +514,11 @@ async function noSuchPod(
   const whose = metadata.namespace === 'default' ? tenant : `${metadata.namespace}/${tenant}`;
   const { items } = await client.list(resources.pods, {
     fieldSelector: `metadata.name=${name}`,
-    limit: mostElsewhere,
+    limit: maxElsewhere,
     signal: cli.signal,
   });
   const elsewhere = items
-    .slice(0, mostElsewhere)
+    .slice(0, maxElsewhere)
     .map((pod) => printable(pod.metadata.namespace ?? '', longestName));
   const hint =
     elsewhere.length > 0
@@ -522,7 +527,7 @@ async function noSuchPod(
   return new CliError('NotFound', `no pod "${name}" in namespace ${namespace} of ${tenant}: ${hint}`);
 }
 
-const whoseNames: Readonly<Record<Whose, string>> = {
+const whoseNames: Readonly<Record<StageOwner, string>> = {
   skerry: 'Skerry',
   scheduler: 'scheduler',
   kubelet: 'kubelet',
@@ -534,7 +539,7 @@ function aboutSpan(name: string): string {
 }
 
 const barWidth = 32;
-const order: readonly Whose[] = ['skerry', 'scheduler', 'kubelet'];
+const order: readonly StageOwner[] = ['skerry', 'scheduler', 'kubelet'];
 
 /** How times are written: a syncer reports tenths of milliseconds, objects carry whole seconds. */
 type Precision = 'milliseconds' | 'seconds';

@@ -253,7 +253,7 @@ function newerVersions(running: string, { templates }: VersionSources): string[]
 }
 
 /** More is not read of what a tenant's API server answers. */
-const mostLines = 100_000;
+const maxLines = 100_000;
 const longestLine = 2_000;
 const metric = 'apiserver_requested_deprecated_apis{';
 
@@ -292,7 +292,7 @@ async function removedApis(
 export function parseDeprecatedApis(metrics: string, version: string): string[] {
   const target = Number(version.split('.')[1]);
   const found = new Set<string>();
-  for (const line of metrics.split('\n', mostLines)) {
+  for (const line of metrics.split('\n', maxLines)) {
     if (!line.startsWith(metric)) continue;
     const labels = new Map(
       line

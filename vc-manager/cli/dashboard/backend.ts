@@ -31,7 +31,7 @@ import { jobsOf } from '../job-table.ts';
 import { sendRequest } from '../manager-request.ts';
 import { adminKubeconfig, getVirtualCluster, problems, quotaOf } from '../virtual-clusters.ts';
 
-interface Place {
+interface BackendContext {
   clock: Cli['clock'];
   /** Where control planes are that run as processes or containers of this machine. */
   stateDir: string;
@@ -39,9 +39,9 @@ interface Place {
   onProblem: OnProblem;
 }
 
-const mostEvents = 500;
+const maxEvents = 500;
 const slowestShown = 50;
-const mostPods = 200;
+const maxPods = 200;
 
 interface Pod extends KubeObject {
   spec?: { nodeName?: string };
@@ -49,8 +49,8 @@ interface Pod extends KubeObject {
 }
 
 /** What the commands do, for the dashboard. */
-export function dashboardBackend(place: Place): Backend {
-  const { clock, systemNamespace } = place;
+export function dashboardBackend(context: BackendContext): Backend {
+  const { clock, systemNamespace } = context;
   return {
     assess: (vc) => ({
       problems: problems(vc),
@@ -63,7 +63,7 @@ export function dashboardBackend(place: Place): Backend {
     }),
     events: async (client, vc, signal) => latestFirst(await eventsOf(client, refOf(vc), vc, signal)),
     refusals: async (tenant, signal) => {
-      const { events, isCut } = await latestTenantEvents(tenant, mostEvents, signal);
+      const { events, isCut } = await latestTenantEvents(tenant, maxEvents, signal);
       return { events: latestFirst(events), isCut };
     },
     trace: async ({ person, program }, vc, pod, signal) => {
@@ -84,7 +84,7 @@ export function dashboardBackend(place: Place): Backend {
     },
     pods: async (client, { metadata }, signal) => {
       const labelSelector = `${labelKeys.tenant}=${metadata.uid}`;
-      const options = { labelSelector, limit: mostPods, signal };
+      const options = { labelSelector, limit: maxPods, signal };
       const { items, metadata: list } = await client.list<Pod>(resources.pods, options);
       const listed = items.flatMap((pod) => {
         const namespace = pod.metadata.labels?.[labelKeys.namespace];
@@ -95,18 +95,18 @@ export function dashboardBackend(place: Place): Backend {
       return { listed, isCut: (list.continue ?? '') !== '' };
     },
     ownPods: async (tenant, signal) => {
-      const { items, metadata } = await tenant.list<Pod>(resources.pods, { limit: mostPods, signal });
-      const listed = items.slice(0, mostPods).map((pod) => listedPod(pod, pod.metadata.namespace ?? ''));
-      return { listed, isCut: items.length > mostPods || (metadata.continue ?? '') !== '' };
+      const { items, metadata } = await tenant.list<Pod>(resources.pods, { limit: maxPods, signal });
+      const listed = items.slice(0, maxPods).map((pod) => listedPod(pod, pod.metadata.namespace ?? ''));
+      return { listed, isCut: items.length > maxPods || (metadata.continue ?? '') !== '' };
     },
     components: async (program, vc) => {
-      const found = await controlPlaneOf(place, program, vc);
+      const found = await controlPlaneOf(context, program, vc);
       if (found === undefined) return [];
       const { components } = await found.driver.observe(found.id);
       return components.map(componentRow);
     },
     logs: async (program, vc, { component, lines, signal }) => {
-      const found = await controlPlaneOf(place, program, vc);
+      const found = await controlPlaneOf(context, program, vc);
       if (found === undefined)
         throw new CliError(
           'NotFound',
@@ -162,11 +162,11 @@ function latestFirst(events: readonly Event[]): EventRow[] {
   return events
     .map(shownEvent)
     .sort((a, b) => (a.at < b.at ? 1 : -1))
-    .slice(0, mostEvents);
+    .slice(0, maxEvents);
 }
 
 async function controlPlaneOf(
-  { clock, stateDir, onProblem }: Place,
+  { clock, stateDir, onProblem }: BackendContext,
   client: KubeClient,
   { status }: VirtualCluster,
 ): Promise<{ driver: ControlPlaneDriver; id: string } | undefined> {

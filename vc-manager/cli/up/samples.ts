@@ -1,6 +1,6 @@
 import { apiVersion } from '../../../api/names.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { isWaiting } from '../../../api/warm.ts';
+import { isUnclaimed } from '../../../api/warm-pool.ts';
 import {
   connectionFromSecret,
   isAlreadyExists,
@@ -170,7 +170,7 @@ export async function createSampleTenants(
 /** All that have an owner and are not being deleted. */
 export async function listTenants(client: KubeClient, signal: AbortSignal): Promise<VirtualCluster[]> {
   const { items } = await client.list<VirtualCluster>(resources.virtualClusters, { signal });
-  return items.filter((vc) => vc.metadata.deletionTimestamp === undefined && !isWaiting(vc));
+  return items.filter((vc) => vc.metadata.deletionTimestamp === undefined && !isUnclaimed(vc));
 }
 
 function refOf({ metadata }: VirtualCluster): VirtualClusterRef {

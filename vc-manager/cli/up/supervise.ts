@@ -1,5 +1,5 @@
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { isWaiting } from '../../../api/warm.ts';
+import { isUnclaimed } from '../../../api/warm-pool.ts';
 import { Reflector, resources, Store } from '../../../kube/index.ts';
 import type { LocalStack } from '../../local-stack/local-stack.ts';
 import type { Cli } from '../context.ts';
@@ -73,7 +73,7 @@ export async function supervise(cli: Cli, options: SuperviseOptions): Promise<vo
   });
 }
 
-interface DashboardPlace extends Pick<EventOptions, 'superCluster' | 'progress' | 'signal'> {
+interface StartDashboardOptions extends Pick<EventOptions, 'superCluster' | 'progress' | 'signal'> {
   port: number;
   stateDir: string;
 }
@@ -81,7 +81,7 @@ interface DashboardPlace extends Pick<EventOptions, 'superCluster' | 'progress' 
 /** What keeps the dashboard from being served keeps nothing else. */
 async function startDashboard(
   cli: Cli,
-  { superCluster, port, stateDir, progress, signal }: DashboardPlace,
+  { superCluster, port, stateDir, progress, signal }: StartDashboardOptions,
 ): Promise<{ link: string; ended: Promise<void> } | undefined> {
   const note = (error: unknown): void =>
     progress.note(`There is no dashboard: ${error instanceof Error ? error.message : String(error)}`);
@@ -137,7 +137,7 @@ export async function reportEvents({
   const virtualClusters = new Store<VirtualCluster>();
   let isFirstList = true;
   virtualClusters.subscribe(({ type, object, previous }) => {
-    const message = isFirstList || isWaiting(object) ? undefined : describeChange(type, object, previous);
+    const message = isFirstList || isUnclaimed(object) ? undefined : describeChange(type, object, previous);
     if (message !== undefined) print(message);
   });
   await withConnection(superCluster, async (client) => {

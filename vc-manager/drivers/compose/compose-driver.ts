@@ -325,8 +325,8 @@ export class ComposeDriver implements ControlPlaneDriver {
 
 function isOf(container: ComponentContainer | undefined, target: ContainerSpec): boolean {
   if (container?.hash !== target.hash) return false;
-  const isJudged = target.group === undefined || container.group === target.group;
-  return isJudged && container.status !== 'dead' && container.status !== 'removing';
+  const isConfined = target.group === undefined || container.group === target.group;
+  return isConfined && container.status !== 'dead' && container.status !== 'removing';
 }
 
 function groupsOf(containers: ReadonlyMap<string, ComponentContainer>): Set<number> {

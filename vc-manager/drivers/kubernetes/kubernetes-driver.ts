@@ -44,7 +44,7 @@ import {
   awaitRollout,
   forgetComponent,
   hasNoNode,
-  isSettled,
+  isRolloutComplete,
   observationOf,
   stopComponents,
 } from './rollout.ts';
@@ -261,7 +261,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
     const isUnchanged = written.metadata.generation === before?.metadata.generation;
     if (isUnchanged) this.#events.askNoMore(running);
     // What was running as it should, and still does, need not be followed.
-    if (isUnchanged && isSettled(written)) return;
+    if (isUnchanged && isRolloutComplete(written)) return;
     const [client, clock] = [this.#client, this.#clock];
     await using view = this.#view(id);
     try {

@@ -24,7 +24,7 @@ interface PodEventsOptions {
 }
 
 /** As long as a StatefulSet waits until it calls such a pod available. */
-const settleMs = 5_000;
+const minReadyMs = 5_000;
 
 /** Follows the pods of all control planes, from the first listener on until it is closed. */
 export class PodEvents {
@@ -83,14 +83,14 @@ export class PodEvents {
   }
 
   /** Without a probe it is ready when the same one still runs after a moment. */
-  #whenSettled(pod: Pod, store: Store<Pod>, tell: () => void): void {
+  #afterMinReady(pod: Pod, store: Store<Pod>, tell: () => void): void {
     const { namespace, name = '' } = pod.metadata;
     const signal = this.#following?.ending.signal;
-    const settled = this.#o.clock.sleep(settleMs, signal).then(() => {
+    const stillRuns = this.#o.clock.sleep(minReadyMs, signal).then(() => {
       const now = store.get({ namespace, name });
       if (now !== undefined && startOf(now) === startOf(pod)) tell();
     });
-    settled.catch(() => undefined);
+    stillRuns.catch(() => undefined);
   }
 
   #on(event: StoreEvent<Pod>, store: Store<Pod>): void {
@@ -103,7 +103,7 @@ export class PodEvents {
     };
     for (const what of eventsOf(event, this.#asked.has(uid))) {
       if (what === 'ready' && !hasProbe(event.object))
-        this.#whenSettled(event.object, store, () => tell(what));
+        this.#afterMinReady(event.object, store, () => tell(what));
       else tell(what);
     }
     if (event.type === 'deleted') this.#asked.delete(uid);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { hasNoNode, isSettled, observationOf } from './rollout.ts';
+import { hasNoNode, isRolloutComplete, observationOf } from './rollout.ts';
 import type { ContainerState, Pod, StatefulSet } from './types.ts';
 
 const set = (replicas: number): StatefulSet => ({ metadata: { name: 'api' }, spec: { replicas } });
@@ -62,9 +62,9 @@ describe('a rollout', () => {
   });
 
   it('has ended when the server has seen what was written, updates nothing, and one replica serves', () => {
-    expect(isSettled(written({}))).toBe(true);
-    expect(isSettled(written({}, 5))).toBe(false);
-    expect(isSettled(written({ updateRevision: 'b' }))).toBe(false);
-    expect(isSettled(written({ availableReplicas: 0 }))).toBe(false);
+    expect(isRolloutComplete(written({}))).toBe(true);
+    expect(isRolloutComplete(written({}, 5))).toBe(false);
+    expect(isRolloutComplete(written({ updateRevision: 'b' }))).toBe(false);
+    expect(isRolloutComplete(written({ availableReplicas: 0 }))).toBe(false);
   });
 });

@@ -137,7 +137,7 @@ interface RolloutOptions {
  * Whether the rollout has ended: the server has observed what was written, no update is under way, and at least one
  * replica serves. A control plane with one of several replicas missing is still ready.
  */
-export function isSettled(written: StatefulSet): boolean {
+export function isRolloutComplete(written: StatefulSet): boolean {
   const {
     availableReplicas = 0,
     observedGeneration = 0,

@@ -353,8 +353,8 @@ export class ComponentProcess {
     const current = this.#current;
     if (current !== undefined) {
       const isOfCurrent = record?.pid === current.identity.pid && record.stopping !== true;
-      const judged = target.group === undefined || record?.group === target.group;
-      const same = isOfCurrent && record.argsHash === target.hash && judged;
+      const isConfined = target.group === undefined || record?.group === target.group;
+      const same = isOfCurrent && record.argsHash === target.hash && isConfined;
       if (!same || !(await current.isAlive())) {
         await this.#end(record?.stopTimeoutMs ?? stopTimeoutMs, signal);
       }

@@ -24,8 +24,8 @@ async function copyEnd(path: string, start: number, to: string): Promise<void> {
   await using from = await open(path, 'r');
   await using target = await open(to, 'w', 0o600);
   const buffer = Buffer.alloc(chunkBytes);
-  const mostBytes = 2 * largestLogBytes;
-  for (let at = start; at - start < mostBytes; ) {
+  const maxBytes = 2 * largestLogBytes;
+  for (let at = start; at - start < maxBytes; ) {
     const { bytesRead } = await from.read(buffer, 0, chunkBytes, at);
     if (bytesRead === 0) return;
     await target.write(buffer, 0, bytesRead);

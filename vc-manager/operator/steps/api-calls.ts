@@ -33,7 +33,7 @@ export const apiCalls: Step = {
 const counter = '\napiserver_request_total{';
 const started = '\nprocess_start_time_seconds ';
 /** A tenant chooses how many resources it has. */
-const mostLines = 200_000;
+const maxLines = 200_000;
 
 /** From the metrics of an API server; undefined for what is none, and for calls that no server can have counted. */
 export function parseCallCount(text: string): CallCount | undefined {
@@ -43,7 +43,7 @@ export function parseCallCount(text: string): CallCount | undefined {
   if (startedAt === undefined) return undefined;
   let calls = 0;
   let at = text.indexOf(counter);
-  for (let lines = 0; at >= 0 && lines < mostLines; lines++) {
+  for (let lines = 0; at >= 0 && lines < maxLines; lines++) {
     const end = endOfLine(text, at + 1);
     const line = text.slice(at, end);
     calls += numberAfter(line, line.lastIndexOf(' ') + 1) ?? 0;

@@ -1,7 +1,7 @@
 import { hash, X509Certificate } from 'node:crypto';
 import { backgroundPrefix, kubeconfigKey, secretNames } from '../../../api/names.ts';
 import type { VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
-import { isWarm } from '../../../api/warm.ts';
+import { isWarmPoolMember } from '../../../api/warm-pool.ts';
 import { renderKubeconfig } from '../../../kube/index.ts';
 import { isHeld } from '../../jobs/job-status.ts';
 import { addressAt } from '../../os/network.ts';
@@ -29,7 +29,7 @@ import {
 } from '../jobs.ts';
 import type { Services } from '../services.ts';
 import type { GatewaySettings } from '../settings.ts';
-import { certificatesIn, pkiWith, settleCertificates } from '../snapshot-certificates.ts';
+import { certificatesIn, confirmCertificates, pkiWith } from '../snapshot-certificates.ts';
 import { openSnapshot, snapshotServices } from '../snapshot-files.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
@@ -102,7 +102,7 @@ export const certificates: Step = {
     }
     // Also of a Secret that an earlier attempt has written.
     if (spec?.restoreFrom !== undefined && spec.restoreCertificates === true && !tenant.wasStarted)
-      await settleCertificates(tenant, services, { ...ensured.data, ...keys });
+      await confirmCertificates(tenant, services, { ...ensured.data, ...keys });
     // Also when a manager that has copied it died before it could remove it.
     if (former !== undefined || (inPlace !== undefined && mayHaveFormerSecrets(tenant)))
       await removeFormerSecret(tenant, services, 'pki');
@@ -239,7 +239,7 @@ export const credentials: Step = {
   condition: 'CertificatesReady',
   async run(tenant, services) {
     // Nobody is to have any before it has an owner; and without them no syncer takes it up.
-    if (isWarm(tenant.vc, services.settings.namespace)) return;
+    if (isWarmPoolMember(tenant.vc, services.settings.namespace)) return;
     const { leafs, trust } = tenant.required(tenant.pki, 'certificates');
     const { gateway } = tenant.vc.status ?? {};
     const forPeople = { [kubeconfigKey]: kubeconfigOf(tenant, 'admin', leafs.admin, gateway) };

@@ -129,7 +129,7 @@ function nextLookMs({ vc, clock }: Tenant): number {
 }
 
 /** Limits on pods that are read, and on characters of their messages: the tenant may write any of it. */
-const mostPods = 10;
+const maxPods = 10;
 const longestSaying = 512;
 
 /** The reason that the Deployment's pods give, as the end of a sentence. */
@@ -144,7 +144,7 @@ async function whyNotAvailable(
   const { items } = await client.list<Pod>(resources.pods, {
     namespace,
     labelSelector,
-    limit: mostPods,
+    limit: maxPods,
     signal,
   });
   for (const { status } of items) {

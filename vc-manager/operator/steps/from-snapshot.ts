@@ -88,14 +88,14 @@ async function isOurs(tenant: Tenant, services: Services, from: string): Promise
   return true;
 }
 
-export const settleFromSnapshot: Step = {
-  name: 'settle',
+export const adaptFromSnapshot: Step = {
+  name: 'adapt',
   doing: 'Making anew what was bound to another place',
   condition: 'DatastoreReady',
   async run(tenant, services) {
     if (!isNeeded(tenant) || tenant.vc.status?.restore === undefined) return;
     const from = tenant.vc.spec?.restoreFrom ?? '';
-    await settle(tenant, tenant.required(tenant.vc.status?.serviceCIDR, 'service slice'));
+    await recreateBoundObjects(tenant, tenant.required(tenant.vc.status?.serviceCIDR, 'service slice'));
     const { entries, close } = await openSnapshot(tenant, snapshotServices(services), from);
     try {
       await write(tenant, services, chosen(tenant, entries, isRemote), true);
@@ -183,7 +183,7 @@ interface Claim extends KubeObject {
 }
 
 /** Claims before the pods that use them: those are deleted while they still wait for a node. */
-async function settle(tenant: Tenant, serviceCIDR: string): Promise<void> {
+async function recreateBoundObjects(tenant: Tenant, serviceCIDR: string): Promise<void> {
   await eachOf<Claim>(tenant, resources.persistentVolumeClaims, async (claim) => {
     if (claim.spec?.volumeName === undefined) return;
     const { volumeName: _, ...spec } = claim.spec;
@@ -234,7 +234,7 @@ async function settle(tenant: Tenant, serviceCIDR: string): Promise<void> {
 }
 
 const pageSize = 100;
-const mostPages = 10_000;
+const maxPages = 10_000;
 
 async function eachOf<T extends KubeObject>(
   { client, signal }: Tenant,
@@ -242,7 +242,7 @@ async function eachOf<T extends KubeObject>(
   work: (object: T) => Promise<void>,
 ): Promise<void> {
   let token: string | undefined;
-  for (let pages = 0; pages < mostPages; pages++) {
+  for (let pages = 0; pages < maxPages; pages++) {
     const { items, metadata } = await client.list<T>(resource, {
       limit: pageSize,
       signal,

@@ -1,4 +1,4 @@
-import { noRoomReason } from '../../../api/conditions.ts';
+import { tooManyVirtualClustersReason } from '../../../api/conditions.ts';
 import { annotationKeys, finalizer } from '../../../api/labels.ts';
 import { idPattern } from '../../../api/names.ts';
 import { idInUse, invalidId, OperatorError, RequeueAfter } from '../errors.ts';
@@ -89,7 +89,7 @@ function checkNamespaceLimit({ ref, uid, ceiling }: Tenant, { allocations, setti
     `VirtualClusterPolicy ${ceiling?.metadata.name} allows no more than ${most} in the namespace ${ref.namespace}, ` +
       `which has ${others}. It is made when one of them is gone or the policy allows more.`,
     settings.recheckMs,
-    noRoomReason,
+    tooManyVirtualClustersReason,
   );
 }
 

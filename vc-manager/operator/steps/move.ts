@@ -1,5 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { isPaused, type Move, type Place, type VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import {
+  type ControlPlanePlacement,
+  isPaused,
+  type Move,
+  type VirtualClusterStatus,
+} from '../../../api/virtual-cluster.ts';
 import { ApiError, ConnectionError, findCondition } from '../../../kube/index.ts';
 import { EtcdError } from '../../etcd/errors.ts';
 import { checkDatastoreQuota } from '../datastore-quota.ts';
@@ -12,7 +17,7 @@ import {
   OperatorError,
 } from '../errors.ts';
 import { recordHeld, recordProgress } from '../jobs.ts';
-import { driverAt, isReaddressed, placeText, servicesAt, sidesOf, wantedMove } from '../moves.ts';
+import { driverAt, isReaddressed, placementText, servicesAt, sidesOf, wantedMove } from '../moves.ts';
 import type { Services } from '../services.ts';
 import { isAsleep } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
@@ -45,8 +50,8 @@ export const beginMove: Step = {
 };
 
 /** Where the etcd of its own is that it goes to or comes from. Before its certificates are issued. */
-export const otherPlace: Step = {
-  name: 'other-place',
+export const locateOtherDatastore: Step = {
+  name: 'other-datastore',
   doing: 'Looking for the other place',
   condition: 'DatastoreReady',
   async run(tenant, services) {
@@ -73,10 +78,10 @@ export const otherPlace: Step = {
   },
 };
 
-function choiceAt(tenant: Tenant, services: Services, place: Place) {
+function choiceAt(tenant: Tenant, services: Services, placement: ControlPlanePlacement) {
   const { version } = tenant.required(tenant.choice, 'template');
-  const choice = withDatastore(tenant.vc, version, place.datastore, services, place.template);
-  if (choice === undefined) throw datastoreChanged(place.template, place.datastore);
+  const choice = withDatastore(tenant.vc, version, placement.datastore, services, placement.template);
+  if (choice === undefined) throw datastoreChanged(placement.template, placement.datastore);
   return choice;
 }
 
@@ -86,7 +91,7 @@ const roundMs = 15_000;
 /** A round that ends no nearer than this to the old etcd than any before it has gained nothing. */
 const leastGain = 1_000;
 /** Rounds in a row that have gained nothing, after which the old etcd is written to too fast to be caught up with. */
-const mostRoundsWithoutGain = 8;
+const maxRoundsWithoutGain = 8;
 
 /** While the old place serves: all that can be done before the pause. */
 export const prepareMove: Step = {
@@ -107,7 +112,7 @@ export const prepareMove: Step = {
     if (from.datastore !== to.datastore && !(await catchUp(tenant, services, move))) return;
     const pausedAt = new Date(services.clock.now()).toISOString();
     tenant.status.set({ phase: 'Moving', move: { ...move, stage: 'copying', pausedAt } });
-    const message = `It moves from ${placeText(from)} to ${placeText(to)}: connections wait.`;
+    const message = `It moves from ${placementText(from)} to ${placementText(to)}: connections wait.`;
     tenant.status.condition('Ready', 'False', 'Moving', message);
     // The syncer leaves, and the gateway holds new connections, when they see this.
     await tenant.status.flush();
@@ -147,9 +152,13 @@ function otherServices({ vc }: Tenant, services: Services): Services {
 }
 
 /** Programs, which may have to be built or fetched, and the address, if the driver makes one. */
-async function provideElsewhere(tenant: Tenant, services: Services, place: Place): Promise<void> {
-  const wanted = driverAt(place, services);
-  await wanted.locate?.(tenant.id, { signal: tenant.signal, withDatastore: place.datastore === 'own' });
+async function provideElsewhere(
+  tenant: Tenant,
+  services: Services,
+  placement: ControlPlanePlacement,
+): Promise<void> {
+  const wanted = driverAt(placement, services);
+  await wanted.locate?.(tenant.id, { signal: tenant.signal, withDatastore: placement.datastore === 'own' });
   const { choice } = tenant;
   const components = choice?.template.spec.components ?? [];
   await wanted.provide?.(
@@ -188,7 +197,7 @@ async function catchUp(tenant: Tenant, services: Services, move: Move): Promise<
 function noteRound(tenant: Tenant, { catchUp: before }: Move, behind: number): void {
   const hasGained = before === undefined || behind <= before.behind - leastGain;
   const now = hasGained ? { behind, idleRounds: 0 } : { ...before, idleRounds: before.idleRounds + 1 };
-  if (now.idleRounds >= mostRoundsWithoutGain)
+  if (now.idleRounds >= maxRoundsWithoutGain)
     throw moveOutpaced(behind, `in ${now.idleRounds} rounds of ${roundMs / 1_000} s it came no nearer`);
   tenant.status.set(({ move, ...status }) => ({
     ...status,
@@ -202,8 +211,8 @@ async function withBothKeys<T>(
   { from, to }: Move,
   work: (keys: { from: TenantKeys; to: TenantKeys }) => Promise<T>,
 ): Promise<T> {
-  const keysOf = (place: Place): TenantKeys => {
-    if (place.datastore === 'shared') return sharedKeys(tenant, services);
+  const keysOf = (placement: ControlPlanePlacement): TenantKeys => {
+    if (placement.datastore === 'shared') return sharedKeys(tenant, services);
     const isHere = tenant.ownDatastore !== undefined;
     const datastore = tenant.required(tenant.ownDatastore ?? tenant.other?.datastore, 'etcd of its own');
     const choice = isHere ? tenant.choice : tenant.other?.choice;
@@ -218,7 +227,7 @@ async function withBothKeys<T>(
 }
 
 /** Nobody writes from here on: copies what the tenant has. */
-export const copyToPlace: Step = {
+export const copyDatastore: Step = {
   name: 'copy',
   doing: 'Copying what it has to the other place',
   condition: 'DatastoreReady',
@@ -233,15 +242,20 @@ export const copyToPlace: Step = {
       await startOther(tenant, services);
       await copy(tenant, services, move);
     }
-    settleAt(tenant, services, to, { ...move, stage: 'starting' });
+    recordPlacement(tenant, services, to, { ...move, stage: 'starting' });
     await tenant.status.flush();
     await tenant.reconnect();
   },
 };
 
 /** It is there from now on. A port of this machine is the API server's no more when it gets an address of another kind. */
-function settleAt(tenant: Tenant, services: Services, place: Place, move: Move): void {
-  const { driver, datastore, template } = place;
+function recordPlacement(
+  tenant: Tenant,
+  services: Services,
+  placement: ControlPlanePlacement,
+  move: Move,
+): void {
+  const { driver, datastore, template } = placement;
   const isMoved = tenant.vc.status?.driver !== driver && isReaddressed(move, services);
   // The rest of the address stays until the step `address` writes the new one: the gateway goes by it.
   tenant.status.set(({ advertisedPort, ...status }) => ({
@@ -279,16 +293,16 @@ async function copy(tenant: Tenant, services: Services, move: Move): Promise<voi
 }
 
 /** The control plane runs: nothing of the place where it is not is left. Says how long nobody was served. */
-export const moved: Step = {
+export const finishMove: Step = {
   name: 'moved',
   doing: 'Removing what is left at the other place',
   async run(tenant, services) {
     const { move } = tenant.vc.status ?? {};
-    if (move === undefined) return reportPlace(tenant, services);
+    if (move === undefined) return reportPlacement(tenant, services);
     if (move.stage !== 'settling' && move.stage !== 'returning') return;
     await tenant.components;
     const { here, there } = sidesOf(move);
-    await removePlace(tenant, services, there, here);
+    await removePlacement(tenant, services, there, here);
     const { from, to, pausedMs } = move;
     const at = new Date(services.clock.now()).toISOString();
     const paused = pausedMs === undefined ? {} : { pausedMs };
@@ -304,11 +318,11 @@ export const moved: Step = {
     tenant.lookAgainMs = 0;
     if (isBack) {
       await tenant.status.flush();
-      return reportPlace(tenant, services);
+      return reportPlacement(tenant, services);
     }
     const pause = `paused for ${seconds(pausedMs ?? 0)} s`;
     tenant.jobMessage = pause;
-    const message = `It was moved from ${placeText(from)} to ${placeText(to)}: ${pause}.`;
+    const message = `It was moved from ${placementText(from)} to ${placementText(to)}: ${pause}.`;
     tenant.status.condition('Placed', 'True', 'Moved', message);
     services.logger.info({ virtualCluster: tenant.key, pausedMs }, message);
   },
@@ -326,7 +340,7 @@ function seconds(ms: number): string {
   return (ms / 1_000).toFixed(1);
 }
 
-function reportPlace(tenant: Tenant, services: Services): void {
+function reportPlacement(tenant: Tenant, services: Services): void {
   const refusal = wantedMove(tenant.vc, services)?.refusal;
   if (refusal === undefined) {
     const said = findCondition(tenant.vc.status?.conditions, 'Placed');
@@ -337,7 +351,12 @@ function reportPlace(tenant: Tenant, services: Services): void {
   tenant.status.condition('Placed', 'False', refusal.reason, refusal.message);
 }
 
-async function removePlace(tenant: Tenant, services: Services, gone: Place, stays: Place): Promise<void> {
+async function removePlacement(
+  tenant: Tenant,
+  services: Services,
+  gone: ControlPlanePlacement,
+  stays: ControlPlanePlacement,
+): Promise<void> {
   const { id, signal } = tenant;
   const driver = driverAt(gone, services);
   if (gone.driver !== stays.driver) await driver.remove(id, { signal });
@@ -357,12 +376,12 @@ const patienceMs = 60_000;
  * Has the control plane go on where it was, when it cannot go on at the new place. Nothing was changed there, and until
  * its API server is ready at the new place nobody has written there.
  */
-export async function goBack(tenant: Tenant, services: Services, error: unknown): Promise<void> {
+export async function rollBackMove(tenant: Tenant, services: Services, error: unknown): Promise<void> {
   const { move } = tenant.vc.status ?? {};
   if (move === undefined || (move.stage !== 'preparing' && !isPaused(tenant.vc))) return;
   if (move.stage === 'returning' || !isOver(error, move, services)) return;
   if (move.stage === 'starting' && (await mayHaveServed(tenant, services, move, error))) return;
-  settleAt(tenant, services, move.from, { ...move, stage: 'returning' });
+  recordPlacement(tenant, services, move.from, { ...move, stage: 'returning' });
   recordHeld(tenant, services, 'move', explain(error, tenant).message);
 }
 

@@ -1,6 +1,6 @@
 import { labelKeys } from '../../../api/labels.ts';
 import { findCondition, resources } from '../../../kube/index.ts';
-import { ceilingOf, effectivePolicy, type PolicyDecision } from '../effective-policy.ts';
+import { effectivePolicy, limitingPolicy, type PolicyDecision } from '../effective-policy.ts';
 import { find } from '../objects.ts';
 import type { Services } from '../services.ts';
 import type { Step } from '../step-runner.ts';
@@ -11,7 +11,7 @@ export const policy: Step = {
   name: 'policy',
   doing: 'Deciding what the tenant may',
   async run(tenant, services) {
-    const ceiling = ceilingOf(tenant.ref.namespace, services.policies.list());
+    const ceiling = limitingPolicy(tenant.ref.namespace, services.policies.list());
     const requested = tenant.vc.spec ?? {};
     const isPublishedRuntimeClass = await isPublished(tenant, services, requested.policy?.runtimeClassName);
     const answer = effectivePolicy({ requested, ceiling, isPublishedRuntimeClass });

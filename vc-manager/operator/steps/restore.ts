@@ -57,7 +57,7 @@ export const beginRestore: Step = {
 };
 
 /** The control plane runs with what was put back. */
-export const restored: Step = {
+export const finishRestore: Step = {
   name: 'restored',
   doing: 'Letting the syncer in',
   async run(tenant, services) {

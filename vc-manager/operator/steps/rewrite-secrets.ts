@@ -18,9 +18,9 @@ const listTimeoutMs = 60_000;
 /** Longer than a webhook may take. */
 const patchTimeoutMs = 35_000;
 /** More than etcd holds. A hijacked API server may go on with pages for ever. */
-const mostPages = 20_000;
+const maxPages = 20_000;
 /** Of those that were refused: these are tried by themselves next time. More of them, and all are tried again. */
-const mostRefused = 100;
+const maxRefused = 100;
 /** Kubernetes' tokens have a few hundred characters. */
 const longestToken = 4_096;
 
@@ -69,7 +69,7 @@ class Rewriter {
   async pages(): Promise<RewritePosition | undefined> {
     let { token, after, pages } = this.#start;
     for (;;) {
-      if (pages >= mostPages) throw new RangeError('the list of Secrets has no end');
+      if (pages >= maxPages) throw new RangeError('the list of Secrets has no end');
       const page = await this.#page(token);
       const from = after;
       const names = page.names.filter((name) => from === undefined || compare(name, from) > 0);
@@ -178,7 +178,7 @@ class Rewriter {
       if (!(error instanceof ApiError) || error.code === 401 || error.code === 429) throw error;
       this.#refusals += 1;
       this.#why ??= `${key}: ${error.message}`.slice(0, 500);
-      if (this.#refused.length < mostRefused) this.#refused.push(key);
+      if (this.#refused.length < maxRefused) this.#refused.push(key);
     }
   }
 }

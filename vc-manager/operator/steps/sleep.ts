@@ -278,7 +278,7 @@ async function whatIsLeft(
 }
 
 const pageSize = 100;
-const mostPages = 10_000;
+const maxPages = 10_000;
 /** For all lists together: its API server may be slow, and say that there is always more. */
 const longestVisitMs = 60_000;
 
@@ -292,7 +292,7 @@ function visitor(
 ): (resource: Resource, see: (page: readonly KubeObject[]) => boolean) => Promise<void> {
   return async (resource, see) => {
     let token: string | undefined;
-    for (let page = 0; page < mostPages; page++) {
+    for (let page = 0; page < maxPages; page++) {
       const { items, metadata } = await client.list(resource, {
         ...{ limit: pageSize, signal },
         ...(token !== undefined && { continue: token }),

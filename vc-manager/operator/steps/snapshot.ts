@@ -132,8 +132,8 @@ export function isSnapshotNext(tenant: Tenant, services: Services): boolean {
 
 const condition = 'SnapshotTaken';
 /** Of the schema. */
-const mostKept = 96;
-const mostLeft = 16;
+const maxKept = 96;
+const maxLeft = 16;
 const takeBackMs = 5_000;
 const afterRestoreMs = 1_000;
 const afterWakeMs = 1_000;
@@ -178,7 +178,7 @@ export async function takeSnapshot(
   // Before others go: a manager that is killed in between leaves one that the status names as whole.
   tenant.status.set(({ snapshots: { begun: _, ...others } = {}, ...status }) => ({
     ...status,
-    snapshots: { ...others, kept: [kept, ...before].slice(0, mostKept) },
+    snapshots: { ...others, kept: [kept, ...before].slice(0, maxKept) },
   }));
   const leaving = new Set([...older, ...replaced]);
   if (leaving.size > 0) await tenant.status.flush();
@@ -258,9 +258,9 @@ async function makeRoom(
   return { storage, room };
 }
 
-function noRoom(tenant: Tenant, storage: SnapshotStorage, { place }: SnapshotStore): OperatorError {
+function noRoom(tenant: Tenant, storage: SnapshotStorage, { location }: SnapshotStore): OperatorError {
   reportStorage(tenant, storage);
-  return snapshotStorageExceeded(storage, { namespace: tenant.ref.namespace, place });
+  return snapshotStorageExceeded(storage, { namespace: tenant.ref.namespace, location });
 }
 
 function reportStorage({ status }: Tenant, { usedBytes, maxBytes }: SnapshotStorage): void {
@@ -294,7 +294,7 @@ async function removeBegun(tenant: Tenant, services: Services, { store }: Snapsh
   }
   tenant.status.set(({ snapshots: { left: _, ...others } = {}, ...status }) => ({
     ...status,
-    snapshots: { ...others, ...(inUse.length > 0 && { left: inUse.slice(0, mostLeft) }) },
+    snapshots: { ...others, ...(inUse.length > 0 && { left: inUse.slice(0, maxLeft) }) },
   }));
 }
 
@@ -345,7 +345,7 @@ async function writeSnapshot(
   let entries = 0;
   let shownAt = services.clock.monotonic();
   async function* plain(): AsyncGenerator<PlainEntry> {
-    for await (const entry of readEntries(view, () => entries, store.place)) {
+    for await (const entry of readEntries(view, () => entries, store.location)) {
       if (!isKept(entry.key)) continue;
       yield decrypted(entry, keys);
       entries++;
@@ -397,13 +397,13 @@ function readAhead(content: Readable, limit: Transform): Readable {
 async function* readEntries(
   { entries, count }: KeyspaceView,
   read: () => number,
-  place: string,
+  location: string,
 ): AsyncGenerator<Entry> {
   try {
     yield* entries;
   } catch (error) {
     if (error instanceof EtcdError && error.code === 'compacted')
-      throw snapshotTooSlow({ read: read(), count, place }, error);
+      throw snapshotTooSlow({ read: read(), count, location }, error);
     throw error;
   }
 }

@@ -66,16 +66,16 @@ async function liveThrough(
   deadly: number,
 ): Promise<{ died: boolean; writes: number }> {
   const world = await begin(round);
-  const settled = options(world);
+  const settings = options(world);
   const dying = new DyingConnection(world.superCluster.connectionOptions, deadly);
-  const first = world.run(mortal(dying, world, settled));
+  const first = world.run(mortal(dying, world, settings));
   await Promise.race([dying.died, untilDone(world)]);
   // All may be done by the last write, which others see before it is answered.
   const { isDying: died, writes } = dying;
   if (died) await dying.died;
   await first.stop();
   await between(world);
-  const second = world.run(settled);
+  const second = world.run(settings);
   await untilEnded(world);
   await check(world, died ? `after ${deadly} writes` : 'after no death');
   await second.stop();

@@ -35,14 +35,14 @@ export class FakeDriver implements ControlPlaneDriver {
   beforeStop: (id: string) => void | Promise<void> = () => {};
   beforeRemove: (id: string) => void | Promise<void> = () => {};
   active = 0;
-  mostActive = 0;
+  maxActive = 0;
   readonly running = new Set<string>();
   readonly #listeners = new Set<ComponentListener>();
 
   async ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
     this.ensured.push(plan);
     this.active += 1;
-    this.mostActive = Math.max(this.mostActive, this.active);
+    this.maxActive = Math.max(this.maxActive, this.active);
     options.onProgress?.('starting kube-apiserver');
     try {
       await this.beforeEnsure(plan, options);

@@ -5,7 +5,10 @@ import type { VirtualCluster } from './virtual-cluster.ts';
  * Whether this is a control plane that waits for an owner. The label alone says nothing: whoever may make a VirtualCluster
  * may put any label on it. `systemNamespace`: Skerry's own.
  */
-export function isWarm({ metadata }: Pick<VirtualCluster, 'metadata'>, systemNamespace: string): boolean {
+export function isWarmPoolMember(
+  { metadata }: Pick<VirtualCluster, 'metadata'>,
+  systemNamespace: string,
+): boolean {
   return metadata.namespace === systemNamespace && metadata.labels?.[labelKeys.warm] !== undefined;
 }
 
@@ -30,6 +33,6 @@ export function warmClaimText({ uid, namespace, name }: WarmClaim): string {
 }
 
 /** For those who do not know which namespace is Skerry's own: it says that it waits, and nobody has been let in. */
-export function isWaiting({ metadata, status }: VirtualCluster): boolean {
+export function isUnclaimed({ metadata, status }: VirtualCluster): boolean {
   return metadata.labels?.[labelKeys.warm] !== undefined && status?.kubeconfigSecret === undefined;
 }

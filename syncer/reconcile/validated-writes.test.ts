@@ -19,7 +19,7 @@ async function reconciled(own: object, resource = resources.pods) {
   };
 }
 
-describe('what is about to be sent (sync rule `judged-writes`)', () => {
+describe('what is about to be sent (sync rule `validated-writes`)', () => {
   it('of a pod with a field that is not known is not sent, and an event names the field', async () => {
     const newer = { ...spec, containers: [{ ...spec.containers[0], hostRoot: true }] };
     const { outcome, asked, events } = await reconciled({ spec: newer });

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { KubeObject, MergePatch } from '../../../kube/index.ts';
-import { judgePod } from './judge.ts';
 import { podKind } from './pods.ts';
 import { podContext, superPod, tenantPod } from './testing.ts';
 import type { Container, Pod, PodSpec, Volume } from './types.ts';
+import { validatePod } from './validation.ts';
 
 const main = (parts: object): Container[] => [{ name: 'main', image: 'nginx:1', ...parts }];
 
@@ -15,10 +15,10 @@ function sent(spec: object, metadata: object = {}, context = podContext()): stri
     metadata: { ...made.metadata, ...metadata },
     spec: { ...made.spec, ...spec },
   } as KubeObject;
-  return judgePod({ creates }, context)?.reason;
+  return validatePod({ creates }, context)?.reason;
 }
 
-describe('a pod that is about to be created (sync rule `judged-writes`)', () => {
+describe('a pod that is about to be created (sync rule `validated-writes`)', () => {
   it('is sent, if it is what tenants run every day', () => {
     const spec: PodSpec = {
       initContainers: main({ name: 'sidecar', restartPolicy: 'Always' }),
@@ -50,7 +50,7 @@ describe('a pod that is about to be created (sync rule `judged-writes`)', () => 
       ],
     };
     const context = podContext();
-    expect(judgePod({ creates: podKind.toSuper(tenantPod({ spec }), context) }, context)).toBeUndefined();
+    expect(validatePod({ creates: podKind.toSuper(tenantPod({ spec }), context) }, context)).toBeUndefined();
     expect(sent({})).toBeUndefined();
   });
 
@@ -116,7 +116,7 @@ describe('a pod that is about to be created (sync rule `judged-writes`)', () => 
   });
 });
 
-describe('a change of a pod that is there (sync rule `judged-writes`)', () => {
+describe('a change of a pod that is there (sync rule `validated-writes`)', () => {
   const injected = { name: 'mesh', image: 'mesh:1', securityContext: { privileged: true }, newField: 1 };
   const there = superPod(tenantPod());
   const running = {
@@ -126,7 +126,7 @@ describe('a change of a pod that is there (sync rule `judged-writes`)', () => {
   } as Pod;
   const [own] = running.spec?.containers ?? [];
   const change = (patch: MergePatch, subresource?: string) =>
-    judgePod({ patches: running, patch, subresource }, podContext())?.reason;
+    validatePod({ patches: running, patch, subresource }, podContext())?.reason;
 
   it('is sent, if it is what tenants change', () => {
     expect(change({ spec: { containers: [{ ...own, image: 'nginx:2' }, injected] } })).toBeUndefined();

@@ -51,7 +51,7 @@ const objectName = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 const labelValue = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
 
 /** The object stands in a namespace of this tenant, carries its mark, and no key that is not allowed. */
-export function judgeCreatedMetadata(
+export function validateCreatedMetadata(
   metadata: unknown,
   rules: KeyRules,
   { tenant }: SyncContext,
@@ -68,17 +68,17 @@ export function judgeCreatedMetadata(
     typeof own === 'string' &&
     namespace === superNamespaceName(tenant, own);
   if (!isOurs) return refusal('InvalidField', 'metadata.namespace is none of this tenant');
-  return judgeKeys(metadata, rules, false);
+  return validateKeys(metadata, rules, false);
 }
 
 /** The labels and annotations of a patch; a null takes one away. */
-export function judgePatchedMetadata(metadata: unknown, rules: KeyRules): Notice | undefined {
+export function validatePatchedMetadata(metadata: unknown, rules: KeyRules): Notice | undefined {
   return (
-    unexpectedFields(metadata, 'metadata', ['labels', 'annotations']) ?? judgeKeys(metadata, rules, true)
+    unexpectedFields(metadata, 'metadata', ['labels', 'annotations']) ?? validateKeys(metadata, rules, true)
   );
 }
 
-function judgeKeys(metadata: unknown, rules: KeyRules, isPatch: boolean): Notice | undefined {
+function validateKeys(metadata: unknown, rules: KeyRules, isPatch: boolean): Notice | undefined {
   if (!isRecord(metadata)) return undefined;
   for (const [field, passes] of [
     ['labels', rules.label],

@@ -5,13 +5,13 @@ import type { SyncContext, TenantInfo } from '../../context.ts';
 import { workloadLabelGoesDown } from '../../mapping/metadata.ts';
 import type { Notice, SuperWrite } from '../contract.ts';
 import {
-  judgeCreatedMetadata,
-  judgePatchedMetadata,
   type KeyRules,
   refusal,
   shapeRefusal,
   unexpectedFields,
-} from '../judge.ts';
+  validateCreatedMetadata,
+  validatePatchedMetadata,
+} from '../validation.ts';
 import { serviceAnnotationGoesDown } from './restricted-fields.ts';
 import { allInside, type ServiceSpec } from './types.ts';
 
@@ -19,8 +19,8 @@ const types = new Set(['ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName'])
 const families = new Set(['IPv4', 'IPv6']);
 const familyPolicies = new Set(['SingleStack', 'PreferDualStack', 'RequireDualStack']);
 
-/** Why a Service is not sent as it is; undefined: it may be (sync rule `judged-writes`). Pure; throws nothing. */
-export function judgeService(write: SuperWrite, context: SyncContext): Notice | undefined {
+/** Why a Service is not sent as it is; undefined: it may be (sync rule `validated-writes`). Pure; throws nothing. */
+export function validateService(write: SuperWrite, context: SyncContext): Notice | undefined {
   const { tenant } = context;
   const rules: KeyRules = {
     label: (key) => workloadLabelGoesDown(key, tenant),
@@ -30,9 +30,9 @@ export function judgeService(write: SuperWrite, context: SyncContext): Notice | 
     const { creates } = write;
     return (
       unexpectedFields(creates, '', ['apiVersion', 'kind', 'metadata', 'spec']) ??
-      judgeCreatedMetadata(creates.metadata, rules, context) ??
+      validateCreatedMetadata(creates.metadata, rules, context) ??
       shapeRefusal(shapeProblems(creates['spec'], 'ServiceSpec', { path: 'spec' })) ??
-      judgeSpec(creates['spec'] as ServiceSpec, tenant)
+      validateSpec(creates['spec'] as ServiceSpec, tenant)
     );
   }
   const { patch, patches, subresource } = write;
@@ -40,23 +40,23 @@ export function judgeService(write: SuperWrite, context: SyncContext): Notice | 
   const { metadata, spec } = patch;
   return (
     unexpectedFields(patch, '', ['metadata', 'spec']) ??
-    (metadata === undefined ? undefined : judgePatchedMetadata(metadata, rules)) ??
-    (spec === undefined ? undefined : judgePatchedSpec(spec, patches['spec'], tenant))
+    (metadata === undefined ? undefined : validatePatchedMetadata(metadata, rules)) ??
+    (spec === undefined ? undefined : validatePatchedSpec(spec, patches['spec'], tenant))
   );
 }
 
-function judgePatchedSpec(spec: unknown, present: unknown, tenant: TenantInfo): Notice | undefined {
+function validatePatchedSpec(spec: unknown, present: unknown, tenant: TenantInfo): Notice | undefined {
   const shape = shapeProblems(spec, 'ServiceSpec', { path: 'spec', present, isPatch: true });
   if (shape.length > 0 || !isRecord(spec)) return shapeRefusal(shape);
   const there = isRecord(present) ? present : {};
   const changed = Object.entries(spec).filter(
     ([field, value]) => value !== null && !deepEqual(value, there[field]),
   );
-  return judgeSpec(Object.fromEntries(changed), tenant);
+  return validateSpec(Object.fromEntries(changed), tenant);
 }
 
 /** Of a spec that has the shape of one, or of the fields that a patch sets. */
-function judgeSpec(spec: ServiceSpec, tenant: TenantInfo): Notice | undefined {
+function validateSpec(spec: ServiceSpec, tenant: TenantInfo): Notice | undefined {
   const { policy } = tenant;
   if (spec.type !== undefined && !types.has(spec.type))
     return refusal('InvalidField', 'spec.type is none that Kubernetes has');
@@ -68,10 +68,10 @@ function judgeSpec(spec: ServiceSpec, tenant: TenantInfo): Notice | undefined {
         'NotSupported',
         `spec.${field} is not allowed in this cluster (policy: loadBalancerOptions)`,
       );
-  return judgeAddresses(spec, tenant);
+  return validateAddresses(spec, tenant);
 }
 
-function judgeAddresses(spec: ServiceSpec, tenant: TenantInfo): Notice | undefined {
+function validateAddresses(spec: ServiceSpec, tenant: TenantInfo): Notice | undefined {
   const { clusterIP = '', clusterIPs, ipFamilies = [], ipFamilyPolicy } = spec;
   const addresses = clusterIPs ?? (clusterIP === '' ? [] : [clusterIP]);
   if ((clusterIPs !== undefined || clusterIP !== '') && addresses[0] !== clusterIP)

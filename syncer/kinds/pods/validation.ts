@@ -3,18 +3,18 @@ import { isRecord, shapeProblems } from '../../../kube/index.ts';
 import type { SyncContext } from '../../context.ts';
 import { annotationGoesDown, workloadLabelGoesDown } from '../../mapping/metadata.ts';
 import type { Notice, SuperWrite } from '../contract.ts';
+import { nameOfLate } from '../late-references.ts';
+import { isReserved } from '../reserved-names.ts';
 import {
-  judgeCreatedMetadata,
-  judgePatchedMetadata,
   type KeyRules,
   refusal,
   shapeRefusal,
   unexpectedFields,
-} from '../judge.ts';
-import { nameOfLate } from '../late-references.ts';
-import { isReserved } from '../reserved-names.ts';
+  validateCreatedMetadata,
+  validatePatchedMetadata,
+} from '../validation.ts';
 import { podSecurityViolations } from './pod-security.ts';
-import { tokenSecretName } from './token-asks.ts';
+import { tokenSecretName } from './token-requests.ts';
 import {
   allContainers,
   type Container,
@@ -47,8 +47,8 @@ const neverSent = [
   'schedulingGroup',
 ] as const;
 
-/** Why a pod is not sent as it is; undefined: it may be (sync rule `judged-writes`). Pure; throws nothing. */
-export function judgePod(write: SuperWrite, context: SyncContext): Notice | undefined {
+/** Why a pod is not sent as it is; undefined: it may be (sync rule `validated-writes`). Pure; throws nothing. */
+export function validatePod(write: SuperWrite, context: SyncContext): Notice | undefined {
   const { tenant } = context;
   const rules: KeyRules = {
     label: (key) => workloadLabelGoesDown(key, tenant),
@@ -58,9 +58,9 @@ export function judgePod(write: SuperWrite, context: SyncContext): Notice | unde
     const { creates } = write;
     return (
       unexpectedFields(creates, '', ['apiVersion', 'kind', 'metadata', 'spec']) ??
-      judgeCreatedMetadata(creates.metadata, rules, context) ??
+      validateCreatedMetadata(creates.metadata, rules, context) ??
       shapeRefusal(shapeProblems(creates['spec'], 'PodSpec', { path: 'spec' })) ??
-      judgeCreatedSpec(creates as Pod, context)
+      validateCreatedSpec(creates as Pod, context)
     );
   }
   const superPod = write.patches as Pod;
@@ -69,22 +69,22 @@ export function judgePod(write: SuperWrite, context: SyncContext): Notice | unde
     case undefined:
       return (
         unexpectedFields(patch, '', ['metadata', 'spec']) ??
-        (patch['metadata'] === undefined ? undefined : judgePatchedMetadata(patch['metadata'], rules)) ??
-        (patch['spec'] === undefined ? undefined : judgeUpdate(patch['spec'], superPod, updates))
+        (patch['metadata'] === undefined ? undefined : validatePatchedMetadata(patch['metadata'], rules)) ??
+        (patch['spec'] === undefined ? undefined : validateUpdate(patch['spec'], superPod, updates))
       );
     case 'resize':
-      return unexpectedFields(patch, '', ['spec']) ?? judgeUpdate(patch['spec'], superPod, resizes);
+      return unexpectedFields(patch, '', ['spec']) ?? validateUpdate(patch['spec'], superPod, resizes);
     case 'ephemeralcontainers':
-      return unexpectedFields(patch, '', ['spec']) ?? judgeEphemeral(patch['spec'], superPod, context);
+      return unexpectedFields(patch, '', ['spec']) ?? validateEphemeral(patch['spec'], superPod, context);
     case 'status':
-      return unexpectedFields(patch, '', ['status']) ?? judgeStatus(patch['status'], superPod);
+      return unexpectedFields(patch, '', ['status']) ?? validateStatus(patch['status'], superPod);
     default:
       return refusal('UnknownField', `${subresource} of a pod is not written`);
   }
 }
 
 /** Of a spec that has the shape of one. */
-function judgeCreatedSpec(pod: Pod, { tenant }: SyncContext): Notice | undefined {
+function validateCreatedSpec(pod: Pod, { tenant }: SyncContext): Notice | undefined {
   const { spec = {}, metadata } = pod;
   const { podSecurity, volumeTypes, schedulerNames } = tenant.policy;
   const foreign = neverSent.find((field) => isGiven(spec[field]));
@@ -106,15 +106,15 @@ function judgeCreatedSpec(pod: Pod, { tenant }: SyncContext): Notice | undefined
     );
   const tokens = tokenSecretName(metadata.name ?? '');
   const refused =
-    firstOf(spec.volumes, (volume) => judgeVolume(volume, volumeTypes, tokens)) ??
-    firstOf(allContainers(spec), judgeContainer);
+    firstOf(spec.volumes, (volume) => validateVolume(volume, volumeTypes, tokens)) ??
+    firstOf(allContainers(spec), validateContainer);
   if (refused !== undefined) return refused;
   const violations = podSecurityViolations(pod, podSecurity);
   if (violations.length === 0) return undefined;
   return refusal('PodSecurity', `violates the Pod Security level "${podSecurity}": ${violations.join('; ')}`);
 }
 
-function judgeVolume(volume: Volume, allowed: readonly string[], tokens: string): Notice | undefined {
+function validateVolume(volume: Volume, allowed: readonly string[], tokens: string): Notice | undefined {
   if (volume.name === undefined) return refusal('InvalidField', 'spec.volumes: one of them has no name');
   const path = `volume ${volume.name}`;
   const sources = Object.keys(volume).filter((key) => key !== 'name');
@@ -148,7 +148,7 @@ function isClosed(name: string): boolean {
   return isReserved(name) && nameOfLate(name) === undefined;
 }
 
-function judgeContainer(container: Container): Notice | undefined {
+function validateContainer(container: Container): Notice | undefined {
   const names = [
     ...(container.env ?? []).flatMap(({ valueFrom }) => [
       valueFrom?.configMapKeyRef?.name,
@@ -178,7 +178,7 @@ const resizes: Changes = { spec: ['resources'], container: ['resizePolicy', 'res
 const lists = ['containers', 'initContainers'] as const;
 
 /** Containers stay who they are: those that the super cluster has injected among them, unchanged and in their place. */
-function judgeUpdate(spec: unknown, superPod: Pod, changes: Changes): Notice | undefined {
+function validateUpdate(spec: unknown, superPod: Pod, changes: Changes): Notice | undefined {
   const present = superPod.spec ?? {};
   const shape =
     unexpectedFields(spec, 'spec', [...changes.spec, ...lists]) ??
@@ -202,7 +202,7 @@ function judgeUpdate(spec: unknown, superPod: Pod, changes: Changes): Notice | u
   return undefined;
 }
 
-function judgeEphemeral(spec: unknown, superPod: Pod, { tenant }: SyncContext): Notice | undefined {
+function validateEphemeral(spec: unknown, superPod: Pod, { tenant }: SyncContext): Notice | undefined {
   const present = superPod.spec ?? {};
   const shape =
     unexpectedFields(spec, 'spec', ['ephemeralContainers']) ??
@@ -226,11 +226,11 @@ function judgeEphemeral(spec: unknown, superPod: Pod, { tenant }: SyncContext): 
       'PodSecurity',
       `violates the Pod Security level "${podSecurity}": ${violations.join('; ')}`,
     );
-  return firstOf(added, judgeContainer);
+  return firstOf(added, validateContainer);
 }
 
 /** Only conditions that are readiness gates of the pod change. */
-function judgeStatus(status: unknown, superPod: Pod): Notice | undefined {
+function validateStatus(status: unknown, superPod: Pod): Notice | undefined {
   const present = superPod.status ?? {};
   const shape =
     unexpectedFields(status, 'status', ['conditions']) ??
@@ -258,10 +258,10 @@ function differing(after: object, before: object): string[] {
 
 function firstOf<T>(
   items: readonly T[] | null | undefined,
-  judge: (item: T) => Notice | undefined,
+  validate: (item: T) => Notice | undefined,
 ): Notice | undefined {
   for (const item of items ?? []) {
-    const refused = judge(item);
+    const refused = validate(item);
     if (refused !== undefined) return refused;
   }
   return undefined;

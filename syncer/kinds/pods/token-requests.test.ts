@@ -1,6 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { hasTooManyAsks, podOfTokenSecret, tokenAsks, tokenSecretName } from './token-asks.ts';
+import {
+  hasTooManyTokenRequests,
+  podOfTokenSecret,
+  tokenRequests,
+  tokenSecretName,
+} from './token-requests.ts';
 
 describe('the Secret of a pod', () => {
   it('is called after the pod, and names it', () => {
@@ -29,9 +34,9 @@ describe('the Secret of a pod', () => {
 
 describe('the tokens that a pod asks for', () => {
   it('are none without volumes, or with others', () => {
-    expect(tokenAsks(undefined)).toEqual([]);
+    expect(tokenRequests(undefined)).toEqual([]);
     expect(
-      tokenAsks({ volumes: [{}, { projected: { sources: null } }, { projected: { sources: [{}] } }] }),
+      tokenRequests({ volumes: [{}, { projected: { sources: null } }, { projected: { sources: [{}] } }] }),
     ).toEqual([]);
   });
 
@@ -41,7 +46,7 @@ describe('the tokens that a pod asks for', () => {
       { serviceAccountToken: { path: 'b', audience: '', expirationSeconds: 3600 } },
       { serviceAccountToken: { path: 'c', audience: 'vault', expirationSeconds: 600 } },
     ];
-    expect(tokenAsks({ volumes: [{ projected: { sources } }] })).toEqual([
+    expect(tokenRequests({ volumes: [{ projected: { sources } }] })).toEqual([
       { audience: '', expirationSeconds: 3600 },
       { audience: 'vault', expirationSeconds: 600 },
     ]);
@@ -58,15 +63,15 @@ describe('the tokens that a pod asks for', () => {
     const spec = (count: number): { volumes: { projected: { sources: object[] } }[] } => ({
       volumes: [{ projected: { sources: Array.from({ length: count }, (_, index) => source(index)) } }],
     });
-    expect(tokenAsks(spec(32))).toHaveLength(32);
-    expect(hasTooManyAsks(spec(32))).toBe(false);
-    expect(hasTooManyAsks(spec(33))).toBe(true);
+    expect(tokenRequests(spec(32))).toHaveLength(32);
+    expect(hasTooManyTokenRequests(spec(32))).toBe(false);
+    expect(hasTooManyTokenRequests(spec(33))).toBe(true);
     looks = 0;
-    expect(tokenAsks(spec(10_000))).toHaveLength(32);
+    expect(tokenRequests(spec(10_000))).toHaveLength(32);
     expect(looks).toBe(32);
-    const [last] = tokenAsks(spec(10_000)).slice(-1);
+    const [last] = tokenRequests(spec(10_000)).slice(-1);
     expect(last).toEqual({ audience: 'a31', expirationSeconds: 3600 });
     const twice = { volumes: [...spec(32).volumes, ...spec(32).volumes] };
-    expect(hasTooManyAsks(twice)).toBe(false);
+    expect(hasTooManyTokenRequests(twice)).toBe(false);
   });
 });

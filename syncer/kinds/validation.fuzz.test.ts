@@ -206,7 +206,8 @@ describe.each([
     const actions = writes(kind, honest, superObject, at).filter(({ do: what }) => what === 'createSuper');
     expect(actions).toHaveLength(1);
     for (const action of actions)
-      if (action.do === 'createSuper') expect(kind.judge?.({ creates: action.object }, at)).toBeUndefined();
+      if (action.do === 'createSuper')
+        expect(kind.validate?.({ creates: action.object }, at)).toBeUndefined();
   });
 
   it('are translated and judged without an error, and nothing dangerous passes', () => {
@@ -216,9 +217,9 @@ describe.each([
         for (const action of writes(kind, mutated(honest, mutations), superObject, at)) {
           const refused =
             action.do === 'createSuper'
-              ? kind.judge?.({ creates: action.object }, at)
+              ? kind.validate?.({ creates: action.object }, at)
               : action.do === 'patchSuper'
-                ? kind.judge?.(
+                ? kind.validate?.(
                     { patches: superObject, patch: action.patch, subresource: action.subresource },
                     at,
                   )

@@ -3,7 +3,7 @@ import { hash } from 'node:crypto';
 /** Which tokens a pod asks for, and where they are in the super cluster (sync rule `pod-tokens`). */
 
 /** A token that a pod asks for. */
-export interface TokenAsk {
+export interface TokenRequest {
   /** Empty: whom the tenant's API server itself issues tokens for. */
   readonly audience: string;
   readonly expirationSeconds: number;
@@ -24,42 +24,42 @@ interface WithVolumes {
 const defaultSeconds = 3_600;
 
 /** As many different tokens as a pod may ask for: each is a request of its own. */
-export const mostTokenAsks = 32;
+export const maxTokenRequests = 32;
 
 /**
  * The tokens that a pod asks for, each once, and no more than it may. A pod's volumes never change, so the order is for
  * its life.
  */
-export function tokenAsks(spec: WithVolumes | undefined): TokenAsk[] {
-  return asksUpTo(spec, mostTokenAsks);
+export function tokenRequests(spec: WithVolumes | undefined): TokenRequest[] {
+  return requestsUpTo(spec, maxTokenRequests);
 }
 
 /** Whether a pod asks for more different tokens than it may. */
-export function hasTooManyAsks(spec: WithVolumes | undefined): boolean {
-  return asksUpTo(spec, mostTokenAsks + 1).length > mostTokenAsks;
+export function hasTooManyTokenRequests(spec: WithVolumes | undefined): boolean {
+  return requestsUpTo(spec, maxTokenRequests + 1).length > maxTokenRequests;
 }
 
-function asksUpTo(spec: WithVolumes | undefined, most: number): TokenAsk[] {
-  const asks = new Map<string, TokenAsk>();
+function requestsUpTo(spec: WithVolumes | undefined, most: number): TokenRequest[] {
+  const requests = new Map<string, TokenRequest>();
   for (const { projected } of spec?.volumes ?? []) {
     for (const { serviceAccountToken } of projected?.sources ?? []) {
       if (serviceAccountToken === undefined) continue;
-      const ask = askOf(serviceAccountToken);
-      const id = `${ask.expirationSeconds} ${ask.audience}`;
-      if (!asks.has(id)) asks.set(id, ask);
-      if (asks.size === most) return [...asks.values()];
+      const request = requestOf(serviceAccountToken);
+      const id = `${request.expirationSeconds} ${request.audience}`;
+      if (!requests.has(id)) requests.set(id, request);
+      if (requests.size === most) return [...requests.values()];
     }
   }
-  return [...asks.values()];
+  return [...requests.values()];
 }
 
 /** Under which key the Secret of a pod holds the token of a source. */
-export function tokenKeyOf(source: TokenSource, asks: readonly TokenAsk[]): string {
-  const ask = askOf(source);
-  return tokenKey(asks.findIndex((other) => isSame(ask, other)));
+export function tokenKeyOf(source: TokenSource, requests: readonly TokenRequest[]): string {
+  const request = requestOf(source);
+  return tokenKey(requests.findIndex((other) => isSame(request, other)));
 }
 
-/** The key of the ask at this place in `tokenAsks`. */
+/** The key of the request at this place in `tokenRequests`. */
 export function tokenKey(index: number): string {
   return `token-${index}`;
 }
@@ -84,10 +84,10 @@ export function podOfTokenSecret(secretName: string): string | undefined {
   return secretName.slice(prefix.length);
 }
 
-function askOf({ audience = '', expirationSeconds = defaultSeconds }: TokenSource): TokenAsk {
+function requestOf({ audience = '', expirationSeconds = defaultSeconds }: TokenSource): TokenRequest {
   return { audience, expirationSeconds };
 }
 
-function isSame(a: TokenAsk, b: TokenAsk): boolean {
+function isSame(a: TokenRequest, b: TokenRequest): boolean {
   return a.audience === b.audience && a.expirationSeconds === b.expirationSeconds;
 }

@@ -5,7 +5,7 @@ import type { Lookup } from '../context.ts';
  * A function of the objects of one resource on one side, computed anew only when one of them has changed: each look at
  * an object may ask for it, and there may be thousands of both.
  */
-export function remembered<T>(
+export function memoized<T>(
   resource: Resource,
   compute: (objects: Lookup, about: string) => T,
 ): (objects: Lookup, about: string) => T {

@@ -8,7 +8,7 @@ import { figure, type Scenario } from '../scenario.ts';
 import { median, sum } from '../statistics.ts';
 
 /** One comparison of every tenant. */
-interface Patrol {
+interface Resync {
   pods: number;
   repeat: number;
   /** Time of the syncer's only thread, over all tenants, without what it did in between. */
@@ -22,29 +22,29 @@ interface Patrol {
 const lookEveryMs = 500;
 /** A tenant's turn comes once a minute. */
 const longestWaitMs = 150_000;
-const counter = 'skerry_syncer_patrols_total';
+const counter = 'skerry_syncer_resyncs_total';
 
 /** Both sides of all standing pods compared once, as the syncer does every minute. */
-export const patrol: Scenario = {
-  name: 'patrol',
+export const resync: Scenario = {
+  name: 'resync',
   summary: 'one comparison of both sides of --standing pods: time and CPU',
   needsTenants: true,
 
   async run(lab, options) {
-    const rounds: Patrol[] = [];
+    const rounds: Resync[] = [];
     for (const wanted of lab.stack.syncerMetrics === undefined ? [] : options.standing) {
       const pods = await lab.ensureStandingPods(wanted);
       for (let repeat = 0; repeat < options.repeats; repeat++) {
         await lab.waitUntilQuiet();
-        const round = await patrolOnce(lab, options.tenants, { pods, repeat });
+        const round = await resyncOnce(lab, options.tenants, { pods, repeat });
         rounds.push(round);
         const ms = (round.busySeconds * 1000).toFixed(0);
-        lab.log(`patrol of ${pods} pods, ${repeat + 1} of ${options.repeats}: ${ms} ms`);
+        lab.log(`resync of ${pods} pods, ${repeat + 1} of ${options.repeats}: ${ms} ms`);
       }
     }
     const bySize = Map.groupBy(rounds, ({ pods }) => pods);
-    const title = `patrol: one comparison of both sides, ${options.tenants} tenants`;
-    const busyMs = (all: readonly Patrol[]): number => median(all.map((each) => each.busySeconds * 1000));
+    const title = `resync: one comparison of both sides, ${options.tenants} tenants`;
+    const busyMs = (all: readonly Resync[]): number => median(all.map((each) => each.busySeconds * 1000));
     return {
       settings: { standing: [...bySize.keys()], repeats: options.repeats, tenants: options.tenants },
       rounds,
@@ -56,7 +56,7 @@ export const patrol: Scenario = {
         ),
       ),
       tables: [
-        groupTable<Patrol>(
+        groupTable<Resync>(
           title,
           ['pods', bySize],
           {
@@ -76,12 +76,12 @@ export const patrol: Scenario = {
           ],
         ),
         usageTable(
-          'patrol: CPU while it was waited for, s',
+          'resync: CPU while it was waited for, s',
           rounds.map(({ pods, repeat, usage }) => [`${pods} pods, ${repeat + 1}`, usage] as const),
         ),
       ],
       plots: barChart({
-        name: 'patrol',
+        name: 'resync',
         title,
         label: 'ms',
         parts: ['time'],
@@ -92,11 +92,11 @@ export const patrol: Scenario = {
 };
 
 /** Waits until the turn of every tenant has come, and takes of each the mean of its comparisons. */
-async function patrolOnce(
+async function resyncOnce(
   lab: Lab,
   tenants: number,
   { pods, repeat }: { pods: number; repeat: number },
-): Promise<Patrol> {
+): Promise<Resync> {
   const metrics = async (): Promise<string> => (await lab.stack.syncerMetrics?.()) ?? '';
   const meter = new UsageMeter(() => lab.processes());
   await meter.start();
@@ -110,7 +110,7 @@ async function patrolOnce(
     const done = [...turns].filter(([tenant, count]) => count > (turnsBefore.get(tenant) ?? 0)).length;
     if (done >= tenants) {
       const since = (name: string): number => metricSum(after, name) - metricSum(before, name);
-      const each = since('skerry_syncer_patrol_seconds_sum') / since('skerry_syncer_patrol_seconds_count');
+      const each = since('skerry_syncer_resync_seconds_sum') / since('skerry_syncer_resync_seconds_count');
       const findings = since('skerry_syncer_drift_findings_total');
       return { pods, repeat, busySeconds: each * tenants, findings, usage: await meter.stop() };
     }

@@ -1,18 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import type { KubeObject } from '../../../kube/index.ts';
-import { judgeService } from './judge.ts';
 import { serviceKind } from './services.ts';
 import { context, created, service } from './testing.ts';
+import { validateService } from './validation.ts';
 
 function sent(spec: object, info = context()): string | undefined {
   const made = serviceKind.toSuper(service(), info);
-  return judgeService(
+  return validateService(
     { creates: { ...made, spec: { ...(made['spec'] as object), ...spec } } as KubeObject },
     info,
   )?.reason;
 }
 
-describe('a Service that is about to be created (sync rule `judged-writes`)', () => {
+describe('a Service that is about to be created (sync rule `validated-writes`)', () => {
   it.each<[string, Record<string, unknown>]>([
     ['with an address', {}],
     ['headless', { clusterIP: 'None', clusterIPs: ['None'] }],
@@ -24,7 +24,7 @@ describe('a Service that is about to be created (sync rule `judged-writes`)', ()
     ['elsewhere', { type: 'ExternalName', externalName: 'db.example.com', clusterIP: '', clusterIPs: [] }],
   ])('is sent: one %s', (_what, spec) => {
     const info = context();
-    expect(judgeService({ creates: serviceKind.toSuper(service(spec), info) }, info)).toBeUndefined();
+    expect(validateService({ creates: serviceKind.toSuper(service(spec), info) }, info)).toBeUndefined();
   });
 
   it.each<[string, object, string]>([
@@ -55,10 +55,10 @@ describe('a Service that is about to be created (sync rule `judged-writes`)', ()
   });
 });
 
-describe('a change of a Service that is there (sync rule `judged-writes`)', () => {
+describe('a change of a Service that is there (sync rule `validated-writes`)', () => {
   const there = created(service(), { clusterIP: '10.112.4.20', internalTrafficPolicy: 'Cluster' });
   const change = (patch: object, subresource?: string) =>
-    judgeService({ patches: there, patch: patch as never, subresource }, context())?.reason;
+    validateService({ patches: there, patch: patch as never, subresource }, context())?.reason;
 
   it('is sent, if it is what tenants change', () => {
     expect(change({ spec: { selector: { app: null, tier: 'web' }, externalName: null } })).toBeUndefined();
