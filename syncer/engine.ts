@@ -318,7 +318,7 @@ export class SyncEngine {
     tenant.held.clear();
     this.#router.enqueueAll(tenant);
     // What its new settings demand in the super cluster does not wait for what the tenant has queued itself.
-    // Judged when their turn comes, as all of them at once would hold up everybody.
+    // Looked at when their turn comes: all of them at once would hold up all tenants.
     for (const key of this.#router.keysHeldToPolicy(tenant))
       this.#enqueue(tenant, key, 'live', { first: true });
     for (const key of this.#isolation.keysOf(tenant))

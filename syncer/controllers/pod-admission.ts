@@ -54,7 +54,7 @@ const sweepEveryMs = 1_000;
 export class PodAdmission {
   readonly #options: PodAdmissionOptions;
   readonly #window: SchedulingWindow;
-  /** A place begins to rest. */
+  /** A slot begins to rest. */
   readonly #rested = new Wakeup();
 
   constructor(options: PodAdmissionOptions) {
@@ -88,7 +88,7 @@ export class PodAdmission {
   };
 
   /**
-   * The same before the super object is made, which costs more than to wait: whether there is no room. No place is taken:
+   * The same before the super object is made, which costs more than to wait: whether there is no room. No slot is taken:
    * what comes before the gate may take as long as the tenant's API server likes.
    */
   readonly holdsBack = async (work: Work): Promise<boolean> =>
@@ -155,7 +155,7 @@ export class PodAdmission {
     this.#count(uid);
   }
 
-  /** Until aborted: gives out places whose rest has ended, and takes back those that nothing is made of. */
+  /** Until aborted: gives out slots whose rest has ended, and takes back those that nothing is made of. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     let sweepAt = clock.monotonic() + sweepEveryMs;

@@ -171,7 +171,7 @@ function writes(kind: DownKind, raw: KubeObject, superObject: KubeObject, at = c
   ];
 }
 
-/** What is never sent, told apart without the tables of the judge. */
+/** What is never sent, told apart without the tables of the validation. */
 function isDangerous(action: Action): boolean {
   if (action.do !== 'createSuper') return false;
   const { spec } = action.object as KubeObject & { spec: Record<string, unknown> };

@@ -217,7 +217,7 @@ export class Executor {
     return { is: 'retry', code: 'stillThere' };
   }
 
-  /** What is to be sent is judged before the gates, which reserve something for it, and as they have left it. */
+  /** What is to be sent is validated before the gates, which reserve something for it, and as they have left it. */
   async #approve(
     work: Work,
     decided: Action,

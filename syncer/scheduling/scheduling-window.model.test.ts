@@ -32,7 +32,7 @@ const steps = fc.oneof(
 
 const fixed = (size: number): object => ({ floor: size, ceiling: size, initial: size });
 
-/** The window and its model side by side; every place that the window gives is one that the model would give. */
+/** The window and its model side by side; every slot that the window gives is one that the model would give. */
 class Comparison {
   readonly model: ReferenceWindow;
   readonly window: SchedulingWindow;
@@ -108,7 +108,7 @@ class Comparison {
     const pods = [...this.model.of('active'), ...this.model.of('refused')];
     const pod = pods[pick % Math.max(1, pods.length)];
     if (pod === undefined) return;
-    // A place that was granted is only used by its run.
+    // A slot that was granted is only used by its run.
     this.ask(pod.tenant, pod.id);
     if (state !== undefined) this.model.recordLatency(pod.tenant, pod.id);
     this.model.set(pod.tenant, pod.id, state === 'refused' ? 'refused' : undefined);

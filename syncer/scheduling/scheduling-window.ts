@@ -188,7 +188,7 @@ export class SchedulingWindow {
   /** That of the tenant that last got one of these slots; never falls. */
   #virtualTime = 0;
   #turn = 0;
-  /** The latest time that anybody has told. */
+  /** The latest time that a caller has passed. */
   #now = 0;
 
   constructor(options: SchedulingWindowOptions) {

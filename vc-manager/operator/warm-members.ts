@@ -16,7 +16,7 @@ import { versionChoice } from './version-choice.ts';
  * far it has come.
  */
 
-/** What of the spec makes a control plane another one than what waits. A new field has to be judged here. */
+/** For each field of a spec, whether a member of the pool is as it says; a new field has to be listed here. */
 const matchesMember: { [field in keyof VirtualClusterSpec]-?: (spec: VirtualClusterSpec) => boolean } = {
   clusterDomain: ({ clusterDomain = 'cluster.local' }) => clusterDomain === 'cluster.local',
   extraNames: ({ extraNames = [] }) => extraNames.length === 0,

@@ -117,7 +117,7 @@ const wanted: Admission = { wanted: true };
 
 /**
  * Whether a pod of the tenant is to run in the super cluster; with a notice, if not and the reason is not obvious.
- * Containers that were added to a running pod are judged by themselves: the pod runs already.
+ * Containers that were added to a running pod are checked by themselves: the pod runs already.
  */
 export function admitPod(tenantPod: Pod, context: SyncContext): Admission {
   const malformed = malformedAdmission(tenantPod);
@@ -147,7 +147,7 @@ export function admitPod(tenantPod: Pod, context: SyncContext): Admission {
 }
 
 /**
- * Whether a pod is refused, with a reason that is told, by what it says itself and by the settings of its tenant.
+ * Whether a pod is refused with a notice, by its own fields and by the settings of its tenant.
  * Nothing else that the tenant has or lacks counts.
  */
 export function isRefusedBySettings(tenantPod: Pod, tenant: TenantInfo): boolean {

@@ -130,7 +130,7 @@ function isOfPlace(key: string): boolean {
 }
 
 /**
- * What makes the API server ask servers of the tenant, none of which runs yet: it comes when the rest is settled, or they
+ * What makes the API server ask servers of the tenant, none of which runs yet: it comes when the rest is adapted, or they
  * would hold that up.
  */
 const remote: readonly string[] = [
