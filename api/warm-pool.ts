@@ -2,8 +2,8 @@ import { annotationKeys, labelKeys } from './labels.ts';
 import type { VirtualCluster } from './virtual-cluster.ts';
 
 /**
- * Whether this is a control plane that waits for an owner. The label alone says nothing: whoever may make a VirtualCluster
- * may put any label on it. `systemNamespace`: Skerry's own.
+ * Whether this is a control plane that waits for an owner. The label alone says nothing: an owner of a VirtualCluster may
+ * put any label on it. `systemNamespace`: Skerry's own.
  */
 export function isWarmPoolMember(
   { metadata }: Pick<VirtualCluster, 'metadata'>,
@@ -32,7 +32,7 @@ export function warmClaimText({ uid, namespace, name }: WarmClaim): string {
   return `${uid}/${namespace}/${name}`;
 }
 
-/** For those who do not know which namespace is Skerry's own: it says that it waits, and nobody has been let in. */
+/** For programs that do not know Skerry's own namespace: it has the label of the pool, and no kubeconfig was issued. */
 export function isUnclaimed({ metadata, status }: VirtualCluster): boolean {
   return metadata.labels?.[labelKeys.warm] !== undefined && status?.kubeconfigSecret === undefined;
 }

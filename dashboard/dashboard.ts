@@ -105,7 +105,7 @@ const tenantConcurrency = { atOnce: 8, waiting: 200 };
 const signInConcurrency = { atOnce: 5, waiting: 50 };
 /** When a sign-in to a tenant is refused: no sooner where there is no such tenant, no later where it does not answer. */
 const refusedAfterMs = 5_000;
-/** Somebody who may not list tenants everywhere is asked for in so many namespaces. */
+/** For a user who may not list tenants in all namespaces, the right is looked up in so many of them. */
 const maxNamespaces = 500;
 const dnsName = '[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?';
 const podName = '[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?';
@@ -916,8 +916,8 @@ export class Dashboard {
   }
 
   /**
-   * Where no way of a pod is known, or nobody can say so: with the pods that there are, if whoever asks may list them.
-   * `problem`: why nobody can.
+   * Where no trace of a pod is known, or no syncer can be asked: with the pods that there are, if the user may list them.
+   * `problem`: why none can be asked.
    */
   async #podsOf(
     slowest: Promise<PodList>,

@@ -17,7 +17,7 @@ export interface OidcSettings {
   readonly scopes: readonly string[];
 }
 
-/** The provider has let nobody in, or somebody who is in no group that counts. */
+/** The provider has refused the sign-in, or the user is in none of the groups that may sign in. */
 export class OidcRefusal extends Error {
   override readonly name = 'OidcRefusal';
 }

@@ -16,7 +16,7 @@ interface ActivityOptions {
 
 /** How long a client may be held. Clients give up by themselves, most of them after ten seconds. */
 const longestWakeMs = 60_000;
-/** A request that nobody seems to have seen is written again. */
+/** A request to wake a tenant that the manager has not followed by then is written again. */
 const askAgainMs = 5_000;
 /** After an API server was not ready for as long as one that is away is waited for. */
 const probeAgainMs = 100;
@@ -74,7 +74,7 @@ export class Activity {
 
   /**
    * Resolves when the API server of the tenant is ready; false when that takes too long, or when aborted. For a background
-   * client nobody is asked to wake it: false when it does not come back by itself.
+   * client the manager is not asked to wake it: false when it does not come back by itself.
    */
   async wake(
     { id, isBackground = false }: Pick<Route, 'id' | 'isBackground'>,

@@ -6,12 +6,12 @@ import { ListenError } from '../program/listen-error.ts';
 
 /*
  * What a gateway does whose port is taken. Another gateway of the same stack may have it: this one waits, and goes on when
- * that one has ended. Anything else it tells by name, and ends: nobody is to believe that it serves.
+ * that one has ended. Any other holder it names in its error, and exits: a program that runs would look as if it served.
  */
 
 /**
- * Who answers at a port: a gateway that knows these tenants, one that knows none of them, something else, nobody, or
- * somebody who ends the connection without a word, as one does that is just ending. It is asked as a client asks, for the
+ * Who answers at a port: a gateway that knows these tenants, one that knows none of them, another program, nothing, or
+ * one that closes the connection without an answer, as a program does that is just exiting. It is asked as a client asks, for the
  * name of a tenant and for one that no tenant has. A gateway refuses the latter in terms of TLS; of the former it says
  * more where it knows the tenant.
  */

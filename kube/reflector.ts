@@ -54,7 +54,7 @@ export interface ReflectorOptions<T extends KubeObject> {
   meterList?: () => ListMeter;
   clock?: Clock;
   random?: () => number;
-  /** What it waits out: without anybody to read this, a right that is missing looks like a cluster without objects. */
+  /** Errors after which it tries again. Report them: otherwise a missing right looks like a cluster without objects. */
   onProblem: (problem: ReflectorProblem) => void;
   /** Called with every resourceVersion received, so that a caller may notice one that runs backwards. */
   onResourceVersion?: (resourceVersion: string, source: 'list' | 'watch') => void;

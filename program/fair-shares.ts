@@ -2,12 +2,12 @@
  * Room for so many of what is held for long, as connections, divided among holders: however many hold as much as they may,
  * another one finds room. Each may have as many as are still free, or as many as all would have if there was one holder
  * more and all had the same, whichever is more. So the first few leave room by themselves. Where many have left none, what
- * somebody still may have is taken back from the one that has most, and so from nobody who has less than all would have.
+ * a holder still may have is taken back from the one that has most, never from one that has less than an equal share.
  */
 export class FairShares {
   readonly #all: number;
   readonly #each: number;
-  /** What each holds, the newest last; nobody without any. */
+  /** What each holds, the newest last; no holder without any. */
   readonly #held = new Map<string, Set<Held>>();
   #taken = 0;
 
@@ -27,7 +27,7 @@ export class FairShares {
   }
 
   /**
-   * Counts another one. Returns what gives it up, which may be called again. `takeBack` is called when somebody else has it
+   * Counts another one. Returns what gives it up, which may be called again. `takeBack` is called when another holder has it
    * from then on. Only for whom `refuses` does not refuse.
    */
   take(holder: string, takeBack: () => void): () => void {

@@ -13,7 +13,7 @@ import type { Clock } from '../../kube/index.ts';
  * - `tokensWritten`: the Secret with the tokens that the super object mounts is there.
  * - `running`, `ready`: the super object says so. One that ends without ever having been ready counts as ready when it
  * ends.
- * - `statusSent`, `told`: the tenant object was told; the tenant object says so.
+ * - `statusSent`, `told`: the status was written to the tenant object; the tenant object shows it.
  * - `deleted`: the tenant object has gone before that.
  */
 const podSteps = [

@@ -79,7 +79,7 @@ const objectValues = 200_000;
 /** Of an answer: one object, and what is around it. */
 const answerValues = objectValues + 1_000;
 const resyncEveryMs = 60_000;
-/** More of a tenant that is not compared, as its server does not say that it is ready, are told by looking at all it has. */
+/** A tenant whose server is not ready is not compared; beyond so many dependents they are dropped, and all its keys queued. */
 const maxWaiting = 10_000;
 /** One kind each time, in turns. */
 const listAfreshEveryMs = 5 * 60_000;

@@ -122,7 +122,7 @@ export class StatusWriter {
   }
 
   /**
-   * What pods of a tenant use that is asleep, and has said what it has; undefined: nobody knows. `counted`: what it has in the
+   * What pods of a tenant use that is asleep, and has said what it has; undefined: not known. `counted`: what it has in the
    * super cluster. Nothing is written when it is not asleep any more, or another VirtualCluster has its name.
    */
   usageAsleep(
@@ -167,7 +167,7 @@ export class StatusWriter {
     );
   }
 
-  /** Somebody else has written how many; in line, as a write under way ends with what it has written. */
+  /** Another writer has changed `joinAttempts`; queued behind a write under way, which remembers its own value when it ends. */
   forgetAttempts(uid: string): Promise<void> {
     return this.#inLine(uid, async () => void this.#last.get(uid)?.delete('joinAttempts'));
   }

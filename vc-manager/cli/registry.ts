@@ -208,7 +208,7 @@ export const registry: readonly RegisteredCommand[] = [
   {
     name: 'support-bundle',
     group: machine,
-    summary: 'put logs, objects and versions into one file for somebody who is to help, without secrets',
+    summary: 'put logs, objects and versions into one file to get help with, without secrets',
     load: () => import('./commands/support-bundle.ts'),
   },
   {

@@ -74,7 +74,7 @@ export class LeaderLoop {
         const id = object.metadata.labels?.[labelKeys.activity] ?? '';
         for (const vc of virtualClusters.byIndex('id', id)) {
           if (!isAsleep(vc)) continue;
-          // Whoever waits asks again and again: only the first time may there be a job that is not for the waking.
+          // The gateway asks again as long as clients wait: only the first request interrupts a job.
           const isFirst = isWokenBy(object, vc) && !isWokenBy(previous, vc);
           if (isFirst && wantedJob(vc, this.#o.services).kind === 'wake')
             queue.interrupt(keyOf(vc), { isAwaited: true });
@@ -159,7 +159,7 @@ function enqueueForEvent(
   } else if (type === 'modified' && previous !== undefined) {
     // A running job is for the old state.
     if (isDesiredStateChanged(object, previous)) {
-      // That it is deleted happens once, so that nobody comes first by it again and again.
+      // A deletion happens once, so no owner can jump the queue by it again and again.
       const isDeletedNow =
         object.metadata.deletionTimestamp !== undefined && previous.metadata.deletionTimestamp === undefined;
       queue.interrupt(keyOf(object), { isAwaited: isDeletedNow });

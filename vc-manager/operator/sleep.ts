@@ -52,7 +52,7 @@ export function isWokenBy(lease: KubeObject | undefined, { status }: VirtualClus
 
 const clockSkewMs = 2_000;
 
-/** Whether the clock says that one that is awake is to sleep: since its last time nobody has made or woken it. */
+/** Whether its schedule says that one that is awake is to sleep: it was neither created nor woken since the last time. */
 export function isSleepScheduled(vc: VirtualCluster, { clock }: Pick<Services, 'clock'>): boolean {
   const { asleep, awake } = sleepSchedule(vc, clock.now());
   if (asleep.lastMs === undefined || asleep.lastMs < (awake.lastMs ?? 0)) return false;

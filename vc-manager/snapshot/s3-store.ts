@@ -239,7 +239,7 @@ class Upload {
     this.sending = this.#send(body, PartNumber).then(({ ETag, ChecksumCRC32 }) => {
       this.parts.push({ PartNumber, ETag, ...(ChecksumCRC32 && { ChecksumCRC32 }) });
     });
-    // Whoever waits for it hears of it; until then it is no error that nobody handles.
+    // The caller awaits it later; until then a failure must not count as an unhandled rejection.
     this.sending.catch(() => {});
   }
 }

@@ -31,7 +31,7 @@ is started anew for that. Kubeconfigs and service account tokens that were hande
 With --ca the authorities themselves and the key that signs service account tokens are renewed: in the end every kubeconfig,
 certificate and token from before gets 401. Nothing that follows the kubeconfig Secret notices. There are two stages, each as
 long as --overlap: everything learns to trust the new authorities, then these sign and the old ones are still trusted.
-To throw somebody out at once, --now leaves that out: whatever does not read the Secret anew fails until it does. It asks
+To revoke access at once, --now leaves that out: whatever does not read the Secret anew fails until it does. It asks
 before, and --yes answers.
 
 "certificates show" prints what expires when.

@@ -26,7 +26,7 @@ interface Flags extends GlobalFlags {
 }
 
 const help = `
-Puts into one file what somebody needs who is to help: VirtualClusters, policies, templates, jobs, Leases and events of Skerry, what
+Puts into one file what is needed to get help: VirtualClusters, policies, templates, jobs, Leases and events of Skerry, what
 runs in its namespace, versions, what "doctor" finds, and the ends of the logs of the local stack and of control planes. No Secrets
 are read, and what looks like a key, a token or a password is taken out of everything else. Names of tenants, their
 namespaces and addresses are in it: look before you send it.

@@ -395,7 +395,7 @@ export class ProcessDriver implements ControlPlaneDriver {
     return supervisor;
   }
 
-  /** All are asked for at once, so that what is told of the time that is left is told of all of them. */
+  /** All are asked for at once, so that the time that is left is reported for all of them together. */
   #commands(
     components: readonly ComponentPlan[],
     signal: AbortSignal,

@@ -114,7 +114,7 @@ export function dueMs(known: Usage, keys: number, growthMs: number): number {
     return last + Math.max(stoppedPauseMs, hasChanged ? 0 : readMs);
   }
   if (hasChanged) return 0;
-  // Whoever writes has all of everybody measured: those that are large no more often than others can bear.
+  // One tenant that writes a lot has all tenants measured: large ones no more often than their reading allows.
   if (growthMs > last) return last + readMs;
   return last + Math.max(pauseMs, (known.bytes / 1024 ** 2) * 1000);
 }

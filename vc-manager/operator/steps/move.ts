@@ -85,7 +85,7 @@ function choiceAt(tenant: Tenant, services: Services, placement: ControlPlanePla
   return choice;
 }
 
-/** What is left to count when nobody is served: so few take no second. */
+/** Revisions that may be left to catch up during the pause: so few take less than a second. */
 const closeEnough = 1_000;
 const roundMs = 15_000;
 /** A round that ends no nearer than this to the old etcd than any before it has gained nothing. */
@@ -396,7 +396,7 @@ async function mayHaveServed(
   error: unknown,
 ): Promise<boolean> {
   if (isNotStarting(error)) return false;
-  // Nobody was led there but its pods, and what they have written is here too.
+  // Only its pods were led there, and what they have written is in the same datastore.
   const isSameData = from.datastore === 'shared' && to.datastore === 'shared';
   if (isSameData && error instanceof OperatorError && error.code === 'AddressUnreachable') return false;
   try {
