@@ -47,6 +47,8 @@ export interface ListOptions {
 const defaultPageSize = 500;
 /** How many times smaller the next try is when a page is larger than what is read of one. */
 const pageShrinkage = 4;
+/** A list in one piece may have so much, though its pages are smaller. */
+const wholeBytes = 16 * 2 ** 20;
 /** Of a list; more than any server needs. One may answer any number of times with an empty page and a token, and each time late. */
 const maxPages = 10_000;
 const longestListMs = 10 * 60_000;
@@ -66,7 +68,8 @@ async function listAll<T extends KubeObject>(
 ): Promise<KubeList<T>> {
   const wanted = options.limit ?? Number.POSITIVE_INFINITY;
   const { listBytes, listValues } = connection.readLimits;
-  let limit = Math.min(options.pageSize ?? defaultPageSize, wanted);
+  const largestLimit = Math.min(options.pageSize ?? defaultPageSize, wanted);
+  let limit = largestLimit;
   let asked = options;
   let list: KubeList<T> | undefined;
   let token = options.continue;
@@ -95,7 +98,10 @@ async function listAll<T extends KubeObject>(
       if (token === undefined || !isGone(error) || options.exact === true || options.continue !== undefined)
         throw error;
       const fresh = { ...options, resourceVersion: '' };
-      const whole = await page<T>(connection, resource, fresh, { limit: options.limit });
+      const whole = await page<T>(connection, resource, fresh, {
+        limit: options.limit,
+        leastBytes: wholeBytes,
+      });
       options.onPage?.(whole.list.items);
       return whole.list;
     }
@@ -110,6 +116,8 @@ async function listAll<T extends KubeObject>(
     }
     options.onPage?.(next.list.items);
     covered += Math.max(limit, next.list.items.length);
+    // What follows a few large objects may be small.
+    limit = Math.min(largestLimit, limit + 1);
     if (list === undefined) list = next.list;
     else for (const item of next.list.items) list.items.push(item);
     token = next.list.metadata.continue;
@@ -155,7 +163,7 @@ async function page<T extends KubeObject>(
   connection: Connection,
   resource: Resource,
   options: ListCall,
-  paging: { limit?: number | undefined; continue?: string },
+  paging: { limit?: number | undefined; continue?: string; leastBytes?: number },
 ): Promise<Page<T>> {
   const { pageBytes, objectBytes } = connection.readLimits;
   const call: Call = {
@@ -175,7 +183,7 @@ async function page<T extends KubeObject>(
       }),
     signal: options.signal,
     timeoutMs: options.timeoutMs,
-    maxBytes: paging.limit === 1 ? Math.max(pageBytes, objectBytes) : pageBytes,
+    maxBytes: Math.max(pageBytes, paging.limit === 1 ? objectBytes : (paging.leastBytes ?? 0)),
     ...(options.metadataOnly === true ? { accept: metadataAccept('PartialObjectMetadataList') } : {}),
   };
   const text = await requestText(connection, call);

@@ -146,16 +146,17 @@ interface Stream {
 
 /** Answers up to this size do not count. */
 const smallAnswerBytes = 64 * 1024;
-/**
- * What a MiB counts. To receive, decrypt and parse it takes about an eighth of that, where nothing can measure it: so a server
- * that sends nothing else gets little of this thread. One whose answers are larger than any object counts four times as much.
- */
-const msPerMebibyte = 40;
-const tooLargeFactor = 4;
+/** About what it takes to receive, decrypt and parse a MiB, most of it where nothing can measure it. */
+const msPerMebibyte = 10;
+/** No object that an API server stores is longer, but for one full of characters that it escapes. */
+const longestUsualBytes = 2 * 2 ** 20;
+/** What a MiB beyond that counts: who sends such answers gets little of this thread. */
+const msPerUnusualMebibyte = 160;
 
-function countAnswer(meter: ReadMeter, bytes: number, maxBytes: number): void {
+function countAnswer(meter: ReadMeter, bytes: number): void {
   if (bytes <= smallAnswerBytes) return;
-  meter.worked((bytes / 2 ** 20) * msPerMebibyte * (bytes > maxBytes ? tooLargeFactor : 1));
+  const usual = Math.min(bytes, longestUsualBytes);
+  meter.worked((usual * msPerMebibyte + (bytes - usual) * msPerUnusualMebibyte) / 2 ** 20);
 }
 
 /** API servers end what was idle for 90 s. */
@@ -245,9 +246,7 @@ export class Connection {
           bodyTimeout: timeoutMs,
           deadlineMs: timeoutMs + backstopMs,
           maxBytes,
-          ...(meter === undefined
-            ? {}
-            : { onLength: (bytes: number) => countAnswer(meter, bytes, maxBytes) }),
+          ...(meter === undefined ? {} : { onLength: (bytes: number) => countAnswer(meter, bytes) }),
         },
         call.signal,
       );
@@ -260,20 +259,18 @@ export class Connection {
     }
   }
 
-  /** The same for a GET, over the connections of the watches, where no other call delays it. */
+  /** The same for a GET, over the connections of the watches, where no other call delays it, nor a turn that it had to wait for. */
   async requestAside(call: Call & { method: 'GET' }): Promise<Answer> {
     const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
     const meter = this.#answerMeter;
-    const turn = meter?.turn(call.signal);
-    if (turn !== undefined) await turn;
     const { status, retryAfter, body } = await this.stream(call, timeoutMs);
     const maxBytes = status > 299 ? errorBytes : (call.maxBytes ?? this.readLimits.objectBytes);
     try {
       const text = await readText(body, { maxBytes, timeoutMs });
-      if (meter !== undefined) countAnswer(meter, text.length, maxBytes);
+      if (meter !== undefined) countAnswer(meter, text.length);
       return { status, retryAfter, text };
     } catch (error) {
-      if (meter !== undefined && isTooLarge(error)) countAnswer(meter, maxBytes + 1, maxBytes);
+      if (meter !== undefined && isTooLarge(error)) countAnswer(meter, maxBytes);
       throw this.failure(error, call.signal);
     }
   }

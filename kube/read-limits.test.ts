@@ -296,7 +296,18 @@ describe('a list', () => {
       objects.map(({ metadata: { name } }) => name),
     );
     expect(metadata.resourceVersion).toBe('9');
-    expect(asked.slice(0, 3)).toEqual([20, 5, 5]);
+    expect(asked.slice(0, 3)).toEqual([20, 5, 6]);
+  });
+
+  it('goes back to larger pages after large objects', async () => {
+    const large = Array.from({ length: 6 }, (_, index) => configMap(`a${index}`, 90 * kilobyte));
+    const small = Array.from({ length: 300 }, (_, index) => configMap(`b${index}`, 10));
+    const asked: number[] = [];
+    const client = await lying(listing([...large, ...small], asked));
+    const { items } = await client.list(resources.configMaps, { pageSize: 20 });
+    expect(items).toHaveLength(306);
+    expect(Math.min(...asked)).toBe(1);
+    expect(asked.at(-1)).toBe(20);
   });
 
   it('with an object of more values than one may have fails', async () => {
@@ -325,7 +336,7 @@ describe('a list', () => {
     const large = [configMap('a', 100 * kilobyte), configMap('b', 1)];
     const client = await lying(listing(large, asked), { readLimits });
     expect((await client.list(resources.configMaps, { pageSize: 4 })).items).toHaveLength(2);
-    expect(asked).toEqual([4, 1, 1]);
+    expect(asked).toEqual([4, 1, 2]);
   });
 
   it('with one object that has too much tells which, where the server shows its metadata alone', async () => {

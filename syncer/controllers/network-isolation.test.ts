@@ -74,7 +74,7 @@ describe('policies that keep tenants apart (sync rule `tenant-isolation`)', () =
     ]);
     await Promise.all([firstPod(), firstPod()]);
     await firstPod();
-    expect(creates()).toBe(4);
+    await expect.poll(creates).toBe(4);
     const [egress] = policies(bench) as [KubeObject];
     await firstPod();
     expect(creates()).toBe(4);
@@ -82,6 +82,18 @@ describe('policies that keep tenants apart (sync rule `tenant-isolation`)', () =
     bench.superCaches.watched('networkisolation').apply('DELETED', egress);
     await firstPod();
     expect(policies(bench)).toHaveLength(2);
+  });
+
+  it('are given back their labels where somebody took them, before the first pod', async () => {
+    await using bench = await Bench.start({ tenant: { isolation } });
+    const { controller } = controllerOf(bench);
+    bench.namespace('shop');
+    const metadata = { namespace: bench.shop, name: 'skerry-egress' };
+    bench.super.server.put(resources.networkPolicies, { metadata, spec: { podSelector: {}, egress: [{}] } });
+    await controller.beforePods(bench.state, 'shop', signal);
+    const [egress] = policies(bench).filter(({ metadata: { name } }) => name === 'skerry-egress');
+    expect(egress?.metadata.labels).toMatchObject({ [labelKeys.isolation]: 'true' });
+    expect(egress?.['spec']).not.toMatchObject({ egress: [{}] });
   });
 
   it('follow the settings while deletions of the tenant are stopped', async () => {

@@ -120,10 +120,16 @@ export class NetworkIsolationController implements SpecialController {
   ): Promise<void> {
     const make = async ([policyName, spec]: readonly [string, NetworkPolicySpec]): Promise<void> => {
       const object = policyObject(tenant, { ...place, name: policyName }, spec);
+      const { superClient } = this.#options;
+      const resource = resources.networkPolicies;
       try {
-        await this.#options.superClient.create(resources.networkPolicies, object, { signal });
+        await superClient.create(resource, object, { signal });
       } catch (error) {
         if (!isAlreadyExists(error)) throw error;
+        // Made by an earlier attempt, or by somebody else: it may have no label by which the watch shows it.
+        const ref = { namespace: place.namespace, name: policyName };
+        const patch = patchOf(await superClient.get(resource, ref, { signal }), object);
+        if (patch !== undefined) await superClient.patch(resource, ref, patch, { type: 'merge', signal });
       }
     };
     await Promise.all(policies.map(make));

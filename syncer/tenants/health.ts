@@ -227,9 +227,9 @@ export class Health {
     const addresses: string[] = [];
     const { superCaches, info } = this.#options.state;
     for (const pod of superCaches.byIndex(resources.pods, byTenantIndex, info.uid)) {
-      const { podIP } = (pod['status'] ?? {}) as { podIP?: string };
+      const { podIPs = [] } = (pod['status'] ?? {}) as { podIPs?: { ip: string }[] };
       const { hostNetwork } = (pod['spec'] ?? {}) as { hostNetwork?: boolean };
-      if (podIP !== undefined && hostNetwork !== true) addresses.push(podIP);
+      if (hostNetwork !== true) addresses.push(...podIPs.map(({ ip }) => ip));
       if (addresses.length >= maxAddresses) break;
     }
     return addresses;

@@ -24,7 +24,7 @@ async function readFor(
 describe('reading from a tenant', () => {
   it('takes half of the thread, however long it goes on', async () => {
     const clock = new FakeClock({ autoAdvance: true });
-    const workedMs = await readFor(clock, new SharedReadTime(clock).tenant(), {
+    const workedMs = await readFor(clock, new SharedReadTime(clock).tenant().lists, {
       pieceMs: 5,
       untilMs: 20_000,
     });
@@ -34,7 +34,7 @@ describe('reading from a tenant', () => {
 
   it('goes on at once after a burst such as honest ones are', async () => {
     const clock = new FakeClock();
-    const time = new SharedReadTime(clock).tenant();
+    const time = new SharedReadTime(clock).tenant().lists;
     for (let event = 0; event < 2_000; event++) {
       expect(time.turn(signal)).toBeUndefined();
       time.worked(0.04);
@@ -50,7 +50,7 @@ describe('reading from a tenant', () => {
     const clock = new FakeClock({ autoAdvance: true });
     const shared = new SharedReadTime(clock);
     const worked = await Promise.all(
-      Array.from({ length: 5 }, () => readFor(clock, shared.tenant(), { pieceMs: 5, untilMs: 60_000 })),
+      Array.from({ length: 5 }, () => readFor(clock, shared.tenant().lists, { pieceMs: 5, untilMs: 60_000 })),
     );
     const total = worked.reduce((sum, ms) => sum + ms, 0);
     expect(total / 60_000).toBeGreaterThan(0.4);
@@ -58,9 +58,27 @@ describe('reading from a tenant', () => {
     expect(Math.max(...worked) / Math.min(...worked)).toBeLessThan(1.5);
   });
 
+  it('counts a tenant once, of whose lists and other answers both take more than what is free', async () => {
+    const clock = new FakeClock();
+    const shared = new SharedReadTime(clock);
+    const [one, other] = [shared.tenant(), shared.tenant()];
+    for (const time of [one.lists, one.answers]) {
+      time.worked(1_000);
+      void time.turn(signal);
+    }
+    await clock.advance(0);
+    other.lists.worked(200);
+    let isDone = false;
+    void other.lists.turn(signal)?.then(() => (isDone = true));
+    await clock.advance(290);
+    expect(isDone).toBe(false);
+    await clock.advance(10);
+    expect(isDone).toBe(true);
+  });
+
   it('is done for one watch after the other, each after the rest that the one before has earned', async () => {
     const clock = new FakeClock();
-    const time = new SharedReadTime(clock).tenant();
+    const time = new SharedReadTime(clock).tenant().lists;
     time.worked(2_000);
     const done: string[] = [];
     for (const name of ['pods', 'nodes'])
@@ -80,7 +98,7 @@ describe('reading from a tenant', () => {
 
   it('ends its rest when the watch ends', async () => {
     const clock = new FakeClock();
-    const time = new SharedReadTime(clock).tenant();
+    const time = new SharedReadTime(clock).tenant().lists;
     time.worked(2_000);
     const ending = new AbortController();
     const turn = time.turn(ending.signal);

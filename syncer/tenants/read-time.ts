@@ -23,9 +23,11 @@ export class SharedReadTime {
     this.#clock = clock;
   }
 
-  /** Of one more tenant. */
-  tenant(): ReadTime {
-    return new ReadTime(this.#clock, (member, owedMs) => this.#restMs(member, owedMs));
+  /** Of one more tenant, which counts once: of its lists and watches, and of answers to other calls. */
+  tenant(): { readonly lists: ReadTime; readonly answers: ReadTime } {
+    const member = {};
+    const restMs = (owedMs: number): number => this.#restMs(member, owedMs);
+    return { lists: new ReadTime(this.#clock, restMs), answers: new ReadTime(this.#clock, restMs) };
   }
 
   /** Of one that takes more than what is free, and counts among those as long as it rests. */
@@ -39,10 +41,10 @@ export class SharedReadTime {
   }
 }
 
-/** How much of the thread's time reading from one tenant takes, over all its lists and watches. */
+/** How much of the thread's time reading from one tenant takes. */
 export class ReadTime implements ReadMeter {
   readonly #clock: Pick<Clock, 'monotonic' | 'sleep'>;
-  readonly #restMs: (member: object, owedMs: number) => number;
+  readonly #restMs: (owedMs: number) => number;
   /** Of what is free, taken. */
   #takenMs = 0;
   /** When it last worked or rested. */
@@ -53,7 +55,7 @@ export class ReadTime implements ReadMeter {
   /** Ends with the last of the turns that were asked for. */
   #turns: Promise<void> = Promise.resolve();
 
-  constructor(clock: Pick<Clock, 'monotonic' | 'sleep'>, restMs: (member: object, owedMs: number) => number) {
+  constructor(clock: Pick<Clock, 'monotonic' | 'sleep'>, restMs: (owedMs: number) => number) {
     this.#clock = clock;
     this.#restMs = restMs;
     this.#atMs = clock.monotonic();
@@ -84,7 +86,7 @@ export class ReadTime implements ReadMeter {
   async #rest(signal: AbortSignal | undefined): Promise<void> {
     signal?.throwIfAborted();
     if (this.#owedMs < shortestRestMs) return;
-    const restMs = this.#restMs(this, this.#owedMs);
+    const restMs = this.#restMs(this.#owedMs);
     this.#owedMs = 0;
     await this.#clock.sleep(restMs, signal);
     this.#atMs = this.#clock.monotonic();

@@ -108,6 +108,7 @@ export class TenantSession {
     const info = tenantInfo(options.vc, options.settings(), options.gate?.seesAll);
     this.#ref = { namespace: info.namespace, name: info.name };
     this.#calls = new CallHealth(() => options.clock.monotonic());
+    const readTime = options.readTime.tenant();
     this.#connection = new Connection({
       ...options.credentials.connection,
       userAgent: 'vc-syncer',
@@ -119,8 +120,8 @@ export class TenantSession {
         objectValues,
         listBytes: Math.max(listBytes, cacheLimitBytes(options.vc, options.settings())),
       },
-      meter: options.readTime.tenant(),
-      answerMeter: options.readTime.tenant(),
+      meter: readTime.lists,
+      answerMeter: readTime.answers,
       onCall: (call) => {
         this.#calls.called(call);
         options.onCall?.(call);

@@ -300,16 +300,16 @@ export function isolationCondition(
       `no node says which addresses its pods get (spec.podCIDRs), so pods of other tenants are not kept out; ${remedy}`,
     );
   const ranges = isolation.podCIDRs.map((cidr) => ipaddr.parseCIDR(cidr));
-  const outside = podAddresses.find((address) => {
+  const isOutside = podAddresses.some((address) => {
     const parsed = ipaddr.parse(address);
     return !ranges.some(
       ([base, bits]) => base.kind() === parsed.kind() && parsed.match([base, bits] as never),
     );
   });
-  if (outside !== undefined)
+  if (isOutside)
     return notIsolated(
       'PodOutsideRanges',
-      `a pod has the address ${outside}, which is in none of ${isolation.podCIDRs.join(', ')}: pods of other tenants with such addresses are not kept out; ${remedy}`,
+      `a pod has an address that is in none of ${isolation.podCIDRs.join(', ')}: pods of other tenants with such addresses are not kept out; ${remedy}`,
     );
   const message = 'NetworkPolicies in the super cluster keep pods of other tenants from those of this one';
   return { type, status: 'True', reason: 'Isolated', message };

@@ -213,7 +213,7 @@ describe('ephemeral', () => {
           notice: {
             reason: 'TooManyServiceVariables',
             message: expect.stringMatching(
-              /"d7" does not run: the variables of the Services .* 400 containers/,
+              /"d7" does not run: the variables of the Services .* 401 containers/,
             ),
           },
         });
@@ -232,11 +232,11 @@ describe('ephemeral', () => {
 
       it('is refused for those that the super object has already', () => {
         const context = podContext({ tenantObjects: services });
-        const t = running(many(12));
+        const t = running(many(11));
         const with_ = (count: number): Pod =>
           superPod(t, { spec: { ...running_, ephemeralContainers: many(count) } });
-        expect(sent(actions(t, with_(11), context))).toBeUndefined();
-        expect(sent(actions(running(many(11)), with_(10), context))).toHaveLength(11);
+        expect(sent(actions(t, with_(10), context))).toBeUndefined();
+        expect(sent(actions(running(many(10)), with_(9), context))).toHaveLength(10);
       });
 
       it('is refused for the names that it takes from ConfigMaps and Secrets', () => {

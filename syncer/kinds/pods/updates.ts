@@ -152,7 +152,9 @@ export function absentEphemeral(tenantPod: Pod, superPod: Pod, context: SyncCont
     else refused.push({ container, notice });
   }
   if (missing.length === 0) return { missing, refused };
-  const asked = { containers: present.size + missing.length, sources: variableSources(missing) };
+  const { containers = [], initContainers = [] } = tenantPod.spec ?? {};
+  const having = containers.length + initContainers.length + present.size;
+  const asked = { containers: having + missing.length, sources: variableSources(missing) };
   const excess = excessiveVariables(tenantPod, asked, context);
   if (excess === undefined) return { missing, refused };
   // All or none: how many of them fit depends on the Services that there are at the moment.

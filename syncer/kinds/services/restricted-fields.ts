@@ -55,9 +55,8 @@ export function droppedFields(tenantObject: KubeObject, policy: TenantPolicy): r
       (isAsked(own[field]) || (field === 'loadBalancerSourceRanges' && annotated)),
   );
   if (policy.loadBalancerOptions) return fields;
-  const ofClass = isAsked(own.loadBalancerClass) ? ['loadBalancerClass'] : [];
   const keys = Object.keys(annotations).filter((key) => addressAnnotations.has(key));
-  return [...fields, ...ofClass, ...keys];
+  return [...fields, ...keys];
 }
 
 /** Whether an annotation of a Service goes down; those that stand for fields go by the policy of those fields. */

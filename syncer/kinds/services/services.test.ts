@@ -51,18 +51,25 @@ describe('sync rule `cluster-ip`: load balancers', () => {
   });
 });
 
-it('has a load balancer of its choice where the policy allows that, and keeps the one that it has', () => {
+it('has a load balancer of its choice where the policy allows that, and none where it does not, but for the one that it has', () => {
   const asked = service({ type: 'LoadBalancer', loadBalancerClass: 'theirs/internal' });
   const allowed = context({ policy: { ...defaultPolicy, loadBalancerOptions: true } });
   expect(serviceKind.toSuper(asked, allowed)['spec']).toMatchObject({ loadBalancerClass: 'theirs/internal' });
-  expect(serviceKind.toSuper(asked, context())['spec']).not.toHaveProperty('loadBalancerClass');
-  expect(serviceKind.admit?.(asked, context())).toMatchObject({
-    wanted: true,
-    notice: { reason: 'NotSupported', message: expect.stringContaining('does not allow loadBalancerClass') },
-  });
   expect(serviceKind.admit?.(asked, allowed)).toEqual({ wanted: true });
-  const there = created(asked, { healthCheckNodePort: 0, loadBalancerClass: 'theirs/internal' });
-  expect(serviceKind.down(asked, there, context())).not.toContainEqual({ do: 'deleteSuper' });
+  const refused = {
+    wanted: false,
+    keep: true,
+    notice: { reason: 'NotSupported', message: expect.stringContaining('loadBalancerClass') },
+  };
+  expect(serviceKind.admit?.(asked, context())).toMatchObject(refused);
+  const having = (assigned: object) => {
+    const there = created(asked, { healthCheckNodePort: 0, ...assigned });
+    return { ...context(), superObjects: { ...context().superObjects, get: () => there } as never };
+  };
+  expect(serviceKind.admit?.(asked, having({}))).toMatchObject(refused);
+  const has = { loadBalancerClass: 'theirs/internal' };
+  expect(serviceKind.admit?.(asked, having(has))).toEqual({ wanted: true });
+  expect(serviceKind.down(asked, created(asked, { healthCheckNodePort: 0, ...has }), context())).toEqual([]);
 });
 
 describe('sync rule `service-updates`: updates', () => {

@@ -292,6 +292,7 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
       return { wanted: false, notice: notAllowed(addresses, serviceCidrs) };
   }
   if (isStillServed(tenantObject, context)) return { wanted: false, keep: true, notice: stillServed };
+  if (isClassRefused(tenantObject, context)) return { wanted: false, keep: true, notice: classRefused };
   const notice = droppedNotice(tenantObject, context);
   return notice === undefined ? { wanted: true } : { wanted: true, notice };
 }
@@ -327,6 +328,27 @@ function isStillServed(tenantObject: KubeObject, { tenant, superObjects }: SyncC
   const { namespace = '', name } = tenantObject.metadata;
   const place = `${superNamespaceName(tenant, namespace)}/${name}`;
   return superObjects.byIndex(resources.ingresses, 'byService', place).length > 0;
+}
+
+const classRefused: Notice = {
+  type: 'Warning',
+  reason: 'NotSupported',
+  message:
+    'the cluster does not let you choose a load balancer (policy: loadBalancerOptions): make the Service without spec.loadBalancerClass',
+};
+
+/**
+ * Whether a Service asks for a load balancer that it may not choose and does not have. Without its class it would get the
+ * one that it does not want.
+ */
+function isClassRefused(tenantObject: KubeObject, { tenant, superObjects }: SyncContext): boolean {
+  const { type, loadBalancerClass } = specOf(tenantObject);
+  if (type !== 'LoadBalancer' || loadBalancerClass === undefined || tenant.policy.loadBalancerOptions)
+    return false;
+  const { namespace = '', name = '' } = tenantObject.metadata;
+  const ref = { namespace: superNamespaceName(tenant, namespace), name };
+  const superObject = superObjects.get(resources.services, ref);
+  return superObject === undefined || specOf(superObject).loadBalancerClass !== loadBalancerClass;
 }
 
 function notAllowed(addresses: readonly string[], cidrs: readonly string[]): Notice {
