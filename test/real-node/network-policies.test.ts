@@ -216,9 +216,9 @@ async function listenOn(
   places: readonly (readonly [address: string, port: number])[],
 ): Promise<() => Promise<void>> {
   const within = ['-t', String(pid), '-n'];
-  const alias = (what: 'add' | 'delete'): Promise<string> =>
+  const alias = (what: 'replace' | 'delete'): Promise<string> =>
     run('nsenter', [...within, 'ip', 'address', what, `${metadataAddress}/32`, 'dev', 'lo']);
-  await alias('add');
+  await alias('replace');
   const program = `
     const { createServer } = require('node:net');
     const listening = ${JSON.stringify(places)}.map(([host, port]) =>
