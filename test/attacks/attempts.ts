@@ -314,7 +314,7 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
-    attack: 'run pods on the nodes that another tenant has by `spec.nodes.selector`',
+    attack: 'leave the nodes of its own `spec.nodes.selector` for those of other tenants',
     stoppedBy: 'sync rule `pod-classes`: pods get the selector of their own tenant, whatever they ask for',
     test: 'syncer/kinds/pods/admission.test.ts › keeps a pod pending that asks for',
     control: '› takes a pod that asks for',
