@@ -37,7 +37,7 @@ describe('a kubeconfig in a Secret', () => {
         expectTame(text);
         expectTame(`apiVersion: v1\n${text}`);
       }),
-      fuzzed(1_000),
+      fuzzed(500),
     );
   });
 
@@ -84,7 +84,7 @@ describe('a kubeconfig in a Secret', () => {
           if (expectTame(stringify(config))) taken += 1;
         },
       ),
-      fuzzed(1_000),
+      fuzzed(1_500),
     );
     expect(taken).toBeGreaterThan(0);
   });

@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import { webcrypto } from 'node:crypto';
+import { createHmac, sign, webcrypto, X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
@@ -22,8 +22,10 @@ import { itBroadly } from '../kube/testing/broad.ts';
 import { freePort } from '../kube/testing/free-port.ts';
 import { grpcCall } from '../vc-manager/etcd/testing/grpc-client.ts';
 import { egressFilterProblem } from '../vc-manager/os/egress-filter.ts';
+import { createAuthority, issue } from '../vc-manager/pki/index.ts';
 import { startAttackerServer } from './harness/attacker-server.ts';
 import { Balancer } from './harness/balancer.ts';
+import { tenantSecret } from './harness/certificates.ts';
 import { at, listAt } from './harness/checker/view.ts';
 import { datastoreEndpoint } from './harness/datastore.ts';
 import { configMap, container, deployment, pod, secret } from './harness/manifests.ts';
@@ -45,7 +47,12 @@ describe('tenants are out of reach of each other', () => {
 
   afterAll(async () => {
     for (const tenant of [one, other]) {
-      const made = ['crd/gadgets.apart.example.com', 'clusterrolebinding/viewer', 'csr/people'];
+      const made = [
+        'crd/gadgets.apart.example.com',
+        'clusterrolebinding/viewer',
+        'clusterrolebinding/holder',
+        'csr/people',
+      ];
       await tenant?.tryKubectl(['delete', ...made, '--ignore-not-found', '--wait=false']);
     }
     await world?.close();
@@ -229,6 +236,58 @@ describe('tenants are out of reach of each other', () => {
     for (const cluster of [other, world.superCluster]) {
       expect(isUnauthorized(await knock(cluster, { token })), cluster.name).toBe(true);
     }
+  });
+
+  it('a certificate in the name of its admins by an authority of the same name but another key is refused with 401', async () => {
+    const pki = await tenantSecret(world, one, 'pki');
+    const authority = { certPem: pki['client-ca.crt'] ?? '', keyPem: pki['client-ca.key'] ?? '' };
+    const forged = await createAuthority({ commonName: `skerry ${one.id} client CA` });
+    expect(new X509Certificate(forged.certPem).subject).toBe(new X509Certificate(authority.certPem).subject);
+    const admittedBy = async (issuer: typeof authority, chain = ''): Promise<unknown> => {
+      const user = { commonName: 'skerry:admin', organizations: ['system:masters'] };
+      const { certPem, keyPem } = await issue(issuer, { ...user, usage: ['client'] });
+      return knock(one, { cert: certPem + chain, key: keyPem });
+    };
+    expect(await admittedBy(authority)).toMatchObject({ metadata: { name: 'kube-system' } });
+    // With the authority beside it, too: what a client sends is no reason to trust it.
+    for (const chain of ['', `\n${forged.certPem}`])
+      expect(isUnauthorized(await admittedBy(forged, chain))).toBe(true);
+  });
+
+  it('so is a token with the claims of one of its ServiceAccounts that another key has signed, or none', async () => {
+    await one.kubectl(
+      ...['create', 'clusterrolebinding', 'holder', '--clusterrole=cluster-admin'],
+      '--serviceaccount=apart:default',
+    );
+    const token = await one.kubectl('-n', 'apart', 'create', 'token', 'default');
+    const [head = '', claims = '', signature = ''] = token.trim().split('.');
+    const pki = await tenantSecret(world, one, 'pki');
+    const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
+    const header = JSON.parse(Buffer.from(head, 'base64url').toString()) as { alg: string; kid: string };
+    const payload = JSON.parse(Buffer.from(claims, 'base64url').toString()) as { iss: string; sub: string };
+    expect(payload.sub).toBe('system:serviceaccount:apart:default');
+    const signedBy = (key: string): string => {
+      const made = sign('sha256', Buffer.from(`${head}.${claims}`), { key, dsaEncoding: 'ieee-p1363' });
+      return `${head}.${claims}.${made.toString('base64url')}`;
+    };
+    // Authorization hears of the binding by a watch.
+    await expect
+      .poll(() => knock(one, { token: signedBy(pki['service-account.key'] ?? '') }), { timeout: 30_000 })
+      .toMatchObject({ metadata: { name: 'kube-system' } });
+    const { keyPem } = await createAuthority({ commonName: payload.iss });
+    const hashed = `${part({ ...header, alg: 'HS256' })}.${claims}`;
+    const mac = createHmac('sha256', pki['service-account.pub'] ?? '')
+      .update(hashed)
+      .digest('base64url');
+    const changed = part({ ...payload, sub: 'system:serviceaccount:kube-system:default' });
+    const forged = {
+      'by another key': signedBy(keyPem),
+      'by none': `${part({ ...header, alg: 'none' })}.${claims}.`,
+      'by the public key as a password': `${hashed}.${mac}`,
+      'for other claims': `${head}.${changed}.${signature}`,
+    };
+    for (const [how, each] of Object.entries(forged))
+      expect(isUnauthorized(await knock(one, { token: each })), how).toBe(true);
   });
 
   it('no certificate of system:masters can be asked for, as others can', async () => {

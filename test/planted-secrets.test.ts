@@ -1,14 +1,17 @@
 import { randomBytes } from 'node:crypto';
-import { appendFile, glob, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { appendFile, glob, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { extract } from 'tar';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { connectionFromSecret, type KubeObject, resources } from '../kube/index.ts';
+import { freePort } from '../kube/testing/free-port.ts';
 import { at } from './harness/checker/view.ts';
+import { anotherManager, endManager, untilLeads } from './harness/managers.ts';
 import { container, pod, secret } from './harness/manifests.ts';
-import { syncerMetricsText } from './harness/metrics.ts';
-import { processesOf } from './harness/processes.ts';
+import { metricsText } from './harness/metrics.ts';
+import { poll } from './harness/poll.ts';
+import { processesOf, send } from './harness/processes.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const ns = 'vault';
@@ -123,7 +126,9 @@ describe('secrets, wherever they were planted', () => {
       VirtualCluster: await world.superCluster.kubectl('get', 'virtualclusters', '-A', '-o', 'json'),
       jobs: await world.superCluster.kubectl('get', 'configmaps', '-A', '-o', 'json'),
       pods: await world.superCluster.kubectl('get', 'pods', '-A', '-o', 'json'),
-      metrics: await syncerMetricsText(world.stateDir),
+      'metrics of the syncer': await metricsText(world.stateDir, 'vc-syncer'),
+      'metrics of the gateway': await metricsText(world.stateDir, 'vc-gateway'),
+      'metrics of the manager': await managerMetrics(),
       describe: (await world.cli(['describe', tenant.name])).stdout,
       'describe, json': (await world.cli(['describe', tenant.name, '-o', 'json'])).stdout,
       trace: (await world.cli(['trace', 'reader', '-n', ns, '-t', tenant.name])).stdout,
@@ -135,6 +140,60 @@ describe('secrets, wherever they were planted', () => {
     }
     const taken = await tenant.kubectl('-n', ns, 'get', 'events', '-o', 'json');
     expect(at<KubeObject[]>(JSON.parse(taken), 'items')?.length).toBeGreaterThan(0);
+  });
+
+  /** Of one that leads and has read the Secrets of tenants: that of the stack exposes none. */
+  async function managerMetrics(): Promise<string> {
+    const port = await freePort();
+    const first = await world.process('vc-manager');
+    const second = await anotherManager(world, 'measured', {
+      options: [`--health-address=127.0.0.1:${port}`],
+    });
+    try {
+      // Not killed: it would be started again, with the same name, and lead on.
+      send(first, 'SIGSTOP');
+      await untilLeads(world, 'measured');
+      return await poll(
+        'it to read Secrets',
+        async () => {
+          const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+          return /^skerry_manager_api_calls_total\{verb="get",resource="secrets"/m.test(text) && text;
+        },
+        { timeoutMs: 60_000 },
+      );
+    } finally {
+      send(first, 'SIGCONT');
+      await endManager(second, 'SIGTERM');
+    }
+  }
+
+  it('are in no error of the CLI, of a kubeconfig that holds one included', async () => {
+    const broken = world.file('broken.kubeconfig');
+    const refused = world.file('refused.kubeconfig');
+    await writeFile(broken, tenant.kubeconfig.replace('client-key-data: ', 'client-key-data: [}'), {
+      mode: 0o600,
+    });
+    await writeFile(refused, tenant.kubeconfig.replace(/client-certificate-data: .*/, ''), { mode: 0o600 });
+    for (const file of [broken, refused])
+      expect(givenAway(await readFile(file, 'utf8'))).toEqual(["the key of the tenant's admin"]);
+    const inTenant = ['-n', ns, '-t', tenant.name];
+    const commands = [
+      ['list', '--kubeconfig', broken],
+      ['list', '--kubeconfig', refused],
+      ['list', '--kubeconfig', tenant.kubeconfigFile],
+      ['create', tenant.name],
+      ['describe', 'nobody'],
+      ['trace', 'nobody', ...inTenant],
+      ['logs', tenant.name, 'nothing'],
+      ['connect', tenant.name, '--', 'no-such-command'],
+      ['kubectl', tenant.name, '--', '-n', ns, 'get', 'secret', 'used', 'nobody', '-o', 'name'],
+      ['restore', tenant.name, '--from', refused, '--yes'],
+    ];
+    for (const command of commands) {
+      const { exitCode, stdout, stderr } = await world.cli(command);
+      expect([exitCode === 0, stderr === ''], `${command.join(' ')}: ${stdout}`).toEqual([false, false]);
+      expect(givenAway(stdout + stderr), command.join(' ')).toEqual([]);
+    }
   });
 
   it('are in no support bundle, although they stand in logs and objects that it holds', async () => {

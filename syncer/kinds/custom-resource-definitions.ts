@@ -138,9 +138,8 @@ function digestVersion(version: DefinedVersion): string {
 }
 
 function withDigests(object: KubeObject): KubeObject {
-  const versions = (object as Definition).spec?.versions ?? [];
   object[digestsField] = Object.fromEntries(
-    versions.map((version) => [version.name, digestVersion(version)]),
+    versionsOf(object).map((version) => [version.name, digestVersion(version)]),
   );
   return object;
 }
@@ -148,14 +147,17 @@ function withDigests(object: KubeObject): KubeObject {
 function digested(object: KubeObject): KubeObject {
   const { spec } = object as Definition;
   if (spec?.versions === undefined) return object;
-  const versions = spec.versions.map((version) => ({ ...flagsOf(version), digest: digestVersion(version) }));
+  const versions = versionsOf(object).map((version) => ({
+    ...flagsOf(version),
+    digest: digestVersion(version),
+  }));
   return { ...object, spec: { ...spec, versions } };
 }
 
 /** What one must know to reach objects that are left from before. */
 function brief(object: KubeObject): KubeObject {
-  const { group, scope, names, versions } = (object as Definition).spec ?? {};
-  const spec = { group, scope, names, versions: versions?.map(flagsOf) };
+  const { group, scope, names } = (object as Definition).spec ?? {};
+  const spec = { group, scope, names, versions: versionsOf(object).map(flagsOf) };
   return { ...withoutContent(object), spec };
 }
 
@@ -238,8 +240,9 @@ function copiedVersions(original: Definition, copy: Definition | undefined): Cop
  */
 function retired(copy: Definition | undefined, versions: readonly DefinedVersion[]): DefinedVersion[] {
   const names = new Set(versions.map(({ name }) => name));
-  return (copy?.status?.storedVersions ?? [])
-    .filter((name) => !names.has(name))
+  const stored: unknown = copy?.status?.storedVersions;
+  return (Array.isArray(stored) ? stored : [])
+    .filter((name): name is string => typeof name === 'string' && !names.has(name))
     .map((name) => ({
       name,
       served: false,
@@ -296,7 +299,7 @@ function up(tenantObject: Definition, superObject: Definition): readonly Action[
   if (wanted !== undefined) {
     const spec: MergePatch = {
       ...mergePatch({ names: own.names, conversion: own.conversion }, { names, conversion }),
-      ...(haveVersions(own.versions, wanted, superObject)
+      ...(haveVersions(versionsOf(tenantObject), wanted, superObject)
         ? {}
         : { versions: [...wanted.versions, ...wanted.retired] }),
     };
@@ -309,7 +312,7 @@ function up(tenantObject: Definition, superObject: Definition): readonly Action[
 
 /** Whether a cached copy has these versions, and in them what the original has. */
 function haveVersions(
-  present: readonly DefinedVersion[] = [],
+  present: readonly DefinedVersion[],
   wanted: CopiedVersions,
   original: Definition,
 ): boolean {

@@ -138,11 +138,11 @@ function statusPatch(
   context: SyncContext,
   options: StatusOptions,
 ): MergePatch | undefined {
-  const present = tenantObject['status'] as Status | undefined;
+  const present = tenantObject['status'];
   const wanted = wantedStatus(tenantObject, superObject, context, options);
   if (deepEqual(present, wanted)) return undefined;
   if (wanted === undefined) return { status: null };
-  const change = mergePatch(present ?? {}, wanted);
+  const change = mergePatch(isRecord(present) ? present : {}, wanted);
   return change === undefined ? undefined : { status: change };
 }
 

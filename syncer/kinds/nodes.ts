@@ -303,12 +303,39 @@ function sameCondition(a: Condition | undefined, b: Condition): boolean {
   return a?.status === b.status && a.reason === b.reason && a.message === b.message;
 }
 
-/** Drops from the super object what is large, changes often, or concerns other tenants. */
+/**
+ * Drops what is large, changes often, or concerns other tenants, and what is not of the type that Kubernetes gives it: a
+ * tenant's server may send anything.
+ */
 function compactNode(object: KubeObject): KubeObject {
-  const { status, ...rest } = object as Node;
-  if (status === undefined) return object;
+  const { spec, status, ...rest } = object;
+  return {
+    ...rest,
+    ...(isRecord(spec) && { spec: withTexts(spec, 'taints', ['key', 'effect'], ['value']) }),
+    ...(isRecord(status) && { status: compactStatus(status) }),
+  };
+}
+
+function compactStatus(status: Record<string, unknown>): Record<string, unknown> {
   const { images: _images, volumesInUse: _inUse, volumesAttached: _attached, ...kept } = status;
-  return { ...rest, status: kept };
+  const addressed = withTexts(kept, 'addresses', ['type', 'address']);
+  return withTexts(addressed, 'conditions', ['type', 'status'], ['reason', 'message']);
+}
+
+/** Without the items of a list that lack one of these texts, or have something else there; without a field that is no list. */
+function withTexts(
+  fields: Record<string, unknown>,
+  field: string,
+  required: readonly string[],
+  optional: readonly string[] = [],
+): Record<string, unknown> {
+  const { [field]: list, ...rest } = fields;
+  if (!Array.isArray(list)) return rest;
+  const isItem = (value: unknown): boolean =>
+    isRecord(value) &&
+    required.every((name) => typeof value[name] === 'string') &&
+    optional.every((name) => value[name] === undefined || typeof value[name] === 'string');
+  return list.every(isItem) ? fields : { ...rest, [field]: list.filter(isItem) };
 }
 
 /** Whether a node has said no more than that it is still there. */

@@ -61,7 +61,7 @@ it('any path names a pod by names alone, or none, and leads into no other path o
       );
       expect(superPath).not.toContain('#');
     }),
-    fuzzed(20_000),
+    fuzzed(300_000),
   );
   expect(pods).toBeGreaterThan(0);
 });

@@ -22,7 +22,7 @@ describe('names of super namespaces', () => {
         expect(first).toMatch(dnsLabel);
         expect(first === second).toBe(a.id === b.id && a.own === b.own && first === second);
       }),
-      fuzzed(500),
+      fuzzed(40_000),
     );
   });
 
@@ -31,7 +31,7 @@ describe('names of super namespaces', () => {
       fc.property(fc.string({ unit: 'binary', maxLength: 300 }), (own) => {
         expect(superNamespaceName(testTenant(), own)).toMatch(/-[a-z2-7]{16}$/);
       }),
-      fuzzed(500),
+      fuzzed(40_000),
     );
   });
 });
@@ -70,7 +70,7 @@ describe('text of the super cluster', () => {
         expect(text).not.toContain(uid);
         expect(text).toMatch(/ in shop of /);
       }),
-      fuzzed(500),
+      fuzzed(40_000),
     );
   });
 
@@ -82,7 +82,7 @@ describe('text of the super cluster', () => {
       fc.property(fc.array(part, { maxLength: 20 }), (parts) => {
         expect(scrub(parts.join(''), hidden)).not.toContain(uid);
       }),
-      fuzzed(300),
+      fuzzed(30_000),
     );
   });
 });

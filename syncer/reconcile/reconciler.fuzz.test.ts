@@ -383,7 +383,7 @@ describe.each(honest)('$plural of any JSON', (resource, object) => {
           expectOwn(resource, call);
         }
       }),
-      fuzzed(150),
+      fuzzed(3_000),
     );
     if (
       resource !== resources.ingresses &&

@@ -32,6 +32,22 @@ export const attempts: readonly Attempt[] = [
     control: '.poll(() => knock(one, { token }), { timeout: 30_000 })',
   },
   {
+    attacker: 'network',
+    attack:
+      'come with a certificate in the name of an admin, by an authority that is called as the right one',
+    stoppedBy: 'an API server trusts the key of its authority, not the name',
+    test: 'test/isolation.test.ts › a certificate in the name of its admins by an authority of the same name but another key',
+    control: `expect(await admittedBy(authority)).toMatchObject({ metadata: { name: 'kube-system' } })`,
+  },
+  {
+    attacker: 'network',
+    attack:
+      'come with a service account token of the right issuer and claims that another key has signed, or none',
+    stoppedBy: 'an API server trusts the token key of its tenant alone',
+    test: 'test/isolation.test.ts › so is a token with the claims of one of its ServiceAccounts that another key has signed',
+    control: `.poll(() => knock(one, { token: signedBy(pki['service-account.key'] ?? '') }), { timeout: 30_000 })`,
+  },
+  {
     attacker: 'tenant',
     attack: 'come back under the name of a deleted tenant with its old credentials',
     stoppedBy: 'authorities are made anew with each VirtualCluster',
@@ -256,6 +272,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'draw what goes to addresses of nodes and API servers to its pods, by `externalIPs` of a Service',
+    stoppedBy: 'sync rules `cluster-ip` and `validated-writes`: they go down by policy only',
+    test: 'syncer/kinds/services/validation.test.ts › has no external addresses, whoever has them now, but by policy',
+    control: '[allowed, undefined]',
+  },
+  {
+    attacker: 'tenant',
     attack: 'claim the host names of others by Ingress rules, wildcards, certificates or a default backend',
     stoppedBy: 'sync rule `ingresses`: host names by policy',
     test: 'test/ingresses.test.ts › claim only host names that their tenant may have',
@@ -267,6 +290,42 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'sync rule `persistent-volume-claims`: no volumeName, no foreign data source',
     test: 'syncer/kinds/persistent-volume-claims.test.ts › data of anything but a claim of the same namespace',
     control: 'expect(kind.admit?.(cloning, published())).toEqual({ wanted: true })',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'keep pods of others away, or learn where they are, by affinity with a selector that matches all',
+    stoppedBy: 'sync rule `pod-affinity`: selectors are narrowed to the pods and namespaces of the tenant',
+    test: 'syncer/kinds/pods/translate.test.ts › leaves a nil selector nil and never lets an empty one mean all tenants',
+    control: '› narrows selectors to the tenant',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'do so by an affinity with all namespaces',
+    stoppedBy: 'sync rule `pod-affinity`',
+    test: 'syncer/kinds/pods/translate.test.ts › lets an empty namespaceSelector mean all namespaces of this tenant and none of another',
+    control: '› lets a namespaceSelector mean the namespaces of this tenant that match',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'name pods of all tenants in a NetworkPolicy, by a selector that matches all',
+    stoppedBy:
+      'sync rule `network-policies`: selectors are narrowed to the pods and namespaces of the tenant',
+    test: 'syncer/kinds/network-policies.test.ts › an empty namespace selector is all namespaces of the tenant and no other',
+    control: "› a namespace selector by name finds the tenant's kube-system",
+  },
+  {
+    attacker: 'tenant',
+    attack: 'push pods of others from their nodes by a priority class of the system',
+    stoppedBy: 'sync rule `pod-classes`: `system-*` stays behind, published or not',
+    test: 'syncer/kinds/pods/admission.test.ts › system-* is dropped without a word, published or not',
+    control: '› priorityClassName goes down for a published class',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'leave the nodes of its own `spec.nodes.selector` for those of other tenants',
+    stoppedBy: 'sync rule `pod-classes`: pods get the selector of their own tenant, whatever they ask for',
+    test: 'syncer/kinds/pods/admission.test.ts › keeps a pod pending that asks for',
+    control: '› takes a pod that asks for',
   },
   {
     attacker: 'tenant',
@@ -465,10 +524,17 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
-    attack: "reach other tenants' pods, nodes, API servers of others and cloud metadata from a pod",
+    attack: "reach other tenants' pods, nodes and API servers of others from a pod",
     stoppedBy: 'sync rule `tenant-isolation`, where NetworkPolicies are enforced',
     test: 'test/real-node/network-policies.test.ts › close the ways to nodes and to the API servers of others',
     control: `const closed = ['connected', `,
+  },
+  {
+    attacker: 'tenant',
+    attack: 'reach etcd on a node, or the metadata of a cloud with the credentials of the node, from a pod',
+    stoppedBy: 'sync rule `tenant-isolation`, where NetworkPolicies are enforced',
+    test: 'test/real-node/network-policies.test.ts › close the ways to etcd on a node and to the metadata of a cloud',
+    control: `expect(await reached(world.superCluster, operator)).toEqual(['connected', 'connected'])`,
   },
   {
     attacker: 'tenant',
@@ -721,6 +787,21 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'sync rule `namespace-names`; what throws ends in a retry of that one object',
     test: 'syncer/reconcile/reconciler.fuzz.test.ts › are followed without an error that leaves the reconcile',
     control: 'expect(twin).toBeDefined()',
+  },
+  {
+    attacker: 'tenant',
+    attack:
+      'keep what it has changed in copies of nodes, volumes, classes and definitions, by fields of any JSON in them',
+    stoppedBy: 'what is of another type than Kubernetes gives it counts as absent, and is put back',
+    test: 'syncer/kinds/validation.fuzz.test.ts › are read and put back without an error, and nothing is written into the super cluster',
+    control: 'expect(writes).toBeGreaterThan(0)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'write a status or foreign marks into the super cluster by custom resources of any JSON',
+    stoppedBy: 'of a custom resource all but type, metadata and status goes down',
+    test: 'syncer/kinds/validation.fuzz.test.ts › are carried down without an error, under the marks of their tenant and without a status',
+    control: 'follow(honest)',
   },
   {
     attacker: 'tenant',

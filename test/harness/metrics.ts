@@ -7,7 +7,7 @@ export async function syncerMetric(
   name: string,
   labels: Readonly<Record<string, string>>,
 ): Promise<number> {
-  const text = await syncerMetricsText(stateDir);
+  const text = await metricsText(stateDir, 'vc-syncer');
   const wanted = Object.entries(labels).map(([key, value]) => `${key}="${value}"`);
   const line = text
     .split('\n')
@@ -15,9 +15,9 @@ export async function syncerMetric(
   return Number(line?.split(' ').at(-1) ?? 0);
 }
 
-/** All that the stack's syncer exposes, as text. */
-export async function syncerMetricsText(stateDir: string): Promise<string> {
-  const record = await readFile(join(stateDir, 'stack', 'run', 'vc-syncer.json'), 'utf8');
+/** All that a component of the stack exposes, as text. */
+export async function metricsText(stateDir: string, component: 'vc-syncer' | 'vc-gateway'): Promise<string> {
+  const record = await readFile(join(stateDir, 'stack', 'run', `${component}.json`), 'utf8');
   const { ports } = JSON.parse(record) as { ports: { name: string; port: number }[] };
   const port = ports.find((each) => each.name === 'metrics')?.port;
   return (await fetch(`http://127.0.0.1:${port}/metrics`)).text();

@@ -1,11 +1,17 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { KubeObject } from '../../kube/index.ts';
+import type { Cluster } from '../harness/cluster.ts';
 import { namespace } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
-import { connects, idlePod, noRouteToHost, onNode, untilReady, webPod } from './suite/pods.ts';
+import { run } from './machine/machine.ts';
+import { connects, type InPod, idlePod, noRouteToHost, onNode, untilReady, webPod } from './suite/pods.ts';
 
 const ns = 'walled';
 const port = 8080;
+/** Where a cloud gives machines their credentials. */
+const metadataAddress = '169.254.169.254';
 
 describe("a tenant's network policies, on nodes that act on them", () => {
   let world: World;
@@ -159,14 +165,75 @@ describe("a tenant's network policies, on nodes that act on them", () => {
       ]);
     const closed = ['connected', ...Array.from({ length: 5 }, () => noRouteToHost)];
     await expect.poll(reached, soon).toEqual(closed);
-    await tenant.apply(
-      policy('all', {
-        podSelector: {},
-        policyTypes: ['Egress'],
-        egress: [{}, { to: [{ ipBlock: { cidr: `${kubelet}/32` } }] }],
-      }),
-    );
+    await tenant.apply(everywhere(kubelet));
     await expect.poll(reached, soon).toEqual(closed);
     await tenant.kubectl('-n', ns, 'delete', 'networkpolicy', 'all');
   });
+
+  it('close the ways to etcd on a node and to the metadata of a cloud, which pods of the super cluster have', async () => {
+    const near = { namespace: ns, name: 'near-node-1' };
+    const operator = { namespace: 'default', name: 'unwalled' };
+    const node = inject('cluster').nodes.find(({ name }) => name === 'node-1');
+    if (node === undefined) throw new Error('there is no node-1');
+    const places = [
+      [node.address, 2379],
+      [metadataAddress, 80],
+    ] as const;
+    const reached = (cluster: Cluster, pod: InPod): Promise<string[]> =>
+      Promise.all(places.map(([address, port]) => connects(cluster, pod, address, port)));
+    const leave = await listenOn(node, places);
+    try {
+      await world.superCluster.apply(
+        idlePod(operator.namespace, operator.name, { nodeSelector: { 'kubernetes.io/hostname': 'node-1' } }),
+      );
+      await untilReady(world.superCluster, operator.namespace, operator.name);
+      expect(await reached(world.superCluster, operator)).toEqual(['connected', 'connected']);
+      await expect.poll(() => reached(tenant, near), soon).toEqual([noRouteToHost, noRouteToHost]);
+      await tenant.apply(everywhere(node.address, metadataAddress));
+      const web = await addressOf(tenant, ns, 'web');
+      await expect.poll(() => connects(tenant, near, web, port), soon).toBe('connected');
+      expect(await reached(tenant, near)).toEqual([noRouteToHost, noRouteToHost]);
+      await tenant.kubectl('-n', ns, 'delete', 'networkpolicy', 'all');
+    } finally {
+      await world.superCluster.tryKubectl(['-n', 'default', 'delete', 'pod', 'unwalled', '--wait=false']);
+      await leave();
+    }
+  });
+
+  /** Lets all pods of the namespace out, to these addresses by name. */
+  const everywhere = (...addresses: string[]): KubeObject =>
+    policy('all', {
+      podSelector: {},
+      policyTypes: ['Egress'],
+      egress: [{}, { to: addresses.map((each) => ({ ipBlock: { cidr: `${each}/32` } })) }],
+    });
 });
+
+/** Servers in the network of a node, at addresses that it gets for them; resolves to what takes them away. */
+async function listenOn(
+  { pid }: { pid: number },
+  places: readonly (readonly [address: string, port: number])[],
+): Promise<() => Promise<void>> {
+  const within = ['-t', String(pid), '-n'];
+  const alias = (what: 'replace' | 'delete'): Promise<string> =>
+    run('nsenter', [...within, 'ip', 'address', what, `${metadataAddress}/32`, 'dev', 'lo']);
+  await alias('replace');
+  const program = `
+    const { createServer } = require('node:net');
+    const listening = ${JSON.stringify(places)}.map(([host, port]) =>
+      new Promise((ready) => createServer((socket) => socket.end()).listen({ host, port }, ready)));
+    Promise.all(listening).then(() => console.log('ready'));`;
+  const server = spawn('nsenter', [...within, process.execPath, '-e', program], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const ended = once(server, 'exit');
+  const leave = async (): Promise<void> => {
+    server.kill();
+    await ended;
+    await alias('delete');
+  };
+  const [said] = await Promise.race([once(server.stdout, 'data'), ended]);
+  if (String(said).trim() === 'ready') return leave;
+  await leave();
+  throw new Error('the servers on the node did not start');
+}

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { defaultPolicy } from '../../../api/policy.ts';
 import type { KubeObject } from '../../../kube/index.ts';
 import { serviceKind } from './services.ts';
 import { context, created, service } from './testing.ts';
@@ -46,6 +47,23 @@ describe('a Service that is about to be created (sync rule `validated-writes`)',
     ['a null', { selector: null }, 'InvalidField'],
   ])('is not, with %s', (_what, spec, reason) => {
     expect(sent(spec)).toBe(reason);
+  });
+
+  it('has no external addresses, whoever has them now, but by policy', () => {
+    // Of a node, of an API server, of a metadata server.
+    const externalIPs = ['192.0.2.10', '192.0.2.11', '169.254.169.254'];
+    const allowed = context({ policy: { ...defaultPolicy, externalIPs: true } });
+    for (const [info, reason] of [
+      [context(), 'NotSupported'],
+      [allowed, undefined],
+    ] as const) {
+      const made = serviceKind.toSuper(service({ externalIPs }), info);
+      expect(validateService({ creates: made }, info)).toBeUndefined();
+      expect((made['spec'] as { externalIPs?: string[] }).externalIPs).toEqual(
+        reason ? undefined : externalIPs,
+      );
+      expect(sent({ externalIPs }, info)).toBe(reason);
+    }
   });
 
   it('asks for no address where the super cluster chooses', () => {
