@@ -218,7 +218,7 @@ async function copyOut(cli: Cli, flags: Flags, name: string, file: string): Prom
     throw new CliError(
       'NotFound',
       `${name} is not in ${store.location}: name the manager's store with --snapshot-store, or copy the file where the ` +
-        'manager runs, with --copy: "vc-manager snapshot --help" has how, in a pod',
+        'manager runs, with --copy; in a pod, as docs/snapshots.md says',
     );
   }
 }

@@ -294,7 +294,7 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     expect(await dialog.getByRole('button', { name: 'Delete it for good' }).isDisabled()).toBe(true);
     await dialog.getByRole('button', { name: 'Cancel' }).click();
     await dialog.waitFor({ state: 'detached' });
-    expect(await page.evaluate('document.activeElement?.textContent')).toBe('Delete');
+    await expect.poll(() => page.evaluate('document.activeElement?.textContent')).toBe('Delete');
   });
 
   it('keeps what it shows while nobody answers, and not when it is gone', async () => {
