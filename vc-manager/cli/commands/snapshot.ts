@@ -12,13 +12,7 @@ import type { Cli } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { followsRequest, requestAndWait, sendRequest } from '../manager-request.ts';
 import { ageSince, json, table } from '../output.ts';
-import {
-  type SnapshotFlags,
-  snapshotFileName,
-  snapshotStoreFlag,
-  storeInput,
-  storeOf,
-} from '../snapshot-store.ts';
+import { addSnapshot, Measured, type SnapshotFlags, snapshotStoreFlag, storeOf } from '../snapshot-store.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, namespaceFlag, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
 
@@ -113,11 +107,13 @@ async function snapshot(cli: Cli, name: string, flags: Flags): Promise<void> {
   // The store knows all that is needed: this works in the manager's pod, and without a super cluster.
   if (flags.copy !== undefined) return copyKept(cli, ref, flags, flags.copy);
   if (flags.add !== undefined) {
-    const added =
-      flags.add === '-'
-        ? await storeInput(cli, flags, ref)
-        : await snapshotFileName(cli, { ...flags, from: flags.add }, ref);
-    cli.stdout.write(`${added}\n`);
+    const added = await addSnapshot(cli, flags, ref, flags.add);
+    cli.stderr.write(`${added.name}: ${added.summary}\n`);
+    if (added.isEncrypted)
+      cli.stderr.write(
+        'It is encrypted, so that nobody can see here whether it is whole: compare both with what --copy has said\n',
+      );
+    cli.stdout.write(`${added.name}\n`);
     return;
   }
   await withSuperCluster(cli, flags, async (client) => {
@@ -198,20 +194,24 @@ async function copyKept(
     throw invalidArgument('--copy needs --file, or -o: where to; - is standard output');
   if (!isSnapshotName(kept) || !kept.startsWith(`${namespace}/${name}/`))
     throw invalidArgument(`"${kept}" is no snapshot of ${namespace}/${name}: --list shows their names`);
-  await copyOut(cli, flags, kept, flags.file);
+  cli.stderr.write(`${kept}: ${await copyOut(cli, flags, kept, flags.file)}\n`);
 }
 
-async function copyOut(cli: Cli, flags: Flags, name: string, file: string): Promise<void> {
+/** Returns bytes and digest of it. */
+async function copyOut(cli: Cli, flags: Flags, name: string, file: string): Promise<string> {
+  const measured = new Measured();
+  const pass = (content: AsyncIterable<Buffer>) => measured.pass(content);
   const store = await storeOf(cli, flags);
   const partial = `${file}.partial`;
   try {
     const content = await store.read(name, { signal: cli.signal });
     if (file === '-') {
-      await pipeline(content, cli.stdout, { signal: cli.signal, end: false });
-      return;
+      await pipeline(content, pass, cli.stdout, { signal: cli.signal, end: false });
+      return measured.summary();
     }
-    await pipeline(content, createWriteStream(partial, { mode: 0o600 }), { signal: cli.signal });
+    await pipeline(content, pass, createWriteStream(partial, { mode: 0o600 }), { signal: cli.signal });
     await rename(partial, file);
+    return measured.summary();
   } catch (error) {
     await rm(partial, { force: true });
     if (!(error instanceof SnapshotError && error.code === 'SnapshotNotFound')) throw error;
