@@ -192,6 +192,32 @@ describe('snapshot --copy and --add', () => {
   });
 });
 
+describe('snapshot --remove', () => {
+  it('removes one of the tenant from the store, and asks before', async () => {
+    const store = new DirectoryStore(join(world.home, 'store'));
+    const { signal } = new AbortController();
+    const [name, other] = ['default/blue/one.snapshot', 'default/red/one.snapshot'];
+    for (const each of [name, other]) await store.write(each, Readable.from([Buffer.from('x')]), { signal });
+    // As in the manager's pod: there is no super cluster to ask.
+    const remove = async (...args: string[]) => {
+      const [stdout, stderr] = [new Captured(), new Captured()];
+      const all = ['snapshot', 'blue', '--snapshot-store', store.location, '--remove', ...args];
+      const exitCode = await runCli(all, { env: {}, stdout, stderr });
+      return { exitCode, stdout: stdout.text, stderr: stderr.text };
+    };
+    expect(await remove(name)).toMatchObject({
+      exitCode: exitCodes.usage,
+      stderr: expect.stringContaining('--yes'),
+    });
+    for (const wrong of [[other], ['../one.snapshot'], [name, '--list'], [name, '-o', 'x']])
+      expect(await remove(...wrong, '--yes')).toMatchObject({ exitCode: exitCodes.usage, stdout: '' });
+    expect((await store.sizes('default', { signal })).size).toBe(2);
+    expect(await remove(name, '--yes')).toMatchObject({ exitCode: 0, stdout: `${name} is removed\n` });
+    expect([...(await store.sizes('default', { signal })).keys()]).toEqual([other]);
+    expect(await remove(name, '--yes')).toMatchObject({ exitCode: exitCodes.notFound, stdout: '' });
+  });
+});
+
 describe('snapshot --list', () => {
   it('shows what is kept, and which hold certificates', async () => {
     world.put('blue', { snapshots: { kept: [{ ...kept('new', 'Requested'), certificates: true }] } });

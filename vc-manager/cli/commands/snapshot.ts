@@ -8,6 +8,7 @@ import type { KubeClient } from '../../../kube/index.ts';
 import { SnapshotError } from '../../snapshot/errors.ts';
 import { isSnapshotName } from '../../snapshot/store.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
+import { confirm, yesOption } from '../confirm.ts';
 import type { Cli } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { followsRequest, requestAndWait, sendRequest } from '../manager-request.ts';
@@ -22,6 +23,8 @@ interface Flags extends SnapshotFlags {
   list?: boolean;
   copy?: string;
   add?: string;
+  remove?: string;
+  yes?: boolean;
   withCertificates?: boolean;
   /** `json`, or a file. */
   output?: string;
@@ -69,10 +72,12 @@ export function configure(command: Command, cli: Cli): void {
       '--add <file>',
       'take none, and copy a file, or standard input for -, into the store; prints its name there',
     )
+    .option('--remove <snapshot>', 'take none, and remove one from the store: its name, as --list shows it')
+    .option(yesOption.flags, yesOption.description)
     .option('-o, --output <file>', 'the same as --file; with --list the format, json')
     .option(
       snapshotStoreFlag,
-      "the manager's store, for --file, --copy and --add (default: that of the local stack)",
+      "the manager's store, for --file, --copy, --add and --remove (default: that of the local stack)",
     )
     .option('--wait', 'return when it is kept')
     .addOption(waitTimeoutOption())
@@ -84,9 +89,13 @@ export function configure(command: Command, cli: Cli): void {
 
 /** Throws `InvalidArgument` for a format where there is nothing to print, or a file where nothing is taken. */
 function withFile(flags: Flags): Flags {
-  const { output, file, list, copy, add } = flags;
-  if ([list === true, copy !== undefined, add !== undefined].filter(Boolean).length > 1)
-    throw invalidArgument('--list, --copy and --add are three things to do: leave two of them out');
+  const { output, file, list, copy, add, remove } = flags;
+  if ([list === true, copy !== undefined, add !== undefined, remove !== undefined].filter(Boolean).length > 1)
+    throw invalidArgument(
+      '--list, --copy, --add and --remove are four things to do: leave three of them out',
+    );
+  if (remove !== undefined && (file ?? output) !== undefined)
+    throw invalidArgument('--remove takes no --file and no -o');
   if (add !== undefined && (file ?? output) !== undefined)
     throw invalidArgument('--add has the file that is copied, and takes no --file and no -o');
   if (output === undefined) return flags;
@@ -106,6 +115,7 @@ async function snapshot(cli: Cli, name: string, flags: Flags): Promise<void> {
   const ref = validRef(name, flags.namespace);
   // The store knows all that is needed: this works in the manager's pod, and without a super cluster.
   if (flags.copy !== undefined) return copyKept(cli, ref, flags, flags.copy);
+  if (flags.remove !== undefined) return removeKept(cli, ref, flags, flags.remove);
   if (flags.add !== undefined) {
     const added = await addSnapshot(cli, flags, ref, flags.add);
     cli.stderr.write(`${added.name}: ${added.summary}\n`);
@@ -183,17 +193,29 @@ export async function takeAndWait(
   return kept;
 }
 
+/** Throws `InvalidArgument` for what is no name, or that of another tenant's. */
+function refuseOther({ namespace, name }: VirtualClusterRef, snapshot: string): void {
+  if (!isSnapshotName(snapshot) || !snapshot.startsWith(`${namespace}/${name}/`))
+    throw invalidArgument(`"${snapshot}" is no snapshot of ${namespace}/${name}: --list shows their names`);
+}
+
+/** Throws `NotFound` for one that is not in the store. The manager's list has it until it is to go from there. */
+async function removeKept(cli: Cli, ref: VirtualClusterRef, flags: Flags, kept: string): Promise<void> {
+  refuseOther(ref, kept);
+  const store = await storeOf(cli, flags);
+  const { signal } = cli;
+  if (!(await store.list(ref.namespace, ref.name, { signal })).includes(kept))
+    throw new CliError('NotFound', `${kept} is not in ${store.location}: nothing was removed`);
+  await confirm(cli, flags, `Remove ${kept} from ${store.location}? There is no way back.`);
+  await store.remove(kept, { signal });
+  cli.stdout.write(`${kept} is removed\n`);
+}
+
 /** Throws `InvalidArgument` for a name of another tenant's, and where there is nothing to copy it to. */
-async function copyKept(
-  cli: Cli,
-  { namespace, name }: VirtualClusterRef,
-  flags: Flags,
-  kept: string,
-): Promise<void> {
+async function copyKept(cli: Cli, ref: VirtualClusterRef, flags: Flags, kept: string): Promise<void> {
   if (flags.file === undefined)
     throw invalidArgument('--copy needs --file, or -o: where to; - is standard output');
-  if (!isSnapshotName(kept) || !kept.startsWith(`${namespace}/${name}/`))
-    throw invalidArgument(`"${kept}" is no snapshot of ${namespace}/${name}: --list shows their names`);
+  refuseOther(ref, kept);
   cli.stderr.write(`${kept}: ${await copyOut(cli, flags, kept, flags.file)}\n`);
 }
 
