@@ -165,6 +165,7 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     for (const name of ['Renew certificates', 'Try again', 'Cancel the job']) {
       await page.getByRole('button', { name, exact: true }).click();
       const dialog = page.getByRole('dialog');
+      await dialog.getByRole('button', { name, exact: true }).waitFor();
       const others = await dialog.getByRole('button', { name: 'Cancel', exact: true }).count();
       expect(others).toBe(name === 'Cancel the job' ? 0 : 1);
       await dialog.getByRole('button', { name, exact: true }).click();
