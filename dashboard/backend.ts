@@ -84,7 +84,14 @@ export interface Backend {
     virtualCluster: VirtualCluster,
     options: { readonly component: string; readonly lines: number; readonly signal: AbortSignal },
   ): Promise<readonly string[]>;
-  kubeconfig(client: KubeClient, virtualCluster: VirtualCluster, signal: AbortSignal): Promise<string>;
+  /** That of the tenant's administrators, for the program itself and for admins of the tenant. */
+  kubeconfig(program: KubeClient, virtualCluster: VirtualCluster, signal: AbortSignal): Promise<string>;
+  /** The same, for somebody of the super cluster: an event on the VirtualCluster says who has it. */
+  operatorKubeconfig(
+    person: KubeClient,
+    virtualCluster: VirtualCluster,
+    options: { readonly user: string; readonly signal: AbortSignal },
+  ): Promise<string>;
   /** Versions that a tenant can have, the newest first. */
   versions(client: KubeClient, signal: AbortSignal): Promise<readonly string[]>;
   /** As the person, but for the versions and limits that an upgrade is judged by. */

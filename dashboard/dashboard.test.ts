@@ -163,6 +163,12 @@ describe('the dashboard', () => {
       expect(asked).not.toContain('b');
     });
 
+    it('is a kubeconfig of its admins in the name of who takes it', async () => {
+      const browser = await signedIn('operator');
+      const { body } = await browser.post(`${blue}/kubeconfig`, {});
+      expect(body['kubeconfig']).toMatch(/^# taken by ann\n/);
+    });
+
     it('is nothing where they may nothing', async () => {
       const browser = await signedIn('nobody');
       expect((await browser.get<Tenants>('/api/tenants')).body.rows).toEqual([]);

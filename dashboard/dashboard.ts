@@ -695,7 +695,8 @@ export class Dashboard {
     const body = await readJson(request);
     if (rest === 'kubeconfig') {
       const vc = await this.#visibleTenant(session, ref);
-      return sendJson(request, response, { kubeconfig: await this.#backend.kubeconfig(client, vc, signal) });
+      const kubeconfig = await this.#backend.operatorKubeconfig(client, vc, { user: session.user, signal });
+      return sendJson(request, response, { kubeconfig });
     }
     const parsed = actionSchema.safeParse(body);
     if (!parsed.success || (rest !== 'act' && rest !== 'preview'))

@@ -161,6 +161,7 @@ export async function dashboardWorld(options: Partial<DashboardOptions> = {}, wa
       await client.get(resources.secrets, ref, { signal });
       return kubeconfig;
     },
+    operatorKubeconfig: async (_client, _vc, { user }) => `# taken by ${user}\n${kubeconfig}`,
     versions: async () => ['1.36.3'],
     preview: async () => ({ text: 'all of it', isPossible: true, needsForce: false }),
     act: async ({ person }, ref, action, signal) => {

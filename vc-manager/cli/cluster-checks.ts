@@ -346,7 +346,7 @@ export function checkNetworkPolicies(apis: unknown, nodes: readonly KubeObject[]
   return warn(
     name,
     'no engine is known by its API group, so the syncer takes it that nothing keeps pods of tenants apart',
-    '--set syncer.networkPolicies=enforced where the network acts on them all the same, as those of k3s and kind do',
+    '--set syncer.networkPolicies=enforced where the network acts on them all the same, as those of k3s and kind do; where that is set, the condition TenantsIsolated says whether it holds',
   );
 }
 

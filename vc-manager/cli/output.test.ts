@@ -85,3 +85,11 @@ describe.each([
     expect(read(text)).toEqual(value);
   });
 });
+
+it('YAML has no surrogates, in which go-yaml sees no characters', () => {
+  const value = { tag: 'a\u{e0041}', face: '\u{1f600}\u202e' };
+  const text = yaml(value);
+  expect(text).toContain('\\U000e0041');
+  expect(text).not.toMatch(/\\ud[89a-f]/i);
+  expect(parse(text)).toEqual(value);
+});

@@ -12,23 +12,25 @@ export type OutputFormat = (typeof outputFormats)[number];
 /** What a terminal acts on, or shows in another order, and neither JSON nor YAML escapes by itself. */
 const acted = /[\u007f-\u009f\p{Cf}\u2028\u2029]/gu;
 
-/** As such texts are written between double quotes, in JSON and in YAML. */
-function escaped(text: string): string {
-  return text.replaceAll(acted, (found) =>
-    Array.from({ length: found.length }, (_, at) => {
-      return `\\u${found.charCodeAt(at).toString(16).padStart(4, '0')}`;
-    }).join(''),
-  );
+function hex(code: number, digits: number): string {
+  return code.toString(16).padStart(digits, '0');
 }
 
 export function json(value: unknown): string {
-  return `${escaped(JSON.stringify(value, null, 2))}\n`;
+  const escapeOf = (found: string): string =>
+    Array.from({ length: found.length }, (_, at) => `\\u${hex(found.charCodeAt(at), 4)}`).join('');
+  return `${JSON.stringify(value, null, 2).replaceAll(acted, escapeOf)}\n`;
 }
 
 export function yaml(value: unknown): string {
   const text = stringify(value, { lineWidth: 0 });
   if (text.search(acted) === -1) return text;
-  return escaped(stringify(value, { lineWidth: 0, defaultStringType: 'QUOTE_DOUBLE' }));
+  // YAML has no pairs of surrogates: go-yaml refuses them.
+  const escapeOf = (found: string): string => {
+    const code = found.codePointAt(0) ?? 0;
+    return code > 0xffff ? `\\U${hex(code, 8)}` : `\\u${hex(code, 4)}`;
+  };
+  return stringify(value, { lineWidth: 0, defaultStringType: 'QUOTE_DOUBLE' }).replaceAll(acted, escapeOf);
 }
 
 export function serialize(format: 'json' | 'yaml', value: unknown): string {

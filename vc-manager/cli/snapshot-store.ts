@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -32,27 +33,77 @@ export async function storeOf(cli: Cli, flags: SnapshotFlags): Promise<SnapshotS
   return openStore(place, cli.env);
 }
 
+/** Counts what it passes on: what has the same number and digest elsewhere is the same. */
+export class Measured {
+  readonly #digest = createHash('sha256');
+  #bytes = 0;
+
+  async *pass(content: AsyncIterable<Buffer | string>): AsyncGenerator<Buffer> {
+    for await (const each of content) {
+      const chunk = typeof each === 'string' ? Buffer.from(each) : each;
+      this.#digest.update(chunk);
+      this.#bytes += chunk.length;
+      yield chunk;
+    }
+  }
+
+  /** When all of it has passed, and once. */
+  summary(): string {
+    return `${this.#bytes} bytes, sha256 ${this.#digest.digest('hex')}`;
+  }
+}
+
+/** What was copied into the store. */
+interface Added {
+  name: string;
+  /** Bytes and digest, for people. */
+  summary: string;
+  /** Whether it is whole could not be seen. */
+  isEncrypted: boolean;
+}
+
 /** The name in the store, into which a file is copied first. Throws SnapshotError for one that is not whole. */
 export async function snapshotFileName(
   cli: Cli,
   flags: SnapshotFlags & { from: string },
-  { namespace, name }: VirtualClusterRef,
+  ref: VirtualClusterRef,
 ): Promise<string> {
   const { from } = flags;
-  if (!(await isFile(from))) {
-    if (isSnapshotName(from)) return from;
-    throw invalidArgument(
-      `"${from}" is neither a file nor the name of a snapshot, NAMESPACE/NAME/FILE${snapshotSuffix}`,
-    );
-  }
-  await headerOf(createReadStream(from), from, { isWhole: true });
+  if (await isFile(from)) return (await addFile(cli, flags, ref, from)).name;
+  if (isSnapshotName(from)) return from;
+  throw invalidArgument(
+    `"${from}" is neither a file nor the name of a snapshot, NAMESPACE/NAME/FILE${snapshotSuffix}`,
+  );
+}
+
+/** Copies a file, or standard input for `-`, into the store. Throws SnapshotError for what is none, or not whole. */
+export async function addSnapshot(
+  cli: Cli,
+  flags: SnapshotFlags,
+  ref: VirtualClusterRef,
+  from: string,
+): Promise<Added> {
+  if (from === '-') return addInput(cli, flags, ref);
+  if (!(await isFile(from))) throw invalidArgument(`"${from}" is no file, and "-" is standard input`);
+  return addFile(cli, flags, ref, from);
+}
+
+async function addFile(
+  cli: Cli,
+  flags: SnapshotFlags,
+  { namespace, name }: VirtualClusterRef,
+  from: string,
+): Promise<Added> {
+  const header = await headerOf(createReadStream(from), from, { isWhole: true });
   const stem = basename(from, snapshotSuffix)
     .replaceAll(/[^A-Za-z0-9.-]/g, '-')
     .replace(/^[^A-Za-z0-9]+/, '');
   const copied = copiedName({ namespace, name }, stem.slice(0, 80) || 'file');
   const store = await storeOf(cli, flags);
-  await store.write(copied, createReadStream(from), { signal: cli.signal });
-  return copied;
+  const measured = new Measured();
+  const content = Readable.from(measured.pass(createReadStream(from)), { objectMode: false });
+  await store.write(copied, content, { signal: cli.signal });
+  return { name: copied, summary: measured.summary(), isEncrypted: header === undefined };
 }
 
 /** Never the name of one that the manager has taken. */
@@ -60,25 +111,24 @@ function copiedName({ namespace, name }: VirtualClusterRef, stem: string): strin
   return `${namespace}/${name}/copied-${stem}${snapshotSuffix}`;
 }
 
-/**
- * Copies what comes on standard input into the store, and returns its name there. Throws SnapshotError for what is none, or
- * not whole, of which nothing stays.
- */
-export async function storeInput(cli: Cli, flags: SnapshotFlags, ref: VirtualClusterRef): Promise<string> {
+/** Throws SnapshotError for what is none, or not whole, of which nothing stays. */
+async function addInput(cli: Cli, flags: SnapshotFlags, ref: VirtualClusterRef): Promise<Added> {
   const { signal, clock, stdin } = cli;
   if (stdin === undefined || stdin.isTTY === true)
     throw invalidArgument('nothing comes on standard input: append "< FILE"');
   // It cannot be read twice, so that it is judged when it is there.
   const copied = copiedName(ref, new Date(clock.now()).toISOString().replaceAll(':', '-'));
   const store = await storeOf(cli, flags);
-  await store.write(copied, Readable.from(stdin), { signal });
+  const measured = new Measured();
+  await store.write(copied, Readable.from(measured.pass(stdin), { objectMode: false }), { signal });
   try {
-    await headerOf(await store.read(copied, { signal }), 'standard input', { isWhole: true });
+    const content = await store.read(copied, { signal });
+    const header = await headerOf(content, 'standard input', { isWhole: true });
+    return { name: copied, summary: measured.summary(), isEncrypted: header === undefined };
   } catch (error) {
     await store.remove(copied, { signal });
     throw error;
   }
-  return copied;
 }
 
 /**

@@ -19,6 +19,8 @@ import { adminKubeconfig } from './virtual-clusters.ts';
 interface Caller {
   readonly clock: Pick<Clock, 'now'>;
   readonly signal: AbortSignal;
+  /** Whom the client acts for, if the super cluster knows them by another name. */
+  readonly user?: string;
 }
 
 /**
@@ -35,7 +37,9 @@ export async function tenantKubeconfig(
   if (personal) return personalKubeconfig(client, vc, caller);
   const stored = await adminKubeconfig(client, vc, caller.signal);
   try {
-    const who = await whoAmI(client, caller.signal);
+    const username = await whoAmI(client, caller.signal);
+    const { user = username } = caller;
+    const who = user === username ? user : `${user} (as ${username})`;
     const message = `${who} has taken the stored kubeconfig of the tenant's administrators.`;
     await recordAccess(client, vc, { who, message, now: new Date(caller.clock.now()) }, caller.signal);
   } catch (error) {

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { noSyncerReason } from '../../api/conditions.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeClient, renderKubeconfig } from '../../kube/index.ts';
-import { backgroundConnection, isReady, validRef } from './virtual-clusters.ts';
+import { backgroundConnection, isReady, problems, validRef } from './virtual-clusters.ts';
 
 describe('checkedRef', () => {
   it('takes what Kubernetes takes', () => {
@@ -54,4 +55,14 @@ describe('isReady', () => {
       false,
     );
   });
+});
+
+it('that no syncer is there is no problem of one that is asleep', () => {
+  const of = (phase: 'Ready' | 'Asleep'): string[] =>
+    problems({
+      metadata: { name: 'a' },
+      status: { phase, conditions: [{ type: 'Synced', status: 'Unknown', reason: noSyncerReason }] },
+    } as VirtualCluster);
+  expect(of('Ready')).toEqual([noSyncerReason]);
+  expect(of('Asleep')).toEqual([]);
 });

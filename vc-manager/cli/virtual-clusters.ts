@@ -223,7 +223,8 @@ const noProblem: readonly string[] = [
 export function problems({ status }: VirtualCluster): string[] {
   const wrong = (status?.conditions ?? []).filter(({ type, status: is, reason = '' }) => {
     if (problemWhenTrue.includes(type)) return is === 'True';
-    if (reason === noSyncerReason) return true;
+    // One that is asleep needs none.
+    if (reason === noSyncerReason) return status?.phase !== 'Asleep';
     return is === 'False' && !noProblem.includes(reason) && !noProblemTypes.includes(type);
   });
   // What Ready says is most often the reason of another condition too.

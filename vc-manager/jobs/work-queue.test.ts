@@ -166,10 +166,11 @@ describe('WorkQueue', () => {
     await stop();
   });
 
-  it('waits as long as a server asks for', async () => {
+  it('waits as long as a server asks for, whatever is ready meanwhile', async () => {
     const { queue, started, clock, finish, stop } = setUp();
     queue.add('a');
     await clock.advance(0);
+    queue.retryNow('a');
     await finish('a', { kind: 'failed', retryAfterMs: 7_000 });
     await clock.advance(6_999);
     expect(started).toEqual(['a']);

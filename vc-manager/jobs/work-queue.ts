@@ -166,7 +166,8 @@ export class WorkQueue {
       // Also when the key was added meanwhile: the event may be a consequence of the failure.
       this.#failures.set(key, failures + 1);
       const pauseMs = Math.max(this.#backoffMs(failures, outcome.maxBackoffMs), outcome.retryAfterMs ?? 0);
-      if (mayHurry) {
+      // What a server asks for holds whatever is ready.
+      if (mayHurry && outcome.retryAfterMs === undefined) {
         this.#hurried.add(key);
         this.#waiting.add(key);
       } else this.#defer(key, pauseMs);

@@ -528,6 +528,7 @@ describe('a move', () => {
       /counts to the revision/.test(status?.jobs?.current?.message ?? ''),
     );
     expect(names()).toEqual(['etcd']);
+    expect(world.get('a')?.status?.sleep?.wokenBy).toBeUndefined();
     cancel('a');
     const vc = await world.until(
       'a',

@@ -117,7 +117,10 @@ export async function reconcileVirtualCluster(job: Job, options: ReconcileOption
         const asleep = await restoreAsleep(tenant, services, wanted);
         if (asleep !== undefined) return asleep;
       }
-      if (isAsleep(tenant.vc)) recordWake(tenant, services);
+      // A move wakes it when all is prepared, and may fail before.
+      const isPreparing = wanted.kind === 'move' && !isReturning;
+      const isWoken = !isPreparing || wantedWake(tenant.vc, services) !== undefined;
+      if (isAsleep(tenant.vc) && isWoken) recordWake(tenant, services);
     }
     const moved = await move(tenant, services, job.failures);
     if (moved !== undefined) return moved;

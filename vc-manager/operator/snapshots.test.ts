@@ -409,7 +409,7 @@ describe('snapshots', () => {
     });
 
     /** So many that were taken on schedule, the latest first, of so many bytes each. */
-    const scheduled = async (count: number, bytes: number): Promise<string[]> => {
+    const scheduled = async (count: number, bytes: number, isUnfinished = false): Promise<string[]> => {
       const kept = Array.from({ length: count }, (_, at) => ({
         ...{ name: `team/a/2026-03-0${count - at}T06-00-00Z-1a2b.snapshot`, entries: 1, bytes },
         ...{ at: `2026-03-0${count - at}T06:00:00Z`, reason: 'Scheduled' as const, kubernetes: '1.36.3' },
@@ -419,7 +419,10 @@ describe('snapshots', () => {
       const vc = await world.until('a', ({ status }) => status?.jobs?.current === undefined);
       world.superCluster.put(resources.virtualClusters, {
         ...vc,
-        status: { ...vc.status, snapshots: { kept } },
+        status: {
+          ...vc.status,
+          snapshots: { kept, ...(isUnfinished && { begun: kept[0]?.name ?? '' }) },
+        },
       });
       await world.until('a', ({ status }) => status?.snapshots?.kept?.length === count);
       return kept.map(({ name }) => name);
@@ -441,18 +444,56 @@ describe('snapshots', () => {
       expect(listed()).toEqual([large, first, latest]);
     });
 
-    it('that a manager left over it when it was killed go before another one is taken, but not the latest', async () => {
+    it('that were there before stay where they take more, and go only as far as a new one adds', async () => {
       world.run({ snapshots });
       await make();
-      const [latest = ''] = await scheduled(3, 10_000);
+      const names = await scheduled(6, 10_000);
       allow(15_000);
+      fill(11_000);
       const next = await take('1');
-      expect(listed()).toEqual([next, latest]);
-      // What would not be enough is not removed in vain.
-      allow(100);
+      expect(listed()).toEqual([next, ...names.slice(0, 4)]);
+      expect((await sizes()).reduce((sum, each) => sum + each, 0)).toBeLessThanOrEqual(60_000);
+      expect(world.get('a')?.status?.snapshots?.begun).toBeUndefined();
+      // One that all of them would not be enough for leaves them there.
+      fill(80_000);
       annotate('a', annotationKeys.snapshot, '2');
       await world.untilReason('a', 'SnapshotTaken', 'SnapshotStorageExceeded');
+      expect(listed()).toEqual([next, ...names.slice(0, 4)]);
+    });
+
+    it('that a manager left over it when it was killed go before another one is taken, as many as the last one took', async () => {
+      world.run({ snapshots });
+      await make();
+      const [latest = '', second = ''] = await scheduled(3, 10_000, true);
+      allow(15_000);
+      fill(1_000);
+      const written: number[] = [];
+      const write = snapshots.store.write.bind(snapshots.store);
+      snapshots.store.write = async (...args) => {
+        written.push((await sizes()).length);
+        return write(...args);
+      };
+      const next = await take('1');
+      expect(written).toEqual([2]);
       expect(listed()).toEqual([next, latest]);
+      expect(await files()).not.toContain(second.split('/')[2]);
+    });
+
+    it('take no more each time in a store that removes nothing', async () => {
+      world.run({ snapshots });
+      await make();
+      await scheduled(3, 10_000);
+      allow(30_000);
+      fill(5_000);
+      snapshots.store.remove = async () => {
+        throw storeFailed(root, new Error('nobody may remove anything'));
+      };
+      const first = await take('1');
+      expect(world.get('a')?.status?.snapshots?.begun).toBe(first);
+      const before = await sizes();
+      annotate('a', annotationKeys.snapshot, '2');
+      await world.untilReason('a', 'SnapshotTaken', 'SnapshotStorageExceeded');
+      expect(await sizes()).toEqual(before);
     });
 
     it('are taken back where another manager has used up the room meanwhile', async () => {

@@ -16,12 +16,12 @@ it('what syncers have said of tenants is not known any more two minutes after th
     advertiseAddress: '192.0.2.1',
     etcdEndpoint: 'https://127.0.0.1:2379',
   });
-  const say = (name: string, status: string, reason: string): void => {
+  const say = (name: string, status: string, reason: string, phase = 'Ready'): void => {
     const conditions = [{ type: 'Synced', status, reason }];
     const vc = server.put(resources.virtualClusters, {
       metadata: { namespace: 'default', name },
       spec: {},
-      status: { conditions },
+      status: { phase, conditions },
     } as KubeObject);
     virtualClusters.apply('ADDED', vc as VirtualCluster);
   };
@@ -49,6 +49,7 @@ it('what syncers have said of tenants is not known any more two minutes after th
 
   say('blue', 'True', 'Joined');
   say('green', 'False', 'Asleep');
+  say('grey', 'True', 'Joined', 'Asleep');
   renew('one');
   await look(0);
   await look(100_000);
@@ -59,6 +60,7 @@ it('what syncers have said of tenants is not known any more two minutes after th
   await look(30_000);
   expect(synced('blue')).toBe('Unknown NoSyncer');
   expect(synced('green')).toBe('False Asleep');
+  expect(synced('grey')).toBe('True Joined');
 
   say('blue', 'True', 'Joined');
   renew('three');

@@ -10,6 +10,7 @@ import {
   setCondition,
 } from '../../kube/index.ts';
 import type { Services } from './services.ts';
+import { isAsleep } from './sleep.ts';
 
 const lookEveryMs = 30_000;
 /** A replica that takes over, an upgrade and a restart are shorter. */
@@ -87,6 +88,7 @@ export class SyncerPresence {
   }
 }
 
-function isSaidToBeSynced({ status }: VirtualCluster): boolean {
-  return findCondition(status?.conditions, 'Synced')?.status === 'True';
+/** Of one that is asleep no syncer would say it anew. */
+function isSaidToBeSynced(vc: VirtualCluster): boolean {
+  return !isAsleep(vc) && findCondition(vc.status?.conditions, 'Synced')?.status === 'True';
 }

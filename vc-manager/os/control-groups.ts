@@ -245,9 +245,28 @@ function delegatedBase(root: string, self: string): string {
   if (!ownUnit.test(basename(base))) throw new Error('it is not a unit of this program alone');
   assertControllers(base);
   makeDirectory(join(base, leaf));
-  for (const pid of readFileSync(join(base, 'cgroup.procs'), 'utf8').split('\n').filter(Boolean))
-    writeFileSync(join(base, leaf, 'cgroup.procs'), pid);
+  moveProcesses(join(base, 'cgroup.procs'), join(base, leaf, 'cgroup.procs'));
   return base;
+}
+
+/** Until none is there that was not tried: a process may have started another one before it was moved itself. */
+function moveProcesses(from: string, to: string): void {
+  const tried = new Set<string>();
+  for (let attempt = 1; attempt <= maxAttempts; attempt++) {
+    const others = readFileSync(from, 'utf8')
+      .split('\n')
+      .filter((pid) => pid !== '' && !tried.has(pid));
+    if (others.length === 0) return;
+    for (const pid of others) {
+      tried.add(pid);
+      try {
+        writeFileSync(to, pid);
+      } catch (error) {
+        // It has ended.
+        if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+      }
+    }
+  }
 }
 
 function assertControllers(base: string): void {

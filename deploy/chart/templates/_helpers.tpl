@@ -51,7 +51,8 @@ syncer's rights may read all of this.
 */}}
 {{- define "skerry.refuseWithoutStorage" -}}
 {{- if and .Release.IsInstall .Values.rbac.create (not .Values.etcd.storage.className) (lookup "v1" "Namespace" "" "kube-system") -}}
-{{- $isFound := not (empty (lookup "v1" "PersistentVolumeClaim" .Release.Namespace (printf "data-%s-etcd-0" (include "skerry.fullname" .)))) -}}
+{{- $claim := lookup "v1" "PersistentVolumeClaim" .Release.Namespace (printf "data-%s-etcd-0" (include "skerry.fullname" .)) -}}
+{{- $isFound := eq (($claim.status).phase | default "") "Bound" -}}
 {{- $classes := list -}}
 {{- range (lookup "storage.k8s.io/v1" "StorageClass" "" "").items -}}
 {{- $classes = append $classes .metadata.name -}}

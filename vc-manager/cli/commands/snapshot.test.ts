@@ -1,7 +1,9 @@
+import { createHash } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
+import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys } from '../../../api/labels.ts';
 import { writeArchive } from '../../snapshot/archive.ts';
@@ -115,13 +117,16 @@ describe('snapshot --copy and --add', () => {
       ...{ exitCode, stdout: stdout.text, stderr: stderr.text },
     }));
   };
-  const whole = (): Promise<Readable> =>
+  const summary = (bytes: Buffer): string =>
+    `${bytes.length} bytes, sha256 ${createHash('sha256').update(bytes).digest('hex')}`;
+  const whole = (recipients: string[] = []): Promise<Readable> =>
     writeArchive(
       {
         ...{ namespace: 'default', name: 'blue', id: 'abc', identity: 'i', kubernetes: '1.36.3' },
         ...{ serviceCIDR: '10.0.0.0/24', revision: 1, takenAt: '2026-01-01T00:00:00.000Z' },
       },
       (async function* () {})(),
+      { recipients },
     );
 
   it('give one of the store to a file or to standard output, by its name', async () => {
@@ -130,7 +135,7 @@ describe('snapshot --copy and --add', () => {
     expect(await alone(['--copy', name, '-o', '-'])).toEqual({
       exitCode: 0,
       stdout: 'what it has',
-      stderr: '',
+      stderr: `${name}: ${summary(Buffer.from('what it has'))}\n`,
     });
     const file = join(world.home, 'out.snapshot');
     expect(await alone(['--copy', name, '--file', file])).toMatchObject({ exitCode: 0 });
@@ -143,6 +148,8 @@ describe('snapshot --copy and --add', () => {
       ['--copy', '../../x.snapshot', '-o', '-'],
       ['--copy', name, '-o', '-', '--list'],
       ['--add', file, '-o', '-'],
+      ['--add', name],
+      ['--add', join(world.home, 'nosuch')],
     ])
       expect(await alone(wrong)).toMatchObject({ exitCode: exitCodes.usage, stdout: '' });
   });
@@ -165,6 +172,49 @@ describe('snapshot --copy and --add', () => {
     expect(cut.stderr).toMatch(/standard input is damaged/);
     expect((await alone(['--add', '-'])).exitCode).toBe(exitCodes.usage);
     expect(await store().list('default', 'blue', { signal })).toEqual(before);
+  });
+
+  it('say how much there was and its digest, as one that is encrypted is not checked further', async () => {
+    const bytes = await buffer(await whole([await identityToRecipient(await generateIdentity())]));
+    const file = join(world.home, 'in.snapshot');
+    for (const [content, from] of [
+      [bytes, file],
+      [bytes.subarray(0, -5), '-'],
+    ] as const) {
+      await writeFile(file, content);
+      const added = await alone(['--add', from], Readable.from([content]));
+      const name = added.stdout.trim();
+      expect(added.stderr).toContain(`${name}: ${summary(content)}\n`);
+      expect(added.stderr).toContain('It is encrypted');
+      const copied = await alone(['--copy', name, '-o', join(world.home, 'out.snapshot')]);
+      expect(copied).toEqual({ exitCode: 0, stdout: '', stderr: `${name}: ${summary(content)}\n` });
+    }
+  });
+});
+
+describe('snapshot --remove', () => {
+  it('removes one of the tenant from the store, and asks before', async () => {
+    const store = new DirectoryStore(join(world.home, 'store'));
+    const { signal } = new AbortController();
+    const [name, other] = ['default/blue/one.snapshot', 'default/red/one.snapshot'];
+    for (const each of [name, other]) await store.write(each, Readable.from([Buffer.from('x')]), { signal });
+    // As in the manager's pod: there is no super cluster to ask.
+    const remove = async (...args: string[]) => {
+      const [stdout, stderr] = [new Captured(), new Captured()];
+      const all = ['snapshot', 'blue', '--snapshot-store', store.location, '--remove', ...args];
+      const exitCode = await runCli(all, { env: {}, stdout, stderr });
+      return { exitCode, stdout: stdout.text, stderr: stderr.text };
+    };
+    expect(await remove(name)).toMatchObject({
+      exitCode: exitCodes.usage,
+      stderr: expect.stringContaining('--yes'),
+    });
+    for (const wrong of [[other], ['../one.snapshot'], [name, '--list'], [name, '-o', 'x']])
+      expect(await remove(...wrong, '--yes')).toMatchObject({ exitCode: exitCodes.usage, stdout: '' });
+    expect((await store.sizes('default', { signal })).size).toBe(2);
+    expect(await remove(name, '--yes')).toMatchObject({ exitCode: 0, stdout: `${name} is removed\n` });
+    expect([...(await store.sizes('default', { signal })).keys()]).toEqual([other]);
+    expect(await remove(name, '--yes')).toMatchObject({ exitCode: exitCodes.notFound, stdout: '' });
   });
 });
 

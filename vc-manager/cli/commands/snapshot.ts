@@ -8,17 +8,12 @@ import type { KubeClient } from '../../../kube/index.ts';
 import { SnapshotError } from '../../snapshot/errors.ts';
 import { isSnapshotName } from '../../snapshot/store.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
+import { confirm, yesOption } from '../confirm.ts';
 import type { Cli } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { followsRequest, requestAndWait, sendRequest } from '../manager-request.ts';
 import { ageSince, json, table } from '../output.ts';
-import {
-  type SnapshotFlags,
-  snapshotFileName,
-  snapshotStoreFlag,
-  storeInput,
-  storeOf,
-} from '../snapshot-store.ts';
+import { addSnapshot, Measured, type SnapshotFlags, snapshotStoreFlag, storeOf } from '../snapshot-store.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, namespaceFlag, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
 
@@ -28,6 +23,8 @@ interface Flags extends SnapshotFlags {
   list?: boolean;
   copy?: string;
   add?: string;
+  remove?: string;
+  yes?: boolean;
   withCertificates?: boolean;
   /** `json`, or a file. */
   output?: string;
@@ -75,10 +72,12 @@ export function configure(command: Command, cli: Cli): void {
       '--add <file>',
       'take none, and copy a file, or standard input for -, into the store; prints its name there',
     )
+    .option('--remove <snapshot>', 'take none, and remove one from the store: its name, as --list shows it')
+    .option(yesOption.flags, yesOption.description)
     .option('-o, --output <file>', 'the same as --file; with --list the format, json')
     .option(
       snapshotStoreFlag,
-      "the manager's store, for --file, --copy and --add (default: that of the local stack)",
+      "the manager's store, for --file, --copy, --add and --remove (default: that of the local stack)",
     )
     .option('--wait', 'return when it is kept')
     .addOption(waitTimeoutOption())
@@ -90,9 +89,13 @@ export function configure(command: Command, cli: Cli): void {
 
 /** Throws `InvalidArgument` for a format where there is nothing to print, or a file where nothing is taken. */
 function withFile(flags: Flags): Flags {
-  const { output, file, list, copy, add } = flags;
-  if ([list === true, copy !== undefined, add !== undefined].filter(Boolean).length > 1)
-    throw invalidArgument('--list, --copy and --add are three things to do: leave two of them out');
+  const { output, file, list, copy, add, remove } = flags;
+  if ([list === true, copy !== undefined, add !== undefined, remove !== undefined].filter(Boolean).length > 1)
+    throw invalidArgument(
+      '--list, --copy, --add and --remove are four things to do: leave three of them out',
+    );
+  if (remove !== undefined && (file ?? output) !== undefined)
+    throw invalidArgument('--remove takes no --file and no -o');
   if (add !== undefined && (file ?? output) !== undefined)
     throw invalidArgument('--add has the file that is copied, and takes no --file and no -o');
   if (output === undefined) return flags;
@@ -112,12 +115,15 @@ async function snapshot(cli: Cli, name: string, flags: Flags): Promise<void> {
   const ref = validRef(name, flags.namespace);
   // The store knows all that is needed: this works in the manager's pod, and without a super cluster.
   if (flags.copy !== undefined) return copyKept(cli, ref, flags, flags.copy);
+  if (flags.remove !== undefined) return removeKept(cli, ref, flags, flags.remove);
   if (flags.add !== undefined) {
-    const added =
-      flags.add === '-'
-        ? await storeInput(cli, flags, ref)
-        : await snapshotFileName(cli, { ...flags, from: flags.add }, ref);
-    cli.stdout.write(`${added}\n`);
+    const added = await addSnapshot(cli, flags, ref, flags.add);
+    cli.stderr.write(`${added.name}: ${added.summary}\n`);
+    if (added.isEncrypted)
+      cli.stderr.write(
+        'It is encrypted, so that nobody can see here whether it is whole: compare both with what --copy has said\n',
+      );
+    cli.stdout.write(`${added.name}\n`);
     return;
   }
   await withSuperCluster(cli, flags, async (client) => {
@@ -187,31 +193,47 @@ export async function takeAndWait(
   return kept;
 }
 
-/** Throws `InvalidArgument` for a name of another tenant's, and where there is nothing to copy it to. */
-async function copyKept(
-  cli: Cli,
-  { namespace, name }: VirtualClusterRef,
-  flags: Flags,
-  kept: string,
-): Promise<void> {
-  if (flags.file === undefined)
-    throw invalidArgument('--copy needs --file, or -o: where to; - is standard output');
-  if (!isSnapshotName(kept) || !kept.startsWith(`${namespace}/${name}/`))
-    throw invalidArgument(`"${kept}" is no snapshot of ${namespace}/${name}: --list shows their names`);
-  await copyOut(cli, flags, kept, flags.file);
+/** Throws `InvalidArgument` for what is no name, or that of another tenant's. */
+function refuseOther({ namespace, name }: VirtualClusterRef, snapshot: string): void {
+  if (!isSnapshotName(snapshot) || !snapshot.startsWith(`${namespace}/${name}/`))
+    throw invalidArgument(`"${snapshot}" is no snapshot of ${namespace}/${name}: --list shows their names`);
 }
 
-async function copyOut(cli: Cli, flags: Flags, name: string, file: string): Promise<void> {
+/** Throws `NotFound` for one that is not in the store. The manager's list has it until it is to go from there. */
+async function removeKept(cli: Cli, ref: VirtualClusterRef, flags: Flags, kept: string): Promise<void> {
+  refuseOther(ref, kept);
+  const store = await storeOf(cli, flags);
+  const { signal } = cli;
+  if (!(await store.list(ref.namespace, ref.name, { signal })).includes(kept))
+    throw new CliError('NotFound', `${kept} is not in ${store.location}: nothing was removed`);
+  await confirm(cli, flags, `Remove ${kept} from ${store.location}? There is no way back.`);
+  await store.remove(kept, { signal });
+  cli.stdout.write(`${kept} is removed\n`);
+}
+
+/** Throws `InvalidArgument` for a name of another tenant's, and where there is nothing to copy it to. */
+async function copyKept(cli: Cli, ref: VirtualClusterRef, flags: Flags, kept: string): Promise<void> {
+  if (flags.file === undefined)
+    throw invalidArgument('--copy needs --file, or -o: where to; - is standard output');
+  refuseOther(ref, kept);
+  cli.stderr.write(`${kept}: ${await copyOut(cli, flags, kept, flags.file)}\n`);
+}
+
+/** Returns bytes and digest of it. */
+async function copyOut(cli: Cli, flags: Flags, name: string, file: string): Promise<string> {
+  const measured = new Measured();
+  const pass = (content: AsyncIterable<Buffer>) => measured.pass(content);
   const store = await storeOf(cli, flags);
   const partial = `${file}.partial`;
   try {
     const content = await store.read(name, { signal: cli.signal });
     if (file === '-') {
-      await pipeline(content, cli.stdout, { signal: cli.signal, end: false });
-      return;
+      await pipeline(content, pass, cli.stdout, { signal: cli.signal, end: false });
+      return measured.summary();
     }
-    await pipeline(content, createWriteStream(partial, { mode: 0o600 }), { signal: cli.signal });
+    await pipeline(content, pass, createWriteStream(partial, { mode: 0o600 }), { signal: cli.signal });
     await rename(partial, file);
+    return measured.summary();
   } catch (error) {
     await rm(partial, { force: true });
     if (!(error instanceof SnapshotError && error.code === 'SnapshotNotFound')) throw error;

@@ -7,7 +7,7 @@ import { parse } from 'yaml';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import type { Action, Backend } from '../../../dashboard/backend.ts';
-import { Connection, KubeClient, resources, systemClock } from '../../../kube/index.ts';
+import { Connection, KubeClient, renderKubeconfig, resources, systemClock } from '../../../kube/index.ts';
 import { FakeApiServer } from '../../../kube/testing/index.ts';
 import { packageRoot } from '../../../program/package-root.ts';
 import { componentLabel, idLabel, namespaceOf } from '../../drivers/kubernetes/types.ts';
@@ -79,6 +79,28 @@ describe('what the dashboard does', () => {
     put({ status: { ...ready, jobs: { current } } });
     await act({ do: 'cancel' });
     expect(annotations()['skerry.dev/cancel-job']).toBe('job-7');
+  });
+
+  it('leaves an event that says who has taken a kubeconfig, and none for its own reads', async () => {
+    const kubeconfigSecret = { name: 'blue-kubeconfig', key: 'kubeconfig' };
+    put({ status: { ...ready, kubeconfigSecret } });
+    const made = { clusterName: 'a', server: 'https://192.0.2.1', ca: 'ca', user: 'u', cert: 'c', key: 'k' };
+    const data = { kubeconfig: Buffer.from(renderKubeconfig(made)).toString('base64') };
+    server.put(resources.secrets, { metadata: { ...ref, name: kubeconfigSecret.name }, data });
+    client.raw = async () => ({ status: { userInfo: { username: 'skerry:dashboard' } } });
+    const vc = server.get(resources.virtualClusters, ref) as VirtualCluster;
+    expect(await backend.kubeconfig(client, vc, signal)).toContain(made.server);
+    expect(server.list(resources.events)).toEqual([]);
+    for (const user of ['jane@example.com', 'skerry:dashboard'])
+      expect(await backend.operatorKubeconfig(client, vc, { user, signal })).toContain(made.server);
+    const messages = server.list(resources.events).map((event) => event['message']);
+    expect(messages).toHaveLength(2);
+    expect(messages).toEqual(
+      expect.arrayContaining([
+        "jane@example.com (as skerry:dashboard) has taken the stored kubeconfig of the tenant's administrators.",
+        "skerry:dashboard has taken the stored kubeconfig of the tenant's administrators.",
+      ]),
+    );
   });
 
   it('deletes nothing that is protected, and no other tenant of that name', async () => {

@@ -29,6 +29,7 @@ import { readOnlyDriver } from '../drivers.ts';
 import { CliError, describeFailure, exitCodes } from '../errors.ts';
 import { jobsOf } from '../job-table.ts';
 import { sendRequest } from '../manager-request.ts';
+import { tenantKubeconfig } from '../tenant-kubeconfig.ts';
 import { adminKubeconfig, getVirtualCluster, problems, quotaOf } from '../virtual-clusters.ts';
 
 interface BackendContext {
@@ -118,6 +119,8 @@ export function dashboardBackend(context: BackendContext): Backend {
       return all.slice(-lines);
     },
     kubeconfig: adminKubeconfig,
+    operatorKubeconfig: async (client, vc, { user, signal }) =>
+      tenantKubeconfig(client, vc, { clock, signal, user }),
     versions: async (client, signal) => {
       const { items } = await client.list<ControlPlaneTemplate>(resources.controlPlaneTemplates, { signal });
       const all = new Set(items.map(({ spec }) => spec.kubernetesVersion));

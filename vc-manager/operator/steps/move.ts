@@ -16,7 +16,7 @@ import {
   moveOutpaced,
   OperatorError,
 } from '../errors.ts';
-import { recordHeld, recordProgress } from '../jobs.ts';
+import { recordHeld, recordProgress, recordWake } from '../jobs.ts';
 import { driverAt, isReaddressed, placementText, servicesAt, sidesOf, wantedMove } from '../moves.ts';
 import type { Services } from '../services.ts';
 import { isAsleep } from '../sleep.ts';
@@ -111,6 +111,7 @@ export const prepareMove: Step = {
     if (from.driver !== to.driver) await provideElsewhere(tenant, services, to);
     if (from.datastore !== to.datastore && !(await catchUp(tenant, services, move))) return;
     const pausedAt = new Date(services.clock.now()).toISOString();
+    if (isAsleep(tenant.vc)) recordWake(tenant, services);
     tenant.status.set({ phase: 'Moving', move: { ...move, stage: 'copying', pausedAt } });
     const message = `It moves from ${placementText(from)} to ${placementText(to)}: connections wait.`;
     tenant.status.condition('Ready', 'False', 'Moving', message);

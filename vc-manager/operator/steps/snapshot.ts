@@ -141,8 +141,9 @@ const afterWakeMs = 1_000;
 const awayPauseMs = 60_000;
 
 /**
- * Of one moment, with the Secrets decrypted, into the store; older ones of its kind go, and those on schedule for which there is
- * no room. Whoever calls it has the turn (`inTurn`). Throws `SnapshotStorageExceeded`, of which nothing is left in the store.
+ * Of one moment, with the Secrets decrypted, into the store; when it is there, older ones of its kind go, and those on schedule
+ * for which there is no room. Whoever calls it has the turn (`inTurn`). Throws `SnapshotStorageExceeded`, of which nothing is
+ * left in the store.
  */
 export async function takeSnapshot(
   tenant: Tenant,
@@ -160,14 +161,14 @@ export async function takeSnapshot(
     );
     return replaceable(own, { reason, keep });
   };
-  const { storage, room } = await makeRoom(tenant, services, mayGo());
+  const { storage, room, endBytes } = await findRoom(tenant, services, mayGo());
   const kept = await withKeys(tenant, services, async (keys) => {
     const view = await keys.view({ signal: tenant.signal });
     return writeSnapshot(tenant, services, { snapshots, view, reason, withCertificates, storage, room });
   });
   snapshots.away = undefined;
   const after = await snapshotStorage(tenant, services, store);
-  const replaced = enoughOf(mayGo(), after.usedBytes - after.maxBytes, after);
+  const replaced = enoughOf(mayGo(), after.usedBytes - endBytes, after);
   if (replaced === undefined) {
     // Another manager has written for this namespace meanwhile. One that cannot be removed here is by the next snapshot.
     await store.remove(kept.name, { signal: tenant.signal });
@@ -178,11 +179,21 @@ export async function takeSnapshot(
   // Before others go: a manager that is killed in between leaves one that the status names as whole.
   tenant.status.set(({ snapshots: { begun: _, ...others } = {}, ...status }) => ({
     ...status,
-    snapshots: { ...others, kept: [kept, ...before].slice(0, maxKept) },
+    snapshots: {
+      ...others,
+      // One that is kept too has not replaced all that it has to.
+      ...(replaced.length > 0 && { begun: kept.name }),
+      kept: [kept, ...before].slice(0, maxKept),
+    },
   }));
   const leaving = new Set([...older, ...replaced]);
   if (leaving.size > 0) await tenant.status.flush();
   const removed = await removeKept(tenant, services, leaving);
+  if (replaced.every((each) => removed.includes(each)))
+    tenant.status.set(({ snapshots: { begun: _, ...others } = {}, ...status }) => ({
+      ...status,
+      snapshots: others,
+    }));
   reportStorage(tenant, { ...after, usedBytes: after.usedBytes - sizeOf(removed, after) });
   tenant.status.condition(
     condition,
@@ -230,32 +241,51 @@ async function removeKept(
   return removed;
 }
 
-/**
- * How much another one may take, with all that may go for it when it is there. Throws `SnapshotStorageExceeded`.
- * `mayGo`: those that go first in front.
- */
-async function makeRoom(
-  tenant: Tenant,
-  services: Services,
-  mayGo: readonly KeptSnapshot[],
-): Promise<{ storage: SnapshotStorage; room: number }> {
+interface Room {
+  storage: SnapshotStorage;
+  /** How much another one may take. */
+  room: number;
+  /** How much the namespace may take at the end. Where it has more than it may, what is there stays, and does not grow. */
+  endBytes: number;
+}
+
+/** Throws `SnapshotStorageExceeded`. `mayGo`: when the new one is there; those that go first in front. */
+async function findRoom(tenant: Tenant, services: Services, mayGo: readonly KeptSnapshot[]): Promise<Room> {
   const { store } = snapshotServices(services);
   let storage = await snapshotStorage(tenant, services, store);
-  if (storage.usedBytes > storage.maxBytes) {
-    // As a manager leaves it that was killed before they were gone. Its latest is not for that.
-    const latest = tenant.vc.status?.snapshots?.kept?.[0];
-    const earlier = mayGo.filter(({ name }) => name !== latest?.name);
-    await removeKept(
-      tenant,
-      services,
-      enoughOf(earlier, storage.usedBytes - storage.maxBytes, storage) ?? [],
-    );
+  const late = notReplaced(tenant, mayGo, storage);
+  if (late.length > 0) {
+    const removed = await removeKept(tenant, services, late);
     storage = await snapshotStorage(tenant, services, store);
-    if (storage.usedBytes > storage.maxBytes) throw noRoom(tenant, storage, store);
+    // Of a store that removes nothing each one would take more.
+    if (removed.length < late.length) throw noRoom(tenant, storage, store);
   }
-  const room = storage.maxBytes - storage.usedBytes + sizeOf(mayGo, storage);
+  const endBytes = Math.max(storage.maxBytes, storage.usedBytes);
+  const room =
+    endBytes -
+    storage.usedBytes +
+    sizeOf(
+      mayGo.filter((each) => !late.includes(each)),
+      storage,
+    );
   if (room <= 0) throw noRoom(tenant, storage, store);
-  return { storage, room };
+  return { storage, room, endBytes };
+}
+
+/** What was to go for the last one, and is there because the manager was killed or the store has failed. */
+function notReplaced(
+  { vc }: Tenant,
+  mayGo: readonly KeptSnapshot[],
+  storage: SnapshotStorage,
+): KeptSnapshot[] {
+  const { begun, kept = [] } = vc.status?.snapshots ?? {};
+  const last = kept.find(({ name }) => name === begun);
+  if (last === undefined) return [];
+  const others = mayGo.filter((each) => each !== last);
+  const there = others.filter(({ name }) => storage.sizes.has(name));
+  const goneBytes = others.reduce((sum, each) => sum + (there.includes(each) ? 0 : each.bytes), 0);
+  const lateBytes = Math.min(storage.usedBytes - storage.maxBytes, sizeOf([last], storage) - goneBytes);
+  return enoughOf(there, lateBytes, storage) ?? there;
 }
 
 function noRoom(tenant: Tenant, storage: SnapshotStorage, { location }: SnapshotStore): OperatorError {
@@ -276,10 +306,10 @@ function reportStorage({ status }: Tenant, { usedBytes, maxBytes }: SnapshotStor
  * the file and is being put back to it.
  */
 async function removeBegun(tenant: Tenant, services: Services, { store }: SnapshotServices): Promise<void> {
-  const { begun, left = [] } = tenant.vc.status?.snapshots ?? {};
+  const { begun, left = [], kept = [] } = tenant.vc.status?.snapshots ?? {};
   const inUse: string[] = [];
   for (const name of new Set(begun === undefined ? left : [begun, ...left])) {
-    if (!isOwn(name, tenant)) continue;
+    if (!isOwn(name, tenant) || kept.some((each) => each.name === name)) continue;
     if (isInUse(name, tenant, services)) {
       inUse.push(name);
       continue;
