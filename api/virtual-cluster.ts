@@ -426,7 +426,7 @@ export const virtualClusterStatusSchema = z.strictObject({
         .string()
         .max(253)
         .describe(
-          'Name of one that is being written. One that was not finished is removed before the next one.',
+          'Name of one that is being written, or of the last one until those are gone that went for it. One that was not finished is removed before the next one.',
         )
         .optional(),
       left: z

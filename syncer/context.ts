@@ -54,6 +54,8 @@ export interface TenantInfo {
   readonly networkPoliciesEnforced: boolean;
   /** What keeps the pods of this tenant from those of others; undefined: nothing does. */
   readonly isolation?: NetworkIsolation | undefined;
+  /** Whether something acts on policies, or what they have to close, has not been found out yet. */
+  readonly isSuperClusterUnknown?: true | undefined;
   /** Annotations of Ingresses that go down: keys, or prefixes that end in `/`. */
   readonly ingressAnnotations: readonly string[];
   /** Published custom resources whose objects are synced, as `<plural>.<group>`. */

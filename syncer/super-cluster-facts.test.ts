@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { resources } from '../kube/index.ts';
 import { FakeClock, type FakeCluster, startFakeCluster } from '../kube/testing/index.ts';
 import {
@@ -108,13 +108,32 @@ describe('what the syncer knows of the super cluster', () => {
     const mended = cluster.server.inject({ verb: 'list', plural: 'servicecidrs', fault, times: Infinity });
     const unknown = await findSuperClusterFacts(options, signal);
     expect(unknown.protectedCIDRs).toEqual(['0.0.0.0/0', '::/0']);
+    expect(unknown.isSuperClusterUnknown).toBe(true);
     expect(warnings).toHaveLength(1);
+    expect((await findSuperClusterFacts(options, signal, unknown)).isSuperClusterUnknown).toBe(true);
     const before = { networkPoliciesEnforced: true, protectedCIDRs: ['10.96.0.0/16'] };
     expect(await findSuperClusterFacts(options, signal, before)).toEqual(before);
     mended();
     cluster.server.put(resources.serviceCidrs, cidr('kubernetes', '10.96.0.0/16'));
     const found = await findSuperClusterFacts(options, signal, unknown);
     expect(found.protectedCIDRs).toEqual(['192.0.2.0/24', '10.96.0.0/16', '127.0.0.1/32']);
+    expect(found).not.toHaveProperty('isSuperClusterUnknown');
+  });
+
+  it('is not known as long as any of it has never been found out', async () => {
+    await using cluster = await startFakeCluster();
+    const { options } = around(cluster);
+    const fault = { kind: 'status', code: 500 } as const;
+    const mended = cluster.server.inject({ verb: 'list', plural: 'endpointslices', fault, times: 2 });
+    expect(await findSuperClusterFacts(options, signal)).toMatchObject({ isSuperClusterUnknown: true });
+    mended();
+    const policiesUnknown = { ...options, options: { ...options.options, networkPolicies: 'auto' as const } };
+    const raw = vi.spyOn(cluster.client, 'raw').mockRejectedValueOnce(new Error('no answer'));
+    expect(await findSuperClusterFacts(policiesUnknown, signal)).toMatchObject({
+      networkPoliciesEnforced: false,
+      isSuperClusterUnknown: true,
+    });
+    raw.mockRestore();
   });
 
   it('is looked at again, and told when it has changed', async () => {

@@ -115,7 +115,7 @@ async function serviceCidrs(superClient: KubeClient, signal: AbortSignal): Promi
 export interface SuperClusterFacts {
   readonly networkPoliciesEnforced: boolean;
   readonly protectedCIDRs: readonly string[];
-  /** Where the super cluster itself is has not been found out yet: the ranges stand for everything. */
+  /** Not all of it has been found out yet: some stands for the worst, and takes nothing away that is there. */
   readonly isSuperClusterUnknown?: true;
   /** Undefined: nothing keeps tenants apart. */
   readonly isolation?: NetworkIsolation | undefined;
@@ -134,7 +134,11 @@ interface SuperClusterFactsOptions {
 const lookEveryMs = 60_000;
 
 const everything = ['0.0.0.0/0', '::/0'];
-const worst: SuperClusterFacts = { networkPoliciesEnforced: false, protectedCIDRs: everything };
+const worst: SuperClusterFacts = {
+  networkPoliciesEnforced: false,
+  protectedCIDRs: everything,
+  isSuperClusterUnknown: true,
+};
 
 /**
  * What cannot be found out is what it was before; at first it is taken to be as bad as it can be. Throws only the
@@ -145,11 +149,13 @@ export async function findSuperClusterFacts(
   signal: AbortSignal,
   before: SuperClusterFacts = worst,
 ): Promise<SuperClusterFacts> {
+  let hasFailed = false as boolean;
   const or = async <T>(finding: Promise<T>, otherwise: T, message: string): Promise<T> => {
     try {
       return await finding;
     } catch (error) {
       if (signal.aborted) throw error;
+      hasFailed = true;
       logger.warn({ err: error }, message);
       return otherwise;
     }
@@ -174,7 +180,7 @@ export async function findSuperClusterFacts(
   const found = {
     networkPoliciesEnforced,
     protectedCIDRs,
-    ...(protectedCIDRs === worst.protectedCIDRs && { isSuperClusterUnknown: true as const }),
+    ...(hasFailed && before.isSuperClusterUnknown === true && { isSuperClusterUnknown: true as const }),
   };
   if (!options.isolateTenants || !networkPoliciesEnforced) return found;
   const { addresses, podCIDRs } = nodeRanges(nodes());

@@ -113,6 +113,23 @@ describe('policies that keep tenants apart (sync rule `tenant-isolation`)', () =
     expect(bench.super.server.list(resources.networkPolicies)).toEqual([]);
   });
 
+  it('stay as they are while it is not known what acts on them, or what they have to close', async () => {
+    await using bench = await Bench.start({ tenant: { isolation } });
+    const { controller } = controllerOf(bench);
+    bench.namespace('shop');
+    await controller.reconcile(bench.state, key, signal);
+    const before = policies(bench);
+    expect(before).toHaveLength(2);
+    const closedCIDRs = ['0.0.0.0/0', '::/0'];
+    for (const guessed of [undefined, { ...isolation, closedCIDRs }]) {
+      const info = { ...bench.state.info, isolation: guessed };
+      bench.state.updateInfo({ ...info, isSuperClusterUnknown: true });
+      expect(controller.driftOf(bench.state, key)).toBeUndefined();
+      bench.state.updateInfo({ ...info, isSuperClusterUnknown: undefined });
+      expect(controller.driftOf(bench.state, key)).toBe('differs');
+    }
+  });
+
   it('go where the operator wants none, and are never made in a namespace that is not ours', async () => {
     await using bench = await Bench.start({ tenant: { isolation } });
     const { controller } = controllerOf(bench);

@@ -165,6 +165,8 @@ export class NetworkIsolationController implements SpecialController {
       if (present === undefined) steps.push({ do: 'create', object });
       else if (patch !== undefined) steps.push({ do: 'patch', present, patch });
     }
+    // What an earlier syncer knew is better than what is taken for want of knowledge.
+    if (tenant.info.isSuperClusterUnknown === true) return steps.filter((step) => step.do === 'create');
     for (const present of there)
       if (!Object.hasOwn(wanted, present.metadata.name ?? '')) steps.push({ do: 'delete', present });
     return steps;

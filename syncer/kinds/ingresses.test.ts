@@ -405,3 +405,13 @@ describe('an Ingress in the super cluster', () => {
     ]);
   });
 });
+
+it('keeps one whose class is gone, and takes away one whose class is published no more', () => {
+  const there = kind.toSuper(ingress(), context());
+  const enforced = (superObjects: KubeObject[]) =>
+    kind.enforce?.(there, undefined, context({ superObjects }));
+  expect(enforced([ingressClass('super')])).toEqual([]);
+  expect(enforced([])).toEqual([]);
+  const { labels: _, ...metadata } = ingressClass('super').metadata;
+  expect(enforced([{ ...ingressClass('super'), metadata }])).toEqual([{ do: 'deleteSuper' }]);
+});

@@ -281,10 +281,12 @@ function enforce(
   const spec = specOf(superObject);
   const { namespace } = superObject.metadata;
   const name = classOf(superObject) ?? '';
+  const ingressClass = superObjects.get(resources.ingressClasses, { name });
   const isRefused =
     spec.defaultBackend !== undefined ||
     hostsNotAllowed(spec, tenant.policy.ingressHosts).length > 0 ||
-    !isPublishedTo(resources.ingressClasses, superObjects.get(resources.ingressClasses, { name }), context) ||
+    // One that is gone may be on its way back, as while a controller is installed anew; none acts on it meanwhile.
+    (ingressClass !== undefined && !isPublishedTo(resources.ingressClasses, ingressClass, context)) ||
     servicesOf(superObject).some((service) =>
       isExternalName(superObjects.get(resources.services, { namespace, name: service })),
     );

@@ -176,13 +176,16 @@ export class PolicyEnforcer {
     const rounds = runPeriodically({ everyMs, clock, random }, signal, () => {
       for (const { state } of this.#unjoined.values()) this.look(state);
     });
-    const ended = Promise.allSettled([rounds, this.#lookAtAll(signal)]);
+    const looks = Promise.all([rounds, this.#lookAtAll(signal)]);
+    looks.catch(() => undefined);
     try {
       await runner.run(signal);
     } finally {
       signal.removeEventListener('abort', endAll);
-      await ended;
     }
+    await looks.catch((error: unknown) => {
+      if (!signal.aborted) throw error;
+    });
   }
 
   #begin(uid: string): void {

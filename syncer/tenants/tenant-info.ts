@@ -9,7 +9,7 @@ export interface SyncerSettings {
   readonly kubelet: { readonly address: string; readonly port: number; readonly name?: string };
   readonly nodeLabels: readonly string[];
   readonly protectedCIDRs: readonly string[];
-  /** The ranges stand for everything, for want of knowledge. */
+  /** Some of what is known of the super cluster stands for the worst, for want of knowledge. */
   readonly isSuperClusterUnknown?: true;
   readonly allowedAnnotations: readonly string[];
   readonly deniedKeyPrefixes: readonly string[];
@@ -80,6 +80,7 @@ export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings, seesAll
     syncNetworkPolicies: spec?.sync?.networkPolicies ?? true,
     networkPoliciesEnforced: settings.networkPoliciesEnforced,
     isolation: settings.isolation,
+    isSuperClusterUnknown: settings.isSuperClusterUnknown,
     ingressAnnotations: settings.ingressAnnotations,
     customResources: spec?.sync?.customResources ?? [],
     policy: { ...defaultPolicy, quota: defaultQuota, ...policy, ...(seesAll ? {} : { endpointCIDRs: [] }) },

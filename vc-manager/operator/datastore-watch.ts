@@ -120,7 +120,9 @@ export class DatastoreWatch {
 function readingSinceMs({ status }: VirtualCluster): number {
   const { move, snapshots, datastore } = status ?? {};
   if (move?.stage === 'copying' && move.from.datastore === 'shared') return Date.parse(move.pausedAt ?? '');
-  return datastore === 'own' || snapshots?.begun === undefined
-    ? Number.NaN
-    : snapshotBegunMs(snapshots.begun);
+  const { begun, kept = [] } = snapshots ?? {};
+  // One that is kept has been read.
+  if (datastore === 'own' || begun === undefined || kept.some(({ name }) => name === begun))
+    return Number.NaN;
+  return snapshotBegunMs(begun);
 }

@@ -114,7 +114,10 @@ describe('ProcessDriver', () => {
     const log = join(root, 'blue', 'logs', 'first.log');
     await expect.poll(() => existsSync(`${log}.1`)).toBe(true);
     await expect.poll(async () => (await stat(log)).size).toBeLessThan(10 * 1024 * 1024);
-    expect((await stat(`${log}.1`)).size).toBe(10 * 1024 * 1024);
+    // And what came while that was put aside, up to as much again.
+    const aside = (await stat(`${log}.1`)).size;
+    expect(aside).toBeGreaterThanOrEqual(10 * 1024 * 1024);
+    expect(aside).toBeLessThan(21 * 1024 * 1024);
   });
 
   it('says how long programs take that are built first, of all of them together', async () => {

@@ -189,11 +189,7 @@ export async function takeSnapshot(
   const leaving = new Set([...older, ...replaced]);
   if (leaving.size > 0) await tenant.status.flush();
   const removed = await removeKept(tenant, services, leaving);
-  if (replaced.every((each) => removed.includes(each)))
-    tenant.status.set(({ snapshots: { begun: _, ...others } = {}, ...status }) => ({
-      ...status,
-      snapshots: others,
-    }));
+  if (replaced.every((each) => removed.includes(each))) forgetBegun(tenant);
   reportStorage(tenant, { ...after, usedBytes: after.usedBytes - sizeOf(removed, after) });
   tenant.status.condition(
     condition,
@@ -241,6 +237,10 @@ async function removeKept(
   return removed;
 }
 
+function forgetBegun({ status }: Tenant): void {
+  status.set(({ snapshots: { begun: _, ...others } = {}, ...rest }) => ({ ...rest, snapshots: others }));
+}
+
 interface Room {
   storage: SnapshotStorage;
   /** How much another one may take. */
@@ -259,6 +259,9 @@ async function findRoom(tenant: Tenant, services: Services, mayGo: readonly Kept
     storage = await snapshotStorage(tenant, services, store);
     // Of a store that removes nothing each one would take more.
     if (removed.length < late.length) throw noRoom(tenant, storage, store);
+    // Once: what comes now may fail again and again.
+    forgetBegun(tenant);
+    await tenant.status.flush();
   }
   const endBytes = Math.max(storage.maxBytes, storage.usedBytes);
   const room =
