@@ -148,15 +148,34 @@ interface Stream {
 const smallAnswerBytes = 64 * 1024;
 /** About what it takes to receive, decrypt and parse a MiB, most of it where nothing can measure it. */
 const msPerMebibyte = 10;
+/** The same without parsing. */
+const msPerReceivedMebibyte = 5;
 /** No object that an API server stores is longer, but for one full of characters that it escapes. */
 const longestUsualBytes = 2 * 2 ** 20;
 /** What a MiB beyond that counts: who sends such answers gets little of this thread. */
 const msPerUnusualMebibyte = 160;
 
-function countAnswer(meter: ReadMeter, bytes: number): void {
-  if (bytes <= smallAnswerBytes) return;
-  const usual = Math.min(bytes, longestUsualBytes);
-  meter.worked((usual * msPerMebibyte + (bytes - usual) * msPerUnusualMebibyte) / 2 ** 20);
+/** Counts a piece of an answer, whose size is `total` with it. */
+function countAnswer(meter: ReadMeter, bytes: number, total = bytes): void {
+  if (total <= smallAnswerBytes) return;
+  const unusual = Math.min(bytes, Math.max(0, total - longestUsualBytes));
+  meter.worked(((bytes - unusual) * msPerMebibyte + unusual * msPerUnusualMebibyte) / 2 ** 20);
+}
+
+/** Counts a piece of a page of a list, or of a watch: what is made of it counts by itself. */
+export function countReceived(meter: ReadMeter, bytes: number): void {
+  meter.worked((bytes * msPerReceivedMebibyte) / 2 ** 20);
+}
+
+function paceOf(
+  meter: ReadMeter,
+  isList: boolean,
+  signal: AbortSignal | undefined,
+): NonNullable<Parameters<typeof roundTrip>[1]['pace']> {
+  return {
+    read: (bytes, total) => (isList ? countReceived(meter, bytes) : countAnswer(meter, bytes, total)),
+    turn: () => meter.turn(signal),
+  };
 }
 
 /** API servers end what was idle for 90 s. */
@@ -226,8 +245,10 @@ export class Connection {
   async request(call: Call): Promise<Answer> {
     const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
     const maxBytes = call.maxBytes ?? this.readLimits.objectBytes;
-    const meter = call.verb === 'list' ? undefined : this.#answerMeter;
-    const turn = meter?.turn(call.signal);
+    const isList = call.verb === 'list';
+    const meter = isList ? this.meter : this.#answerMeter;
+    // The reader of a list asks for its turn itself.
+    const turn = isList ? undefined : meter?.turn(call.signal);
     if (turn !== undefined) await turn;
     const startedAt = performance.now();
     let status = 0;
@@ -246,7 +267,7 @@ export class Connection {
           bodyTimeout: timeoutMs,
           deadlineMs: timeoutMs + backstopMs,
           maxBytes,
-          ...(meter === undefined ? {} : { onLength: (bytes: number) => countAnswer(meter, bytes) }),
+          ...(meter === undefined ? {} : { pace: paceOf(meter, isList, call.signal) }),
         },
         call.signal,
       );
