@@ -108,7 +108,8 @@ async function answerWithoutEnd(client: KubeClient, namespace: string, signal: A
     return client.patch(apiServices, { name: 'v1.' }, { spec }, { type: 'merge' });
   };
   try {
-    await createObjects(client, resources.pods, 200, 4, signal, (n) => pod(namespace, `endless-${n}`));
+    // One after the other: what many at once do to others is measured by `fairness`.
+    await createObjects(client, resources.pods, 50, 1, signal, (n) => pod(namespace, `endless-${n}`));
     await standIn({ namespace, name, port: 443 });
     await aborted(signal);
   } finally {
