@@ -138,7 +138,8 @@ it.each(['patch', 'list'] as const)(
       new Connection({ server: `http://127.0.0.1:${port}`, answerMeter: meter, meter }),
     );
     const nextAsked = () =>
-      asked.length > 0 || new Promise((resolve) => oneAsked.addEventListener('asked', resolve, { once: true }));
+      asked.length > 0 ||
+      new Promise((resolve) => oneAsked.addEventListener('asked', resolve, { once: true }));
     let pieces = 0;
     let isAnswered = false;
     const answer = connection.request(call('GET', '/', { verb })).finally(() => (isAnswered = true));

@@ -15,20 +15,16 @@ import { lateSecretKind, secretKind } from './secrets.ts';
 import { serviceAccountKind } from './service-accounts.ts';
 import { serviceKind } from './services/services.ts';
 
-/**
- * Every kind that is mirrored, in the order in which a tenant's objects are looked at when it joins: people wait for pods,
- * which come after what they must not run without, and ask for the rest of what they need themselves. A new one is a file
- * beside this one and a line here.
- */
+/** Every kind that is mirrored. A new one is a file beside this one and a line here. */
 export const allKinds: readonly SyncedKind[] = [
   namespaceKind,
-  networkPolicyKind,
-  podKind,
   serviceAccountKind,
   configMapKind,
   secretKind,
   persistentVolumeClaimKind,
+  networkPolicyKind,
   podDisruptionBudgetKind,
+  podKind,
   lateConfigMapKind,
   lateSecretKind,
   serviceKind,
