@@ -1,6 +1,7 @@
 import tls from 'node:tls';
 import { Agent, Client, type Dispatcher, Pool } from 'undici';
 import { deferredSignal } from './abort.ts';
+import { CallSlots } from './call-slots.ts';
 import { ConnectionError } from './errors.ts';
 import { defaultReadLimits, errorBytes, isTooLarge, type ReadLimits, type ReadMeter } from './read-limits.ts';
 import { backstopMs, CallDeadline, RoundTripTimeout, readText, roundTrip } from './round-trip.ts';
@@ -89,6 +90,8 @@ export interface ConnectionOptions {
   connectTimeoutMs?: number;
   /** For all calls but watches; each costs both sides a handshake. Default 16. */
   maxConnections?: number;
+  /** How many of these calls run at once where the server is near; default: as many as there are connections, wherever it is. */
+  callsWhenNear?: number;
   /** How much of an answer is read; default `defaultReadLimits`. */
   readLimits?: Partial<ReadLimits>;
   /** Counts what lists and watches take of this thread's time, and makes them wait. */
@@ -192,6 +195,7 @@ export class Connection {
   readonly meter: ReadMeter | undefined;
   readonly #answerMeter: ReadMeter | undefined;
   readonly #calls: Dispatcher;
+  readonly #slots: CallSlots | undefined;
   readonly #watches: Dispatcher;
   readonly #origin: string;
   readonly #basePath: string;
@@ -229,7 +233,10 @@ export class Connection {
       connectTimeout: options.connectTimeoutMs ?? Math.min(10_000, this.#timeoutMs),
       connect,
     };
-    const calls = new Agent({ ...common, allowH2: false, connections: options.maxConnections ?? 16 });
+    const { maxConnections = 16, callsWhenNear } = options;
+    const calls = new Agent({ ...common, allowH2: false, connections: maxConnections });
+    if (callsWhenNear !== undefined)
+      this.#slots = new CallSlots({ near: callsWhenNear, max: maxConnections });
     this.#calls = options.beforeWrite === undefined ? calls : calls.compose(guardWrites(options.beforeWrite));
     this.#watches = new Agent({
       ...common,
@@ -252,7 +259,10 @@ export class Connection {
     if (turn !== undefined) await turn;
     const startedAt = performance.now();
     let status = 0;
+    let sentAt: number | undefined;
     try {
+      if (this.#slots?.tryTake() === false) await this.#awaitSlot(this.#slots, call.signal, timeoutMs);
+      sentAt = performance.now();
       const answer = await roundTrip(
         this.#calls,
         {
@@ -265,7 +275,7 @@ export class Connection {
           reset: false,
           headersTimeout: timeoutMs,
           bodyTimeout: timeoutMs,
-          deadlineMs: timeoutMs + backstopMs,
+          deadlineMs: timeoutMs + backstopMs - (sentAt - startedAt),
           maxBytes,
           ...(meter === undefined ? {} : { pace: paceOf(meter, isList, call.signal) }),
         },
@@ -276,7 +286,19 @@ export class Connection {
     } catch (error) {
       throw this.failure(error, call.signal);
     } finally {
+      if (sentAt !== undefined) this.#slots?.giveBack(status === 0 ? undefined : performance.now() - sentAt);
       this.#record(call, status, startedAt);
+    }
+  }
+
+  async #awaitSlot(slots: CallSlots, signal: AbortSignal | undefined, timeoutMs: number): Promise<void> {
+    const deadline = new CallDeadline(signal, timeoutMs);
+    try {
+      await slots.take(deadline.signal);
+    } catch (error) {
+      throw deadline.expired ? new RoundTripTimeout() : error;
+    } finally {
+      deadline.release();
     }
   }
 

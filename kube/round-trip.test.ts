@@ -1,3 +1,4 @@
+import { EventEmitter, once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
@@ -164,6 +165,35 @@ it.each(['patch', 'list'] as const)(
 function closing(connection: Connection): Connection & AsyncDisposable {
   return Object.assign(connection, { [Symbol.asyncDispose]: () => connection.close() });
 }
+
+it('calls beyond those that run at once are sent when one of them has ended, and wait no longer than they may', async () => {
+  const held: ServerResponse[] = [];
+  const arrived = new EventEmitter();
+  const server = createServer((_request, response) => {
+    held.push(response);
+    arrived.emit('call');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const address = { server: `http://127.0.0.1:${port}`, callsWhenNear: 2, maxConnections: 4 };
+  await using connection = closing(new Connection(address));
+  const send = (more: Partial<Call> = {}) => connection.request(call('GET', '/', { verb: 'get', ...more }));
+  const answers = [send(), send()];
+  while (held.length < 2) await once(arrived, 'call');
+  const third = send();
+  const ending = new AbortController();
+  const aborted = send({ signal: ending.signal });
+  ending.abort(new Error('given up'));
+  await expect(aborted).rejects.toThrow('given up');
+  await expect(send({ timeoutMs: 1 })).rejects.toMatchObject({ code: 'ETIMEDOUT' });
+  expect(held.length).toBe(2);
+  held[0]?.end('{}');
+  while (held.length < 3) await once(arrived, 'call');
+  for (const response of held) response.end('{}');
+  for (const answer of [...answers, third]) expect((await answer).status).toBe(200);
+  server.closeAllConnections();
+  server.close();
+});
 
 describe('calls over one connection', () => {
   it.each(['DELETE', 'PATCH', 'POST', 'PUT'])('leave it open, %s with a body too', async (method) => {
