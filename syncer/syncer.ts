@@ -228,11 +228,11 @@ export class Syncer {
   constructor(options: SyncerOptions, parts: SyncerParts) {
     this.#options = options;
     this.#parts = parts;
-    const { pods } = parts.metrics;
+    const { metrics } = parts;
     this.#traces = new PodTraces({
       clock: parts.clock,
-      onSpan: (name, tookMs) => pods.step(name, tookMs),
-      onReady: (tenant, tookMs) => pods.ready(tenant, tookMs),
+      onSpan: (name, tookMs) => metrics.podStep(name, tookMs),
+      onReady: (tenant, tookMs) => metrics.podReady(tenant, tookMs),
     });
   }
 
