@@ -15,6 +15,7 @@ export {
   ApiError,
   CodedError,
   ConnectionError,
+  ignoreNotFound,
   isAlreadyExists,
   isConflict,
   isDeniedByAdmission,

@@ -1,7 +1,7 @@
 import { linkedController } from './abort.ts';
 import type { KubeClient } from './client.ts';
 import { type Clock, type ClockReading, elapsedMs, readClock, systemClock } from './clock.ts';
-import { isAlreadyExists, isConflict, isNotFound } from './errors.ts';
+import { ignoreNotFound, isAlreadyExists, isConflict } from './errors.ts';
 import { resources } from './resources.ts';
 import type { KubeObject } from './types.ts';
 
@@ -149,11 +149,8 @@ export class LeaseElection {
     try {
       const options = { signal, timeoutMs: this.#callTimeoutMs };
       const ref = { namespace: this.#namespace, name: this.#name };
-      let lease: Lease;
-      try {
-        lease = await this.#client.get<Lease>(resources.leases, ref, options);
-      } catch (error) {
-        if (!isNotFound(error)) throw error;
+      const lease = await ignoreNotFound(this.#client.get<Lease>(resources.leases, ref, options));
+      if (lease === undefined) {
         await this.#client.create<Lease>(resources.leases, this.#claim({ metadata: ref }), options);
         this.#renewedAt = startedAt;
         return true;

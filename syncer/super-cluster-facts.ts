@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import ipaddr from 'ipaddr.js';
 import type { Logger } from 'pino';
 import { networkPolicyEngine } from '../api/network-policy-engines.ts';
-import { type Clock, isNotFound, type KubeClient, type KubeObject, resources } from '../kube/index.ts';
+import { type Clock, ignoreNotFound, type KubeClient, type KubeObject, resources } from '../kube/index.ts';
 import type { NetworkIsolation } from './context.ts';
 import type { SyncerOptions } from './settings.ts';
 
@@ -102,13 +102,8 @@ function covering(cidrs: readonly string[]): string[] {
 
 /** Older super clusters have none. */
 async function serviceCidrs(superClient: KubeClient, signal: AbortSignal): Promise<string[]> {
-  try {
-    const { items } = await superClient.list<ServiceCidr>(resources.serviceCidrs, { signal });
-    return items.flatMap(({ spec }) => spec?.cidrs ?? []);
-  } catch (error) {
-    if (isNotFound(error)) return [];
-    throw error;
-  }
+  const list = await ignoreNotFound(superClient.list<ServiceCidr>(resources.serviceCidrs, { signal }));
+  return list?.items.flatMap(({ spec }) => spec?.cidrs ?? []) ?? [];
 }
 
 /** What the syncer finds out about the super cluster. */

@@ -1,7 +1,7 @@
 import { deepEqual } from 'fast-equals';
 import { labelKeys } from '../../api/labels.ts';
 import {
-  isNotFound,
+  ignoreNotFound,
   type KubeClient,
   type KubeObject,
   type Reflector,
@@ -530,11 +530,6 @@ export const definitionGate: ActionGate = async (work, action) => {
 
 /** Whether a server has any objects of a resource. It has none of one that it does not serve. */
 async function hasObjects(client: KubeClient, resource: Resource, signal: AbortSignal): Promise<boolean> {
-  try {
-    const { items } = await client.list(resource, { limit: 1, signal });
-    return items.length > 0;
-  } catch (error) {
-    if (isNotFound(error)) return false;
-    throw error;
-  }
+  const list = await ignoreNotFound(client.list(resource, { limit: 1, signal }));
+  return list !== undefined && list.items.length > 0;
 }

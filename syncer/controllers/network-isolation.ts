@@ -3,6 +3,7 @@ import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import {
   apiVersionOf,
   applyMergePatch,
+  ignoreNotFound,
   isAlreadyExists,
   isConflict,
   isNotFound,
@@ -331,14 +332,7 @@ async function takeOff(
   keys: readonly string[],
   signal: AbortSignal,
 ): Promise<void> {
-  try {
-    await superClient.patch(
-      resources.pods,
-      { namespace, name: podName },
-      { metadata: { uid, labels: Object.fromEntries(keys.map((key) => [key, null])) } },
-      { type: 'merge', signal },
-    );
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
+  const patch = { metadata: { uid, labels: Object.fromEntries(keys.map((key) => [key, null])) } };
+  const ref = { namespace, name: podName };
+  await ignoreNotFound(superClient.patch(resources.pods, ref, patch, { type: 'merge', signal }));
 }

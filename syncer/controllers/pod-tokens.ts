@@ -2,6 +2,7 @@ import { labelKeys } from '../../api/labels.ts';
 import {
   ApiError,
   applyMergePatch,
+  ignoreNotFound,
   isAlreadyExists,
   isConflict,
   isNotFound,
@@ -30,7 +31,7 @@ import {
   type SpecialController,
 } from '../reconcile/controller.ts';
 import type { Drift } from '../reconcile/decide.ts';
-import { DeletionSafety, type DeletionSafetyOptions, getLive } from '../reconcile/deletion-safety.ts';
+import { DeletionSafety, type DeletionSafetyOptions } from '../reconcile/deletion-safety.ts';
 import type { ExecutorObserver } from '../reconcile/execute.ts';
 import {
   deleteObject,
@@ -268,7 +269,7 @@ export class PodTokenController implements SpecialController {
   ): Promise<Outcome> {
     const { tenant, key } = look;
     const livePod = async (): Promise<KubeObject | undefined> => {
-      const pod = await getLive(tenant.client, resources.pods, key, signal);
+      const pod = await ignoreNotFound(tenant.client.get(resources.pods, key, { signal }));
       return pod !== undefined && originalUid(secret) === pod.metadata.uid ? pod : undefined;
     };
     const verdict = await this.#safety.check(tenant, {

@@ -1,6 +1,6 @@
 import { annotationKeys } from '../../api/labels.ts';
 import {
-  isNotFound,
+  ignoreNotFound,
   type KubeClient,
   type KubeObject,
   type ObjectRef,
@@ -118,7 +118,7 @@ export async function liveObject(
     side === 'tenant' ? situation.key : (tenant.superRef(kind, situation.key) ?? lastRef(situation));
   if (ref === undefined) return searchOriginal(work, superLists);
   const client = side === 'tenant' ? tenant.client : superClient;
-  const live = await getLive(client, kind.resource, ref, signal);
+  const live = await ignoreNotFound(client.get(kind.resource, ref, { signal }));
   if (live === undefined) return undefined;
   const other = side === 'tenant' ? situation.superObject : situation.tenantObject;
   // What is gone stays gone, whatever has its name now.
@@ -157,18 +157,4 @@ function isCopyOf(copy: KubeObject, original: KubeObject): boolean {
 /** A pod knows its super object by UID, even if all marks were taken off that one. */
 function isBoundTo(tenantObject: KubeObject, superObject: KubeObject): boolean {
   return tenantObject.metadata.annotations?.[annotationKeys.superUid] === superObject.metadata.uid;
-}
-
-export async function getLive(
-  client: KubeClient,
-  resource: Resource,
-  ref: { namespace?: string | undefined; name: string },
-  signal: AbortSignal,
-): Promise<KubeObject | undefined> {
-  try {
-    return await client.get(resource, ref, { signal });
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
 }

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import {
   apiVersionOf,
+  ignoreNotFound,
   isAlreadyExists,
-  isNotFound,
   type KubeClient,
   type KubeObject,
   metaTime,
@@ -119,15 +119,10 @@ export class EventRecorder {
     count: number,
     signal: AbortSignal,
   ): Promise<boolean> {
-    try {
-      const patch = { message, count, lastTimestamp };
-      const options = { type: 'merge', signal, cutManagedFields: true } as const;
-      await this.#client.patch(resources.events, metadata, patch, options);
-      return true;
-    } catch (error) {
-      if (isNotFound(error)) return false;
-      throw error;
-    }
+    const patch = { message, count, lastTimestamp };
+    const options = { type: 'merge', signal, cutManagedFields: true } as const;
+    const call = this.#client.patch(resources.events, metadata, patch, options);
+    return (await ignoreNotFound(call)) !== undefined;
   }
 }
 

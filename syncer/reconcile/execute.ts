@@ -1,6 +1,7 @@
 import {
   ApiError,
   applyMergePatch,
+  ignoreNotFound,
   isAlreadyExists,
   isNotFound,
   type KubeClient,
@@ -46,15 +47,12 @@ async function bindPod(
     metadata: { name, namespace, uid, annotations, ...(labels === undefined ? {} : { labels }) },
     target: { apiVersion: 'v1', kind: 'Node', name: node },
   };
-  try {
-    await work.tenant.client.createSubresource(resources.pods, refOf(tenantObject), 'binding', binding, {
-      signal: work.signal,
-    });
-    if (resourceVersion !== undefined)
-      work.tenant.expectations.tenant.expectReplaced(keyId(key), resourceVersion);
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
+  const { client, expectations } = work.tenant;
+  const bound = await ignoreNotFound(
+    client.createSubresource(resources.pods, refOf(tenantObject), 'binding', binding, { signal: work.signal }),
+  );
+  if (bound !== undefined && resourceVersion !== undefined)
+    expectations.tenant.expectReplaced(keyId(key), resourceVersion);
 }
 
 /** Called before and after each action. Must not throw. */

@@ -5,6 +5,7 @@ import { holderVersion } from '../../api/program-versions.ts';
 import {
   type Clock,
   elapsedMs,
+  ignoreNotFound,
   type Instant,
   instantOf,
   isAlreadyExists,
@@ -197,13 +198,10 @@ export class OwnLease {
   }
 
   async #read(signal: AbortSignal): Promise<Lease | undefined> {
-    try {
-      const { client } = this.#options;
-      return await client.get<Lease>(resources.leases, this.#ref, { signal, timeoutMs: callTimeoutMs });
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
+    const { client } = this.#options;
+    return ignoreNotFound(
+      client.get<Lease>(resources.leases, this.#ref, { signal, timeoutMs: callTimeoutMs }),
+    );
   }
 
   async #write(present: Lease | undefined, sentAt: Instant, signal: AbortSignal): Promise<void> {

@@ -11,7 +11,7 @@ import { isAsleep, isServed, type VirtualCluster } from '../../api/virtual-clust
 import {
   type Condition,
   findCondition,
-  isNotFound,
+  ignoreNotFound,
   type KubeClient,
   modifyStatus,
   type ObjectRef,
@@ -90,12 +90,9 @@ export class StatusWriter {
     };
     await this.#inLine(uid, async () => {
       this.#last.get(uid)?.delete(joining.type);
-      await modifyStatus<VirtualCluster>(this.#client, resources.virtualClusters, ref, change, {
-        signal,
-      }).catch((error: unknown) => {
-        if (!isNotFound(error)) throw error;
-        stays = false;
-      });
+      const options = { signal };
+      const call = modifyStatus<VirtualCluster>(this.#client, resources.virtualClusters, ref, change, options);
+      if ((await ignoreNotFound(call)) === undefined) stays = false;
     });
     return stays;
   }
@@ -241,20 +238,14 @@ export class StatusWriter {
     signal: AbortSignal | undefined,
     change: (status: Status, vc: VirtualCluster) => Status | undefined,
   ): Promise<void> {
-    try {
-      await modifyStatus<VirtualCluster>(
-        this.#client,
-        resources.virtualClusters,
-        ref,
-        (vc) => {
-          const status = vc.metadata.uid === uid ? change(vc.status ?? {}, vc) : undefined;
-          return status === undefined ? undefined : { ...vc, status };
-        },
-        signal === undefined ? {} : { signal },
-      );
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-    }
+    const changed = (vc: VirtualCluster): VirtualCluster | undefined => {
+      const status = vc.metadata.uid === uid ? change(vc.status ?? {}, vc) : undefined;
+      return status === undefined ? undefined : { ...vc, status };
+    };
+    const options = { signal };
+    await ignoreNotFound(
+      modifyStatus<VirtualCluster>(this.#client, resources.virtualClusters, ref, changed, options),
+    );
   }
 }
 
