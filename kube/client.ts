@@ -20,18 +20,18 @@ import { isRecord, type KubeList, type KubeObject, type ObjectRef, type Resource
 
 export interface ListOptions {
   /** All namespaces when absent. */
-  namespace?: string;
-  labelSelector?: string;
-  fieldSelector?: string;
+  namespace?: string | undefined;
+  labelSelector?: string | undefined;
+  fieldSelector?: string | undefined;
   /**
    * At most this many objects; what is left is not fetched (`metadata.continue` is then set). A page counts for as many as
    * were asked for, also when fewer came: a list of one page costs one request. Default: all.
    */
   limit?: number;
   /** Goes on where an earlier list ended; a token that is too old is answered with 410. */
-  continue?: string;
+  continue?: string | undefined;
   /** Objects per request, default 500: a page is parsed in one go, which blocks everything else. */
-  pageSize?: number;
+  pageSize?: number | undefined;
   /** Absent: the most recent state. '0': whatever the server has at hand. Else: not older than this. */
   resourceVersion?: string;
   /** True: the state at that version and no other. A server that has forgotten it answers 410. */
@@ -41,7 +41,7 @@ export interface ListOptions {
   /** Items come with their metadata alone. A server that cannot do that sends them whole. */
   metadataOnly?: boolean;
   /** Sees the objects of each page as it comes. What it throws ends the list. */
-  onPage?: (objects: readonly KubeObject[]) => void;
+  onPage?: ((objects: readonly KubeObject[]) => void) | undefined;
 }
 
 const defaultPageSize = 500;

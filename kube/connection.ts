@@ -68,10 +68,10 @@ function createHttpClient(origin: URL, options: Pool.Options): Dispatcher {
 export interface ConnectionOptions {
   /** `https://host:port`, optionally with a path in front of the API. */
   server: string;
-  ca?: string;
-  cert?: string;
-  key?: string;
-  token?: string;
+  ca?: string | undefined;
+  cert?: string | undefined;
+  key?: string | undefined;
+  token?: string | undefined;
   /** Whom the server is to take the calls for. It has to let these credentials do that. */
   impersonate?: {
     readonly user: string;
@@ -79,8 +79,8 @@ export interface ConnectionOptions {
     readonly extra: Readonly<Record<string, readonly string[]>>;
   };
   /** Called before every request, for credentials that change (exec plugins). It has to cache its answers. */
-  authorization?: () => Promise<string | undefined>;
-  tlsServerName?: string;
+  authorization?: (() => Promise<string | undefined>) | undefined;
+  tlsServerName?: string | undefined;
   insecureSkipTlsVerify?: boolean;
   userAgent?: string;
   /** How long an answer may take. Default 30 s. */
@@ -101,7 +101,7 @@ export interface ConnectionOptions {
    * Called right before a call that is no GET is put on the wire, which may be long after it was asked for.
    * What it throws keeps the call from being sent: it fails with a ConnectionError of that code and message.
    */
-  beforeWrite?: () => void;
+  beforeWrite?: (() => void) | undefined;
 }
 
 export type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete' | 'other';
@@ -200,7 +200,7 @@ export class Connection {
     if (options.impersonate !== undefined) Object.assign(this.#headers, impersonation(options.impersonate));
     const connect = {
       ...credentials(options),
-      ...(options.tlsServerName === undefined ? {} : { servername: options.tlsServerName }),
+      servername: options.tlsServerName,
       ...(options.insecureSkipTlsVerify ? { rejectUnauthorized: false } : {}),
     };
     const common = {
@@ -246,7 +246,7 @@ export class Connection {
           bodyTimeout: timeoutMs,
           deadlineMs: timeoutMs + backstopMs,
           maxBytes,
-          ...(meter === undefined ? {} : { onLength: (bytes: number) => countAnswer(meter, bytes) }),
+          onLength: meter && ((bytes) => countAnswer(meter, bytes)),
         },
         call.signal,
       );
@@ -405,16 +405,11 @@ function headerValue(text: string): string {
 
 /** Made once: to read certificates and key anew for each connection costs more than its handshake. */
 function credentials({ ca, cert, key }: ConnectionOptions) {
-  const given = {
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-  };
   try {
-    return { secureContext: tls.createSecureContext(given) };
+    return { secureContext: tls.createSecureContext({ ca, cert, key }) };
   } catch {
     // Not readable: each connection attempt fails with the reason.
-    return given;
+    return { ca, cert, key };
   }
 }
 

@@ -109,10 +109,9 @@ export function connectionFromSecret(
   if (server === undefined || !URL.canParse(server) || new URL(server).protocol !== 'https:') {
     throw new KubeconfigError('ForbiddenField', 'a kubeconfig in a Secret must name an https server');
   }
-  const tlsServerName = text(cluster, 'tls-server-name');
   return {
     server,
-    ...(tlsServerName === undefined ? {} : { tlsServerName }),
+    tlsServerName: text(cluster, 'tls-server-name'),
     ca: required(cluster, 'certificate-authority-data'),
     cert: required(user, 'client-certificate-data'),
     key: required(user, 'client-key-data'),
@@ -130,7 +129,7 @@ export function renderKubeconfig(options: RenderedKubeconfig): string {
         name: options.clusterName,
         cluster: {
           server: options.server,
-          ...(options.tlsServerName === undefined ? {} : { 'tls-server-name': options.tlsServerName }),
+          'tls-server-name': options.tlsServerName,
           'certificate-authority-data': base64(options.ca),
         },
       },
@@ -144,11 +143,7 @@ export function renderKubeconfig(options: RenderedKubeconfig): string {
     contexts: [
       {
         name: context,
-        context: {
-          cluster: options.clusterName,
-          user: options.user,
-          ...(options.namespace === undefined ? {} : { namespace: options.namespace }),
-        },
+        context: { cluster: options.clusterName, user: options.user, namespace: options.namespace },
       },
     ],
     'current-context': context,
@@ -329,12 +324,10 @@ export async function loadKubeconfig(
       throw new KubeconfigError('UnsupportedField', `"${field}" in a kubeconfig is not supported`);
     }
   }
-  const ca = await pem(cluster, 'certificate-authority');
-  const tlsServerName = text(cluster, 'tls-server-name');
   return {
     server,
-    ...(ca === undefined ? {} : { ca }),
-    ...(tlsServerName === undefined ? {} : { tlsServerName }),
+    ca: await pem(cluster, 'certificate-authority'),
+    tlsServerName: text(cluster, 'tls-server-name'),
     ...(cluster['insecure-skip-tls-verify'] === true ? { insecureSkipTlsVerify: true } : {}),
     ...(await credentials(user, config, selected.context)),
   };
@@ -415,14 +408,12 @@ async function credentials(
   if (user['exec'] !== undefined || user['auth-provider'] !== undefined) {
     return pluginCredentials(config, context);
   }
-  const cert = await pem(user, 'client-certificate');
-  const key = await pem(user, 'client-key');
   const tokenFile = text(user, 'tokenFile');
   const token = text(user, 'token');
   return {
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-    ...(token === undefined ? {} : { token }),
+    cert: await pem(user, 'client-certificate'),
+    key: await pem(user, 'client-key'),
+    token,
     ...(tokenFile === undefined || token !== undefined
       ? {}
       : { authorization: cached(async () => `Bearer ${(await readText(tokenFile)).trim()}`) }),

@@ -52,7 +52,7 @@ interface RoundTripOptions extends Dispatcher.DispatchOptions {
   /** Of the body of a successful answer; what refuses is cut sooner. */
   maxBytes: number;
   /** Told how many bytes of the body have come, when it has ended or is given up. */
-  onLength?: (bytes: number) => void;
+  onLength?: ((bytes: number) => void) | undefined;
 }
 
 /** A whole answer, whatever its status. */

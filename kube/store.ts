@@ -64,7 +64,7 @@ export interface StoreOptions<T extends KubeObject> {
   /** For each index, the values under which an object is found. Must depend on the object alone. */
   indexes?: Record<string, (object: T) => readonly string[]>;
   /** Has `bytes` counted; called when they have grown. */
-  onGrowth?: () => void;
+  onGrowth?: (() => void) | undefined;
   /** Called when a listener, `transform` or an index function throws. Default: a process warning. */
   onListenerError?: (error: unknown) => void;
 }

@@ -120,7 +120,7 @@ export class SyncEngine {
             clock: options.clock,
             wake: (uid, key) => this.#queue.add({ ...key, tenant: uid }, { first: true }),
             waiting: (uid) => this.#queue.liveWaiting(uid),
-            ...(options.observer === undefined ? {} : { observer: options.observer }),
+            observer: options.observer,
           });
     this.#quota = new QuotaAdmission({
       kinds: options.kinds,
@@ -150,7 +150,7 @@ export class SyncEngine {
       gates,
       quotaGate: this.#quota.gate,
       readBudget: this.#quota.reads,
-      ...(options.observer === undefined ? {} : { observer: options.observer }),
+      observer: options.observer,
     });
     this.#isolation = new NetworkIsolationController({
       superClient: options.superClient,
@@ -175,7 +175,7 @@ export class SyncEngine {
         onMismatch: options.onMismatch,
         onHeld: options.onHeld,
         quota: this.#quota,
-        ...(options.observer === undefined ? {} : { observer: options.observer }),
+        observer: options.observer,
       }),
     ];
     this.#controllers = new Map(controllers.map((controller) => [controller.name, controller]));

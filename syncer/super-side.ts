@@ -78,7 +78,7 @@ export class SuperSide {
         consistentStart: true,
         cutManagedFields: watch.cutManagedFields,
         watchesMetadataOnly: watch.watchesMetadataOnly === true,
-        ...(all ? {} : { labelSelector: isWhole(name) ? labelKeys.tenant : this.#selector(own) }),
+        labelSelector: all ? undefined : isWhole(name) ? labelKeys.tenant : this.#selector(own),
         beforeReplace: (_objects, version, signal) => this.#checkList(resource, version, signal),
         onResourceVersion: (version) => this.#history.observe(resource, version),
         onProblem: (problem) => options.onProblem(name, problem),
@@ -181,7 +181,7 @@ function followed(kind: SyncedKind): FollowedResource {
     superScope: kind.direction === 'up' ? 'all' : 'marked',
     cutManagedFields: hasKnownFields(kind),
     watchesMetadataOnly: kind.direction === 'down' && kind.payload !== undefined,
-    ...(kind.selector?.super === undefined ? {} : { selector: kind.selector.super }),
+    selector: kind.selector?.super,
   };
 }
 

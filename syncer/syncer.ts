@@ -138,11 +138,7 @@ class Serving {
       gate: coverage,
       beforeWrite: () => links.fence.check(),
       settings: () => ({
-        kubelet: {
-          address: options.kubelet.advertise,
-          port: kubeletPort,
-          ...(options.kubelet.name === undefined ? {} : { name: options.kubelet.name }),
-        },
+        kubelet: { address: options.kubelet.advertise, port: kubeletPort, name: options.kubelet.name },
         nodeLabels: options.nodeLabels,
         allowedAnnotations: options.allowedAnnotations,
         deniedKeyPrefixes: options.deniedKeyPrefixes,

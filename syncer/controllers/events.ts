@@ -254,8 +254,8 @@ export async function loadExistingCopies(
         limit: copiesPerPage,
         cutManagedFields: true,
         signal,
-        ...(token === undefined ? {} : { continue: token }),
-        ...(meter === undefined ? {} : { onPage: meter.page }),
+        continue: token,
+        onPage: meter?.page,
       });
       // A page may have more objects than were asked for.
       for (const object of items.slice(0, copiesPerPage)) {

@@ -183,7 +183,7 @@ export class NetworkIsolationController implements SpecialController {
     const { namespace, name: policyName = '', uid, resourceVersion } = step.present.metadata;
     const ref = { namespace, name: policyName };
     if (step.do === 'delete')
-      await superClient.delete(resource, ref, { signal, ...(uid === undefined ? {} : { uid }) });
+      await superClient.delete(resource, ref, { signal, uid });
     else {
       const { metadata, ...rest } = step.patch;
       const guarded = { ...rest, metadata: { ...(metadata as MergePatch), uid, resourceVersion } };

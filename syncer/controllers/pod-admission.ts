@@ -42,7 +42,7 @@ interface PodAdmissionOptions {
   wake: (uid: string, key: KeyRef) => void;
   /** How many live items of a tenant wait for a worker. */
   waiting?: (uid: string) => number;
-  observer?: PodAdmissionObserver;
+  observer?: PodAdmissionObserver | undefined;
 }
 
 const sweepEveryMs = 1_000;

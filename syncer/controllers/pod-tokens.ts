@@ -74,7 +74,7 @@ interface PodTokenOptions extends DeletionSafetyOptions {
   tenant: (uid: string) => TenantState | undefined;
   enqueue: (tenant: TenantState, key: KeyRef, priority: Priority) => void;
   quota: Pick<QuotaAdmission, 'reserve' | 'enlarge' | 'giveBack'>;
-  observer?: ExecutorObserver;
+  observer?: ExecutorObserver | undefined;
 }
 
 /** What the caches show of one key, and what is remembered of it. */

@@ -26,7 +26,7 @@ export interface SuperWatch {
   /** `marked`: only objects with Skerry's labels; `all`: every one. */
   readonly superScope: 'marked' | 'all';
   /** Label selector, beside our own mark. */
-  readonly selector?: string;
+  readonly selector?: string | undefined;
   readonly indexes?: Readonly<Record<string, (object: KubeObject) => readonly string[]>>;
   /** Drops from a cached object what is never compared nor written. */
   readonly compact?: (object: KubeObject) => KubeObject;
@@ -155,7 +155,7 @@ function makeStore(
       return sharedTexts.share(compact === undefined ? object : compact(object, previous));
     },
     indexes,
-    ...(onGrowth === undefined ? {} : { onGrowth }),
+    onGrowth,
   });
 }
 

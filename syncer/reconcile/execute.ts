@@ -96,7 +96,7 @@ interface ExecutorOptions {
   gates?: ReadonlyMap<string, ActionGate> | undefined;
   /** For all kinds, asked before the kind's own. */
   quotaGate?: ActionGate | undefined;
-  observer?: ExecutorObserver;
+  observer?: ExecutorObserver | undefined;
 }
 
 /** How long a write that may be refused is not tried again. */

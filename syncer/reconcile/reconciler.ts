@@ -72,7 +72,7 @@ interface ReconcilerOptions extends DeletionSafetyOptions {
   quotaGate?: ActionGate | undefined;
   readBudget?: ReadBudget | undefined;
   /** Told of every action. */
-  observer?: ExecutorObserver;
+  observer?: ExecutorObserver | undefined;
 }
 
 /**
@@ -99,7 +99,7 @@ export class Reconciler implements Controller {
       holdsBack: options.holdsBack,
       gates: options.gates,
       quotaGate: options.quotaGate,
-      ...(options.observer === undefined ? {} : { observer: options.observer }),
+      observer: options.observer,
     });
   }
 

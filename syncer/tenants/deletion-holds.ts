@@ -239,7 +239,7 @@ async function kubeSystemUid(
 ): Promise<string | undefined> {
   const found = await client.list<KubeObject>(resources.namespaces, {
     fieldSelector: 'metadata.name=kube-system',
-    ...(signal === undefined ? {} : { signal }),
+    signal,
   });
   const uid = found.items[0]?.metadata.uid;
   return uid !== undefined && uidForm.test(uid) ? uid : undefined;

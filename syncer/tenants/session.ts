@@ -126,7 +126,7 @@ export class TenantSession {
         this.#calls.called(call);
         options.onCall?.(call);
       },
-      ...(options.beforeWrite === undefined ? {} : { beforeWrite: options.beforeWrite }),
+      beforeWrite: options.beforeWrite,
     });
     const caches = new Caches(options.kinds, 'tenant', [], () => this.#budget.grown());
     this.#budget = new CacheBudget({
@@ -285,7 +285,7 @@ export class TenantSession {
       pageSize,
       cutManagedFields: hasKnownFields(kind),
       metadataOnly: kind.direction === 'down' && kind.payload !== undefined,
-      ...(kind.selector?.tenant === undefined ? {} : { labelSelector: kind.selector.tenant }),
+      labelSelector: kind.selector?.tenant,
       meterList: () => this.#budget.list(),
       beforeReplace: (_objects, version, signal) => this.#freeze.checkList(kind.resource, version, signal),
       onResourceVersion: (version) => {

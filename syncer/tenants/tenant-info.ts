@@ -6,7 +6,7 @@ import { defaultAllowedAnnotations, defaultDeniedKeyPrefixes } from '../mapping/
 
 /** What the syncer itself adds to each tenant's settings. */
 export interface SyncerSettings {
-  readonly kubelet: { readonly address: string; readonly port: number; readonly name?: string };
+  readonly kubelet: { readonly address: string; readonly port: number; readonly name?: string | undefined };
   readonly nodeLabels: readonly string[];
   readonly protectedCIDRs: readonly string[];
   /** Some of what is known of the super cluster stands for the worst, for want of knowledge. */
