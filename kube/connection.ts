@@ -198,11 +198,7 @@ export class Connection {
     this.#headers = { accept: 'application/json', 'user-agent': options.userAgent ?? 'skerry' };
     if (options.token !== undefined) this.#headers['authorization'] = `Bearer ${options.token}`;
     if (options.impersonate !== undefined) Object.assign(this.#headers, impersonation(options.impersonate));
-    const connect = {
-      ...credentials(options),
-      servername: options.tlsServerName,
-      ...(options.insecureSkipTlsVerify ? { rejectUnauthorized: false } : {}),
-    };
+    const connect = withSecureContext(tlsOptions(options));
     const common = {
       keepAliveTimeout: keepAliveMs,
       // Servers may say less.
@@ -403,13 +399,25 @@ function headerValue(text: string): string {
   return text;
 }
 
+/** As Node's TLS takes them. */
+export function tlsOptions({ ca, cert, key, tlsServerName, insecureSkipTlsVerify }: ConnectionOptions) {
+  const verify = insecureSkipTlsVerify === true ? { rejectUnauthorized: false } : {};
+  return { ca, cert, key, servername: tlsServerName, ...verify };
+}
+
+/** The header of that name. Throws what `authorization` throws. */
+export async function authorizationOf(options: ConnectionOptions): Promise<string | undefined> {
+  const { token, authorization } = options;
+  return (await authorization?.()) ?? (token === undefined ? undefined : `Bearer ${token}`);
+}
+
 /** Made once: to read certificates and key anew for each connection costs more than its handshake. */
-function credentials({ ca, cert, key }: ConnectionOptions) {
+function withSecureContext({ ca, cert, key, ...options }: ReturnType<typeof tlsOptions>) {
   try {
-    return { secureContext: tls.createSecureContext({ ca, cert, key }) };
+    return { ...options, secureContext: tls.createSecureContext({ ca, cert, key }) };
   } catch {
     // Not readable: each connection attempt fails with the reason.
-    return { ca, cert, key };
+    return { ...options, ca, cert, key };
   }
 }
 

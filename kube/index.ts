@@ -10,7 +10,13 @@ export {
   readClock as instantOf,
   systemClock,
 } from './clock.ts';
-export { type CallRecord, Connection, type ConnectionOptions } from './connection.ts';
+export {
+  authorizationOf,
+  type CallRecord,
+  Connection,
+  type ConnectionOptions,
+  tlsOptions,
+} from './connection.ts';
 export {
   ApiError,
   CodedError,
@@ -56,6 +62,7 @@ export {
   type ObjectRef,
   type OwnerReference,
   type Resource,
+  withoutUndefined,
 } from './types.ts';
 export { Wakeup } from './wakeup.ts';
 export { isPartial } from './watch.ts';

@@ -10,6 +10,7 @@ import {
   type ObjectRef,
   resources,
   type StoreEvent,
+  withoutUndefined,
 } from '../../kube/index.ts';
 import type { KeyRef, NamedResource, SyncContext } from '../context.ts';
 import { tokenSecretName } from '../kinds/pods/token-requests.ts';
@@ -369,14 +370,8 @@ function involvedObjectOf(event: KubeObject, context: SyncContext): ObjectRefere
   const uid = own?.metadata.uid;
   if (own === undefined || uid === undefined) return undefined;
   if (!isAbout(event, involved, own, there, context)) return undefined;
-  return {
-    ...(involved.apiVersion === undefined ? {} : { apiVersion: involved.apiVersion }),
-    ...(involved.kind === undefined ? {} : { kind: involved.kind }),
-    namespace,
-    name,
-    uid,
-    ...(involved.fieldPath === undefined ? {} : { fieldPath: involved.fieldPath }),
-  };
+  const { apiVersion, kind: objectKind, fieldPath } = involved;
+  return withoutUndefined({ apiVersion, kind: objectKind, namespace, name, uid, fieldPath });
 }
 
 /** Kinds of different groups may have one name: a custom `Service` is none of ours. */
@@ -472,10 +467,7 @@ interface Source {
 }
 
 function source({ component, host }: Source, context: SyncContext): Source {
-  return {
-    ...(component === undefined ? {} : { component }),
-    ...(host === undefined ? {} : { host: scrub(host, context) }),
-  };
+  return withoutUndefined({ component, host: host && scrub(host, context) });
 }
 
 /**

@@ -1,6 +1,6 @@
 import { isIP, isIPv6 } from 'node:net';
 import { deepEqual } from 'fast-equals';
-import { type KubeObject, type MergePatch, resources } from '../../kube/index.ts';
+import { type KubeObject, type MergePatch, resources, withoutUndefined } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
 import { isOurs, staysInTenant, tenantNamespaceOf } from '../mapping/labels.ts';
 import { allAnnotations, superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
@@ -167,13 +167,8 @@ interface Pod extends KubeObject {
  */
 function translated(endpoint: Endpoint, pod: KubeObject | undefined): Endpoint {
   const nodeName = (pod as Pod | undefined)?.spec?.nodeName;
-  return {
-    addresses: endpoint.addresses,
-    ...(endpoint.conditions === undefined ? {} : { conditions: endpoint.conditions }),
-    ...(endpoint.hostname === undefined ? {} : { hostname: endpoint.hostname }),
-    ...(nodeName === undefined ? {} : { nodeName }),
-    ...(endpoint.zone === undefined ? {} : { zone: endpoint.zone }),
-  };
+  const { addresses, conditions, hostname, zone } = endpoint;
+  return withoutUndefined({ addresses, conditions, hostname, nodeName, zone });
 }
 
 const serviceNameLabel = 'kubernetes.io/service-name';

@@ -1,5 +1,5 @@
 import { deepEqual } from 'fast-equals';
-import { type KubeObject, type MergePatch, mergePatch, resources } from '../../kube/index.ts';
+import { type KubeObject, type MergePatch, mergePatch, resources, withoutUndefined } from '../../kube/index.ts';
 import type { KeyRef, Lookup, SyncContext, TenantInfo } from '../context.ts';
 import { originalUid, tenantNamespaceOf } from '../mapping/labels.ts';
 import {
@@ -403,11 +403,7 @@ function wantedSpec(tenantObject: KubeObject, context: SyncContext): IngressSpec
     const known = secretName !== '' && hasSecret(secretName, tenantObject, context);
     return ofHosts.length === 0 ? [] : [{ ...rest, hosts: ofHosts, ...(known ? { secretName } : {}) }];
   };
-  return {
-    ...(className === undefined ? {} : { ingressClassName: className }),
-    ...(tls === undefined ? {} : { tls: tls.flatMap(certificate) }),
-    rules,
-  };
+  return withoutUndefined({ ingressClassName: className, tls: tls?.flatMap(certificate), rules });
 }
 
 function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {

@@ -1,6 +1,6 @@
 import { deepEqual } from 'fast-equals';
 import { labelKeys } from '../../api/labels.ts';
-import { type KubeObject, type MergePatch, mergePatch, resources } from '../../kube/index.ts';
+import { type KubeObject, type MergePatch, mergePatch, resources, withoutUndefined } from '../../kube/index.ts';
 import type { KeyRef, SyncContext, TenantInfo } from '../context.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
@@ -71,16 +71,13 @@ function wantedSpec(tenantObject: KubeObject, tenant: TenantInfo): NetworkPolicy
   const peer = (original: Peer): Peer => superPeer(original, tenant);
   const isolated = (rules: EgressRule[]): EgressRule[] =>
     tenant.isolation === undefined ? rules : openEgress(rules, tenant, tenant.isolation);
-  return {
+  const to = egress?.map(({ to, ...rule }) => (to ? { ...rule, to: to.map(peer) } : rule));
+  return withoutUndefined({
     podSelector: superPodSelector(podSelector, tenant),
     policyTypes: policyTypesOf(spec),
-    ...(ingress === undefined
-      ? {}
-      : { ingress: ingress.map(({ from, ...rule }) => (from ? { ...rule, from: from.map(peer) } : rule)) }),
-    ...(egress === undefined
-      ? {}
-      : { egress: isolated(egress.map(({ to, ...rule }) => (to ? { ...rule, to: to.map(peer) } : rule))) }),
-  };
+    ingress: ingress?.map(({ from, ...rule }) => (from ? { ...rule, from: from.map(peer) } : rule)),
+    egress: to && isolated(to),
+  });
 }
 
 function knownSpec(policy: KubeObject): NetworkPolicySpec {
@@ -95,13 +92,11 @@ function unseenKeys(tenantObject: KubeObject, tenant: TenantInfo): string[] {
 }
 
 function superPeer({ podSelector, namespaceSelector, ipBlock }: Peer, tenant: TenantInfo): Peer {
-  return {
-    ...(podSelector === undefined ? {} : { podSelector: superPodSelector(podSelector, tenant) }),
-    ...(namespaceSelector === undefined
-      ? {}
-      : { namespaceSelector: superNamespaceSelector(namespaceSelector, tenant) }),
-    ...(ipBlock === undefined ? {} : { ipBlock }),
-  };
+  return withoutUndefined({
+    podSelector: podSelector && superPodSelector(podSelector, tenant),
+    namespaceSelector: namespaceSelector && superNamespaceSelector(namespaceSelector, tenant),
+    ipBlock,
+  });
 }
 
 /** NetworkPolicy: who of the tenant's pods may talk to whom, said in the super cluster's terms. */

@@ -7,6 +7,7 @@ import {
   type MergePatch,
   mergePatch,
   resources,
+  withoutUndefined,
 } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
 import { originalUid } from '../mapping/labels.ts';
@@ -237,18 +238,18 @@ function wantedStatus(superObject: Node, context: SyncContext): NodeStatus {
   const internal = own.find(({ type }) => type === 'InternalIP');
   // An address is no DNS name: it stands as one only where the node's own comes first otherwise.
   const isFound = kubelet.name === undefined && internal?.address === kubelet.address;
-  return {
+  return withoutUndefined({
     addresses: [
       ...own,
       { type: 'Hostname', address: name },
       ...(isFound ? [] : [{ type: 'InternalDNS', address: kubelet.name ?? kubelet.address }]),
     ],
     daemonEndpoints: { kubeletEndpoint: { Port: kubelet.port } },
-    ...(capacity === undefined ? {} : { capacity }),
-    ...(allocatable === undefined ? {} : { allocatable }),
-    ...(nodeInfo === undefined ? {} : { nodeInfo: known(nodeInfo, hideNodes) }),
-    ...(conditions === undefined ? {} : { conditions: readable(conditions, context) }),
-  };
+    capacity,
+    allocatable,
+    nodeInfo: nodeInfo && known(nodeInfo, hideNodes),
+    conditions: conditions && readable(conditions, context),
+  });
 }
 
 function known(nodeInfo: Record<string, unknown>, anonymous = false): Record<string, unknown> {

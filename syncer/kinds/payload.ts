@@ -1,6 +1,13 @@
 import { createHash } from 'node:crypto';
 import { deepEqual } from 'fast-equals';
-import { isPartial, isRecord, type KubeObject, type MergePatch, mergePatch } from '../../kube/index.ts';
+import {
+  isPartial,
+  isRecord,
+  type KubeObject,
+  type MergePatch,
+  mergePatch,
+  withoutUndefined,
+} from '../../kube/index.ts';
 import type { Action } from './contract.ts';
 
 /** The named top-level fields of an object that has them; for kinds that are data and little else. */
@@ -149,8 +156,7 @@ const nothing: PayloadSummary = { digest: '', keys: [], bytes: 0 };
 /** For `compact` in the tenant, whose server may send more than it was asked for. */
 export function metadataAlone({ apiVersion, kind, metadata }: KubeObject): KubeObject {
   return {
-    ...(apiVersion === undefined ? {} : { apiVersion }),
-    ...(kind === undefined ? {} : { kind }),
+    ...withoutUndefined({ apiVersion, kind }),
     metadata,
   };
 }

@@ -7,6 +7,7 @@ import {
   mergePatch,
   parseQuantity,
   resources,
+  withoutUndefined,
 } from '../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../context.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
@@ -296,14 +297,15 @@ function superSpec(tenantObject: KubeObject, context: SyncContext): ClaimSpec {
   const { accessModes, resources: amounts, volumeMode, selector } = specOf(tenantObject);
   const storageClassName = wantedClass(tenantObject, context);
   const source = dataSourceOf(tenantObject);
-  return {
-    ...(accessModes === undefined ? {} : { accessModes }),
-    ...(amounts === undefined ? {} : { resources: amounts }),
-    ...(storageClassName === undefined ? {} : { storageClassName }),
-    ...(volumeMode === undefined ? {} : { volumeMode }),
-    ...(selector === undefined ? {} : { selector }),
-    ...(source === undefined ? {} : { dataSource: { kind: source.kind, name: source.name } }),
-  };
+  const dataSource = source && { kind: source.kind, name: source.name };
+  return withoutUndefined({
+    accessModes,
+    resources: amounts,
+    storageClassName,
+    volumeMode,
+    selector,
+    dataSource,
+  });
 }
 
 function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {

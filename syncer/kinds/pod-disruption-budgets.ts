@@ -6,6 +6,7 @@ import {
   type MergePatch,
   mergePatch,
   resources,
+  withoutUndefined,
 } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
@@ -72,11 +73,7 @@ export const podDisruptionBudgetKind: DownKind = {
 
 function wantedSpec(tenantObject: KubeObject): BudgetSpec {
   const { selector, unhealthyPodEvictionPolicy } = specOf(tenantObject);
-  return {
-    minAvailable: minAvailable(tenantObject),
-    ...(selector === undefined ? {} : { selector }),
-    ...(unhealthyPodEvictionPolicy === undefined ? {} : { unhealthyPodEvictionPolicy }),
-  };
+  return withoutUndefined({ minAvailable: minAvailable(tenantObject), selector, unhealthyPodEvictionPolicy });
 }
 
 function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {

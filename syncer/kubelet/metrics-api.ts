@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { setImmediate } from 'node:timers/promises';
 import PQueue from 'p-queue';
-import { type Clock, type KubeObject, resources } from '../../kube/index.ts';
+import { type Clock, type KubeObject, resources, withoutUndefined } from '../../kube/index.ts';
 import { shownNodeName } from '../mapping/node-names.ts';
 import {
   containersOf,
@@ -162,9 +162,7 @@ function common(kind: string, { metadata }: KubeObject, takenAtMs: number, windo
     kind,
     apiVersion: metricsVersion,
     metadata: {
-      ...(name === undefined ? {} : { name }),
-      ...(namespace === undefined ? {} : { namespace }),
-      ...(labels === undefined ? {} : { labels }),
+      ...withoutUndefined({ name, namespace, labels }),
       creationTimestamp: timestamp,
     },
     timestamp,

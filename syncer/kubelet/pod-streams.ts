@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 import { Agent, WebSocket } from 'undici';
-import type { ConnectionOptions, Status } from '../../kube/index.ts';
+import { authorizationOf, type ConnectionOptions, type Status, tlsOptions, withoutUndefined } from '../../kube/index.ts';
 import { splice } from '../../program/splice.ts';
 import { scrub } from '../mapping/scrub.ts';
 import { findPod, type KubeletTenant } from './find-pod.ts';
@@ -100,17 +100,7 @@ export class CommandRuns {
     this.#options = options;
     this.#bandwidth = bandwidth;
     this.#limits = { bytes: maxBytesOfAll, printed: maxPrinted, ...limits };
-    const { ca, cert, key, tlsServerName, insecureSkipTlsVerify } = options;
-    this.#agent = new Agent({
-      allowH2: false,
-      connect: {
-        ...(ca === undefined ? {} : { ca }),
-        ...(cert === undefined ? {} : { cert }),
-        ...(key === undefined ? {} : { key }),
-        ...(tlsServerName === undefined ? {} : { servername: tlsServerName }),
-        ...(insecureSkipTlsVerify ? { rejectUnauthorized: false } : {}),
-      },
-    });
+    this.#agent = new Agent({ allowH2: false, connect: tlsOptions(options) });
   }
 
   /** Throws Refusal before the first byte. */
@@ -203,14 +193,13 @@ export class CommandRuns {
     print: (content: Buffer) => void,
     signal: AbortSignal,
   ): Promise<Status | undefined> {
-    const { token, authorization, server } = this.#options;
-    const given = (await authorization?.()) ?? (token === undefined ? undefined : `Bearer ${token}`);
+    const authorization = await authorizationOf(this.#options);
     signal.throwIfAborted();
-    const url = new URL(server);
+    const url = new URL(this.#options.server);
     const socket = new WebSocket(`wss://${url.host}${url.pathname.replace(/\/+$/, '')}${path}`, {
       protocols: [protocol],
       dispatcher: this.#agent,
-      headers: given === undefined ? {} : { authorization: given },
+      headers: withoutUndefined({ authorization }),
     });
     socket.binaryType = 'arraybuffer';
     const { promise, resolve, reject } = Promise.withResolvers<Status | undefined>();

@@ -1,4 +1,4 @@
-import { type Resource, resources } from '../../../kube/index.ts';
+import { type Resource, resources, withoutUndefined } from '../../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../../context.ts';
 import { rootCaName } from '../../mapping/names.ts';
 import { isMissing, lateName } from '../late-references.ts';
@@ -147,11 +147,7 @@ export const lateReferences: PodStep = (spec, { metadata: { namespace } }, conte
     const env = mapChanged(container.env, inVariable);
     const envFrom = mapChanged(container.envFrom, (source: EnvFromSource) => renamed(source, ofVariables));
     if (env === container.env && envFrom === container.envFrom) return container;
-    return {
-      ...container,
-      ...(env === undefined ? {} : { env }),
-      ...(envFrom === undefined ? {} : { envFrom }),
-    };
+    return { ...container, ...withoutUndefined({ env, envFrom }) };
   };
   const inPullSecret = (to: ObjectName): ObjectName => {
     const name = superName('secrets', to.name);
@@ -161,11 +157,7 @@ export const lateReferences: PodStep = (spec, { metadata: { namespace } }, conte
   const imagePullSecrets = mapChanged(spec.imagePullSecrets, inPullSecret);
   const volumes = mapChanged(spec.volumes, inVolume);
   if (imagePullSecrets === spec.imagePullSecrets && volumes === spec.volumes) return inContainers;
-  return {
-    ...inContainers,
-    ...(imagePullSecrets === undefined ? {} : { imagePullSecrets }),
-    ...(volumes === undefined ? {} : { volumes }),
-  };
+  return { ...inContainers, ...withoutUndefined({ imagePullSecrets, volumes }) };
 };
 
 const referredKinds: Readonly<Record<string, Resource>> = {

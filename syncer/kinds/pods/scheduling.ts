@@ -1,7 +1,7 @@
 import { labelKeys } from '../../../api/labels.ts';
 import type { TenantPolicy } from '../../../api/policy.ts';
 import { isTaintKeyListed } from '../../../api/policy-lists.ts';
-import { resources } from '../../../kube/index.ts';
+import { resources, withoutUndefined } from '../../../kube/index.ts';
 import type { SyncContext, TenantInfo } from '../../context.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
 import { superNamespaceSelector } from '../../mapping/namespace-labels.ts';
@@ -85,8 +85,7 @@ export const placement: PodStep = (spec, _pod, context) => {
   const { schedulerNames } = context.tenant.policy;
   const placed: PodSpec = {
     ...rest,
-    ...(priorityClassName === undefined ? {} : { priorityClassName }),
-    ...(runtimeClassName === undefined ? {} : { runtimeClassName }),
+    ...withoutUndefined({ priorityClassName, runtimeClassName }),
     ...(schedulerNames.includes(schedulerName) ? { schedulerName } : {}),
   };
   return placed;
@@ -240,28 +239,18 @@ export const interPodAffinity: PodStep = (spec, pod, context) => {
   const { affinity, topologySpreadConstraints } = spec;
   const inAffinity = affinity?.podAffinity !== undefined || affinity?.podAntiAffinity !== undefined;
   if (!inAffinity && topologySpreadConstraints === undefined) return spec;
-  const translate = (terms: PodAffinity) => translatedAffinity(terms, pod, context);
-  return {
-    ...spec,
-    ...(affinity === undefined
-      ? {}
-      : {
-          affinity: {
-            ...affinity,
-            ...(affinity.podAffinity === undefined ? {} : { podAffinity: translate(affinity.podAffinity) }),
-            ...(affinity.podAntiAffinity === undefined
-              ? {}
-              : { podAntiAffinity: translate(affinity.podAntiAffinity) }),
-          },
-        }),
-    ...(topologySpreadConstraints === undefined
-      ? {}
-      : {
-          topologySpreadConstraints: topologySpreadConstraints.map((constraint) =>
-            translatedConstraint(constraint, pod, context),
-          ),
-        }),
-  };
+  const translate = (terms: PodAffinity | undefined) => terms && translatedAffinity(terms, pod, context);
+  const translated = withoutUndefined({
+    podAffinity: translate(affinity?.podAffinity),
+    podAntiAffinity: translate(affinity?.podAntiAffinity),
+  });
+  const fields = withoutUndefined({
+    affinity: affinity && { ...affinity, ...translated },
+    topologySpreadConstraints: topologySpreadConstraints?.map((constraint) =>
+      translatedConstraint(constraint, pod, context),
+    ),
+  });
+  return { ...spec, ...fields };
 };
 
 function translatedAffinity(affinity: PodAffinity, pod: Pod, context: SyncContext): PodAffinity {
@@ -269,28 +258,24 @@ function translatedAffinity(affinity: PodAffinity, pod: Pod, context: SyncContex
   const required = mapChanged(affinity.requiredDuringSchedulingIgnoredDuringExecution, term);
   const preferred = affinity.preferredDuringSchedulingIgnoredDuringExecution?.map((weighted) => ({
     ...weighted,
-    ...(weighted.podAffinityTerm === undefined ? {} : { podAffinityTerm: term(weighted.podAffinityTerm) }),
+    ...withoutUndefined({ podAffinityTerm: weighted.podAffinityTerm && term(weighted.podAffinityTerm) }),
   }));
-  return {
-    ...affinity,
-    ...(required === undefined ? {} : { requiredDuringSchedulingIgnoredDuringExecution: required }),
-    ...(preferred === undefined ? {} : { preferredDuringSchedulingIgnoredDuringExecution: preferred }),
-  };
+  const terms = withoutUndefined({
+    requiredDuringSchedulingIgnoredDuringExecution: required,
+    preferredDuringSchedulingIgnoredDuringExecution: preferred,
+  });
+  return { ...affinity, ...terms };
 }
 
 function translatedTerm(term: PodAffinityTerm, pod: Pod, context: SyncContext): PodAffinityTerm {
   const { labelSelector, namespaces, namespaceSelector, matchLabelKeys, mismatchLabelKeys, ...rest } = term;
   const selector = withLabelKeys(labelSelector, pod, matchLabelKeys, mismatchLabelKeys);
-  return {
-    ...rest,
-    ...(selector === undefined ? {} : { labelSelector: narrowed(selector, context) }),
-    ...(namespaces === undefined
-      ? {}
-      : { namespaces: namespaces.map((name) => superNamespaceName(context.tenant, name)) }),
-    ...(namespaceSelector === undefined
-      ? {}
-      : { namespaceSelector: superNamespaceSelector(namespaceSelector, context.tenant) }),
-  };
+  const fields = withoutUndefined({
+    labelSelector: selector && narrowed(selector, context),
+    namespaces: namespaces?.map((name) => superNamespaceName(context.tenant, name)),
+    namespaceSelector: namespaceSelector && superNamespaceSelector(namespaceSelector, context.tenant),
+  });
+  return { ...rest, ...fields };
 }
 
 function translatedConstraint(

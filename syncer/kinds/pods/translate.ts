@@ -6,6 +6,7 @@ import {
   type MergePatch,
   type ObjectMeta,
   resources,
+  withoutUndefined,
 } from '../../../kube/index.ts';
 import type { SyncContext, TenantInfo } from '../../context.ts';
 import { originalUid, tenantNamespaceOf } from '../../mapping/labels.ts';
@@ -82,8 +83,7 @@ export function podMetadataOptions(pod: Pod, context: SyncContext, superPod?: Po
   return {
     goesDown: (key) => !placedKeys.has(key) && workloadLabelGoesDown(key, tenant),
     annotationGoesDown: (key) => annotationGoesDown(key, tenant),
-    ...(labels === undefined ? {} : { labels }),
-    ...(mirrored === undefined ? {} : { mirrored }),
+    ...withoutUndefined({ labels, mirrored }),
   };
 }
 
@@ -289,11 +289,7 @@ function rootCaInContainer(container: Container): Container {
   const env = mapChanged(container.env, inVariable);
   const envFrom = mapChanged(container.envFrom, inSource);
   if (env === container.env && envFrom === container.envFrom) return container;
-  return {
-    ...container,
-    ...(env === undefined ? {} : { env }),
-    ...(envFrom === undefined ? {} : { envFrom }),
-  };
+  return { ...container, ...withoutUndefined({ env, envFrom }) };
 }
 
 function inVariable(variable: EnvVar): EnvVar {
@@ -481,50 +477,23 @@ function inAffinity(spec: PodSpec, context: SyncContext): PodSpec {
     preferredDuringSchedulingIgnoredDuringExecution: preferred,
   } = nodeAffinity;
   const translate = (term: NodeSelectorTerm) => inTerm(term, context);
-  return {
-    ...spec,
-    affinity: {
-      ...affinity,
-      nodeAffinity: {
-        ...nodeAffinity,
-        ...(required === undefined
-          ? {}
-          : {
-              requiredDuringSchedulingIgnoredDuringExecution: {
-                ...required,
-                ...(required.nodeSelectorTerms === undefined
-                  ? {}
-                  : { nodeSelectorTerms: required.nodeSelectorTerms.map(translate) }),
-              },
-            }),
-        ...(preferred === undefined
-          ? {}
-          : {
-              preferredDuringSchedulingIgnoredDuringExecution: preferred.map((weighted) => ({
-                ...weighted,
-                ...(weighted.preference === undefined ? {} : { preference: translate(weighted.preference) }),
-              })),
-            }),
-      },
-    },
-  };
+  const terms = withoutUndefined({ nodeSelectorTerms: required?.nodeSelectorTerms?.map(translate) });
+  const weights = preferred?.map((weighted) => ({
+    ...weighted,
+    ...withoutUndefined({ preference: weighted.preference && translate(weighted.preference) }),
+  }));
+  const translated = withoutUndefined({
+    requiredDuringSchedulingIgnoredDuringExecution: required && { ...required, ...terms },
+    preferredDuringSchedulingIgnoredDuringExecution: weights,
+  });
+  return { ...spec, affinity: { ...affinity, nodeAffinity: { ...nodeAffinity, ...translated } } };
 }
 
 function inTerm(term: NodeSelectorTerm, context: SyncContext): NodeSelectorTerm {
-  const { matchExpressions, matchFields } = term;
-  return {
-    ...term,
-    ...(matchExpressions === undefined
-      ? {}
-      : {
-          matchExpressions: withValues(matchExpressions, hostNameLabel, (name) =>
-            shownHostName(name, context),
-          ),
-        }),
-    ...(matchFields === undefined
-      ? {}
-      : { matchFields: withValues(matchFields, 'metadata.name', (name) => nodeName(name, context)) }),
-  };
+  const { matchExpressions: labels, matchFields: fields } = term;
+  const matchExpressions = labels && withValues(labels, hostNameLabel, (name) => shownHostName(name, context));
+  const matchFields = fields && withValues(fields, 'metadata.name', (name) => nodeName(name, context));
+  return { ...term, ...withoutUndefined({ matchExpressions, matchFields }) };
 }
 
 function withValues(

@@ -1,4 +1,4 @@
-import type { Condition, KubeObject } from '../../../kube/index.ts';
+import { type Condition, type KubeObject, withoutUndefined } from '../../../kube/index.ts';
 import type { SyncContext } from '../../context.ts';
 import type { TokenSource } from './token-requests.ts';
 
@@ -251,11 +251,7 @@ export function mapContainers(spec: PodSpec, change: (container: Container) => C
   const containers = mapChanged(spec.containers, change);
   const initContainers = mapChanged(spec.initContainers, change);
   if (containers === spec.containers && initContainers === spec.initContainers) return spec;
-  return {
-    ...spec,
-    ...(containers === undefined ? {} : { containers }),
-    ...(initContainers === undefined ? {} : { initContainers }),
-  };
+  return { ...spec, ...withoutUndefined({ containers, initContainers }) };
 }
 
 /** Like `map`, but gives back the list itself when no item was changed. */

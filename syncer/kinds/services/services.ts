@@ -1,5 +1,12 @@
 import { deepEqual } from 'fast-equals';
-import { isRecord, type KubeObject, type MergePatch, mergePatch, resources } from '../../../kube/index.ts';
+import {
+  isRecord,
+  type KubeObject,
+  type MergePatch,
+  mergePatch,
+  resources,
+  withoutUndefined,
+} from '../../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../../context.ts';
 import { staysInTenant, tenantNamespaceOf } from '../../mapping/labels.ts';
 import {
@@ -75,8 +82,7 @@ function wantedSpec(tenantObject: KubeObject, context: SyncContext): ServiceSpec
     ...spec,
     clusterIP: clusterIP as string,
     clusterIPs,
-    ...(ipFamilies === undefined ? {} : { ipFamilies }),
-    ...(ipFamilyPolicy === undefined ? {} : { ipFamilyPolicy }),
+    ...withoutUndefined({ ipFamilies, ipFamilyPolicy }),
   };
 }
 
