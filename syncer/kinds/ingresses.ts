@@ -1,5 +1,4 @@
-import { deepEqual } from 'fast-equals';
-import { type KubeObject, type MergePatch, mergePatch, resources, withoutUndefined } from '../../kube/index.ts';
+import { type KubeObject, mergePatch, resources, withoutUndefined } from '../../kube/index.ts';
 import type { KeyRef, Lookup, SyncContext, TenantInfo } from '../context.ts';
 import { originalUid, tenantNamespaceOf } from '../mapping/labels.ts';
 import {
@@ -14,6 +13,7 @@ import {
 import { superNamespaceName } from '../mapping/names.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
 import { hasMoreEntries, knownPart, maxEntries, type Shape, unknownFields } from './known-fields.ts';
+import { fieldsPatch } from './patches.ts';
 import { isBeingPublished, isOffered, isPublishedTo } from './published-kind.ts';
 import { isReserved } from './reserved-names.ts';
 
@@ -410,7 +410,7 @@ function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncCo
   const allowed = withAllowedAnnotations(tenantObject, context.tenant);
   const metadata = superMetadataPatch(allowed, superObject, context, allAnnotations(context));
   const wanted = wantedSpec(tenantObject, context);
-  const spec = specPatch(wanted, superObject);
+  const spec = fieldsPatch(knownPart(specOf(superObject), specShape), wanted, ownedFields);
   if (metadata === undefined && spec === undefined) return [];
   const actions: Action[] = [];
   // A Secret goes down before its name, as where an Ingress is made.
@@ -420,20 +420,13 @@ function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncCo
     .filter((name) => !named.includes(name))
     .map((name): KeyRef => ({ kind: 'secrets', namespace, name }));
   if (keys.length > 0) actions.push({ do: 'require', keys });
-  actions.push({ do: 'patchSuper', patch: { ...metadata, ...(spec === undefined ? {} : { spec }) } });
+  actions.push({ do: 'patchSuper', patch: withoutUndefined({ ...metadata, spec }) });
   const { notice } = leftOut(tenantObject, context);
   if (notice !== undefined) actions.push({ do: 'notice', notice });
   return actions;
 }
 
-function specPatch(wanted: IngressSpec, superObject: KubeObject): MergePatch | undefined {
-  const there = knownPart(specOf(superObject), specShape) as IngressSpec;
-  const patch: MergePatch = {};
-  for (const field of ['ingressClassName', 'defaultBackend', 'tls', 'rules'] as const) {
-    if (!deepEqual(wanted[field], there[field])) patch[field] = wanted[field] ?? null;
-  }
-  return Object.keys(patch).length === 0 ? undefined : patch;
-}
+const ownedFields = ['ingressClassName', 'defaultBackend', 'tls', 'rules'] as const;
 
 function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
   const actions: Action[] = [];

@@ -14,6 +14,7 @@ import {
   mirroredNamespaceLabels,
 } from '../mapping/namespace-labels.ts';
 import type { DownKind, Notice } from './contract.ts';
+import { withKeys } from './patches.ts';
 import { nodeLeaseNamespace } from './reserved-names.ts';
 
 /**
@@ -97,8 +98,5 @@ function withoutDropped(
   const dropped = Object.keys(superObject.metadata.labels ?? {}).filter(
     (key) => isMirroredNamespaceLabel(key) && !(key in wanted),
   );
-  if (dropped.length === 0) return patch;
-  const metadata = (patch?.['metadata'] ?? {}) as { labels?: Record<string, string | null> };
-  const labels = { ...metadata.labels, ...Object.fromEntries(dropped.map((key) => [key, null])) };
-  return { ...patch, metadata: { ...metadata, labels } };
+  return withKeys(patch, 'labels', Object.fromEntries(dropped.map((key) => [key, null])));
 }

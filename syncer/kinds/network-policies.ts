@@ -2,7 +2,7 @@ import { deepEqual } from 'fast-equals';
 import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, type MergePatch, mergePatch, resources, withoutUndefined } from '../../kube/index.ts';
 import type { KeyRef, SyncContext, TenantInfo } from '../context.ts';
-import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
+import { superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import { superNamespaceSelector } from '../mapping/namespace-labels.ts';
 import {
@@ -20,6 +20,7 @@ import {
 } from '../mapping/network-isolation.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
 import { hasMoreEntries, knownPart, maxEntries, type Shape, unknownFields } from './known-fields.ts';
+import { metadataUp, unlessEmpty } from './patches.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
 
 interface NetworkPolicy extends KubeObject {
@@ -122,10 +123,7 @@ export const networkPolicyKind: DownKind = {
     };
   },
   down,
-  up(tenantObject, superObject, context) {
-    const patch = transparentMetadataPatch(tenantObject, superObject, context);
-    return patch === undefined ? [] : [{ do: 'patchTenant', patch }];
-  },
+  up: metadataUp,
 };
 
 /** Pods carry a label that says whether a policy selects them (sync rule `tenant-isolation`). */
@@ -223,7 +221,7 @@ function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncCo
   const metadata = superMetadataPatch(tenantObject, superObject, context);
   const spec = specPatch(tenantObject, superObject, context);
   if (metadata === undefined && spec === undefined) return [];
-  const patch: MergePatch = { ...metadata, ...(spec === undefined ? {} : { spec }) };
+  const patch: MergePatch = withoutUndefined({ ...metadata, spec });
   const notice = spec === undefined ? undefined : unseenNotice(tenantObject, context.tenant);
   const written: Action = { do: 'patchSuper', patch };
   return notice === undefined ? [written] : [written, { do: 'notice', notice }];
@@ -243,5 +241,5 @@ function specPatch(
   }
   const podSelector = mergePatch(there.podSelector ?? {}, wanted.podSelector ?? {});
   if (podSelector !== undefined) patch['podSelector'] = podSelector;
-  return Object.keys(patch).length === 0 ? undefined : patch;
+  return unlessEmpty(patch);
 }

@@ -5,10 +5,10 @@ import {
   isRecord,
   type KubeObject,
   type MergePatch,
-  mergePatch,
   withoutUndefined,
 } from '../../kube/index.ts';
 import type { Action } from './contract.ts';
+import { setField } from './patches.ts';
 
 /** The named top-level fields of an object that has them; for kinds that are data and little else. */
 export function payloadOf(object: KubeObject, fields: readonly string[]): Record<string, unknown> {
@@ -43,8 +43,7 @@ export function bringPayloadDown(
     if (from === to || deepEqual(from, to)) continue;
     // The tenant object's cannot have changed either: a user of the super cluster froze something else.
     if (superObject['immutable'] === true) return [{ do: 'deleteSuper' }];
-    if (to === undefined) patch[field] = null;
-    else patch[field] = typeof from === 'object' && typeof to === 'object' ? mergePatch(from, to) : to;
+    setField(patch, field, from, to);
     isWhole = true;
   }
   if (Object.keys(patch).length === 0) return [];

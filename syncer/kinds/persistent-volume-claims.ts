@@ -1,10 +1,7 @@
-import { deepEqual } from 'fast-equals';
 import {
   type Condition,
-  isRecord,
   type KubeObject,
   type MergePatch,
-  mergePatch,
   parseQuantity,
   resources,
   withoutUndefined,
@@ -13,8 +10,9 @@ import type { KeyRef, SyncContext } from '../context.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
-import { scrub } from '../mapping/scrub.ts';
+import { scrubbedConditions } from '../mapping/scrub.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
+import { fieldsPatch, unlessEmpty, withKeys } from './patches.ts';
 import { defaultStorageClass, isBeingPublished, isOffered } from './published-kind.ts';
 
 interface DataSource {
@@ -181,12 +179,8 @@ function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncCont
 
   const actions: Action[] = [];
   const metadata = metadataPatch(tenantObject, superObject, context);
-  if (metadata !== undefined || Object.keys(spec).length > 0) {
-    actions.push({
-      do: 'patchTenant',
-      patch: { ...metadata, ...(Object.keys(spec).length === 0 ? {} : { spec }) },
-    });
-  }
+  const patch = withoutUndefined({ ...metadata, spec: unlessEmpty(spec) });
+  if (unlessEmpty(patch) !== undefined) actions.push({ do: 'patchTenant', patch });
   const status = statusPatch(tenantObject, superObject, context);
   if (status !== undefined) actions.push({ do: 'patchTenant', subresource: 'status', patch: { status } });
   return actions;
@@ -223,15 +217,12 @@ function metadataPatch(
   context: SyncContext,
 ): MergePatch | undefined {
   const patch = transparentMetadataPatch(tenantObject, superObject, context);
-  const marks: MergePatch = {};
+  const marks: Record<string, string> = {};
   for (const key of bindingMarks) {
     const value = superObject.metadata.annotations?.[key];
     if (value !== undefined && value !== tenantObject.metadata.annotations?.[key]) marks[key] = value;
   }
-  if (Object.keys(marks).length === 0) return patch;
-  const metadata = (patch?.['metadata'] ?? {}) as MergePatch;
-  const annotations = { ...(metadata['annotations'] as MergePatch | undefined), ...marks };
-  return { ...patch, metadata: { ...metadata, annotations } };
+  return withKeys(patch, 'annotations', marks);
 }
 
 function statusPatch(
@@ -241,27 +232,8 @@ function statusPatch(
 ): MergePatch | undefined {
   const own = statusOf(tenantObject);
   const there = statusOf(superObject);
-  const patch: MergePatch = {};
-  for (const field of statusFields) {
-    const from = own[field];
-    const to =
-      field === 'conditions' ? scrubbed(there[field] as Condition[] | undefined, context) : there[field];
-    if (from === to || deepEqual(from, to)) continue;
-    if (to === undefined) patch[field] = null;
-    else patch[field] = isRecord(from) && isRecord(to) ? mergePatch(from, to) : to;
-  }
-  return Object.keys(patch).length === 0 ? undefined : patch;
-}
-
-function scrubbed(
-  conditions: readonly Condition[] | undefined,
-  context: SyncContext,
-): Condition[] | undefined {
-  return conditions?.map((condition) =>
-    condition.message === undefined
-      ? condition
-      : { ...condition, message: scrub(condition.message, context) },
-  );
+  const conditions = scrubbedConditions(there['conditions'] as Condition[] | undefined, context);
+  return fieldsPatch(own, { ...there, conditions }, statusFields);
 }
 
 /** PersistentVolumeClaim: asks the super cluster for storage of a class that was published to the tenant. */

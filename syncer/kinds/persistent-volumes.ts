@@ -153,7 +153,7 @@ function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncCont
   const metadata = exactMetadataPatch(tenantObject, copiedMetadata(superObject, context));
   const spec = specPatch(tenantObject as Volume, superObject, context);
   if (metadata !== undefined || spec !== undefined) {
-    actions.push({ do: 'patchTenant', patch: { ...metadata, ...(spec === undefined ? {} : { spec }) } });
+    actions.push({ do: 'patchTenant', patch: withoutUndefined({ ...metadata, spec }) });
   }
   const status = statusPatch(tenantObject as Volume, superObject as Volume, context);
   if (status !== undefined) actions.push({ do: 'patchTenant', subresource: 'status', patch: { status } });

@@ -7,6 +7,7 @@ import { superNamespaceName } from '../../mapping/names.ts';
 import { shownNodeName } from '../../mapping/node-names.ts';
 import type { Action, DownKind } from '../contract.ts';
 import { lateKeysOf, lateReferenceId, lateReferencesIndex, nameOfLate } from '../late-references.ts';
+import { withKeys } from '../patches.ts';
 import { wellFormed } from '../well-formed.ts';
 import { admitPod, isRefusedBySettings } from './admission.ts';
 import { graceForSuper, graceForTenant, lastPodState, podGone } from './deletion.ts';
@@ -107,10 +108,7 @@ function withoutPolicyLabels(
   const over = [labelKeys.ownIngress, labelKeys.ownEgress].filter(
     (key) => metadata.labels?.[key] !== undefined && wanted[key] === undefined,
   );
-  if (over.length === 0) return patch;
-  const before = (patch?.['metadata'] ?? {}) as { labels?: Record<string, string | null> };
-  const labels = { ...before.labels, ...Object.fromEntries(over.map((key) => [key, null])) };
-  return { ...patch, metadata: { ...before, labels } };
+  return withKeys(patch, 'labels', Object.fromEntries(over.map((key) => [key, null])));
 }
 
 /** Sync rules `pod-binding` to `pod-deletion`: binding, status and deletion, all that is needed in one go. */
@@ -175,10 +173,7 @@ function metadataPatch(tenantPod: Pod, superPod: Pod, context: SyncContext): Mer
   const bound = (tenantPod.spec?.nodeName ?? '') !== '';
   if (!bound || uid === undefined || tenantPod.metadata.annotations?.[annotationKeys.superUid] === uid)
     return transparent;
-  const metadata = (transparent?.['metadata'] ?? {}) as { annotations?: Record<string, unknown> };
-  return {
-    metadata: { ...metadata, annotations: { ...metadata.annotations, [annotationKeys.superUid]: uid } },
-  };
+  return withKeys(transparent, 'annotations', { [annotationKeys.superUid]: uid });
 }
 
 /** Pods of a tenant, scheduled and run by the super cluster (sync rules `pod-creation` to `pod-deletion`). */

@@ -1,6 +1,5 @@
 import { deepEqual } from 'fast-equals';
 import {
-  isRecord,
   type KubeObject,
   type MergePatch,
   mergePatch,
@@ -20,6 +19,7 @@ import {
 } from '../../mapping/metadata.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
 import type { Action, Admission, DownKind, Notice, RefusedWrite } from '../contract.ts';
+import { setField, unlessEmpty, withKeys } from '../patches.ts';
 import { referenceId, referencesIndex } from '../references.ts';
 import { malformedAdmission, wellFormed } from '../well-formed.ts';
 import { finishClusterIPChange, isChangingClusterIP, startClusterIPChange } from './cluster-ip-change.ts';
@@ -314,8 +314,8 @@ function enforce(
 ): readonly Action[] {
   const spec = refusedOptionsPatch(superObject, tenant.policy);
   const metadata = refusedAnnotationsPatch(superObject, (key) => serviceAnnotationGoesDown(key, tenant));
-  const patch: MergePatch = { ...metadata, ...(Object.keys(spec).length === 0 ? {} : { spec }) };
-  return Object.keys(patch).length === 0 ? [] : [{ do: 'patchSuper', patch }];
+  const patch = unlessEmpty(withoutUndefined({ ...metadata, spec: unlessEmpty(spec) }));
+  return patch === undefined ? [] : [{ do: 'patchSuper', patch }];
 }
 
 const stillServed: Notice = {
@@ -387,7 +387,7 @@ function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncCo
   const metadata = metadataPatch(tenantObject, superObject, wanted, context);
   const spec = specPatch(wanted, there, superObject);
   if (metadata === undefined && spec === undefined) return [];
-  const patch: MergePatch = { ...metadata, ...(spec === undefined ? {} : { spec }) };
+  const patch: MergePatch = withoutUndefined({ ...metadata, spec });
   const notice = droppedNotice(tenantObject, context);
   const written: Action = { do: 'patchSuper', patch };
   return notice === undefined ? [written] : [written, { do: 'notice', notice }];
@@ -418,35 +418,23 @@ function metadataPatch(
   wanted: ServiceSpec,
   context: SyncContext,
 ): MergePatch | undefined {
-  let patch = superMetadataPatch(
+  const patch = superMetadataPatch(
     withoutDropped(tenantObject, context.tenant.policy),
     superObject,
     context,
     metadataOptions(context),
   );
-  if (hasStaleRefusedPorts(tenantObject, superObject))
-    patch = applyAnnotation(patch, refusedPortsAnnotation, null);
+  const annotations: Record<string, string | null> = {};
+  if (hasStaleRefusedPorts(tenantObject, superObject)) annotations[refusedPortsAnnotation] = null;
   const given = restrictedFieldsDigest(wanted);
   if (given !== superObject.metadata.annotations?.[restrictedFieldsAnnotation])
-    patch = applyAnnotation(patch, restrictedFieldsAnnotation, given ?? null);
-  return patch;
-}
-
-function applyAnnotation(patch: MergePatch | undefined, key: string, value: string | null): MergePatch {
-  const metadata = (patch?.['metadata'] ?? {}) as MergePatch;
-  const annotations = { ...(metadata['annotations'] as MergePatch | undefined), [key]: value };
-  return { ...patch, metadata: { ...metadata, annotations } };
+    annotations[restrictedFieldsAnnotation] = given ?? null;
+  return withKeys(patch, 'annotations', annotations);
 }
 
 function specPatch(wanted: ServiceSpec, there: ServiceSpec, superObject: KubeObject): MergePatch | undefined {
   const patch: MergePatch = restrictedFieldsPatch(wanted, superObject);
-  for (const field of ownedFields) {
-    const from = there[field];
-    const to = wanted[field];
-    if (from === to || deepEqual(from, to)) continue;
-    if (to === undefined) patch[field] = null;
-    else patch[field] = isRecord(from) && isRecord(to) ? mergePatch(from, to) : to;
-  }
+  for (const field of ownedFields) setField(patch, field, there[field], wanted[field]);
   const ports = portsForSuper(wanted, superObject);
   if (!samePorts(ports, there.ports)) patch['ports'] = ports ?? null;
   if (there.type === 'ExternalName' && wanted.type !== 'ExternalName') {
@@ -461,7 +449,7 @@ function specPatch(wanted: ServiceSpec, there: ServiceSpec, superObject: KubeObj
   ) {
     patch['loadBalancerClass'] = wanted.loadBalancerClass;
   }
-  return Object.keys(patch).length === 0 ? undefined : patch;
+  return unlessEmpty(patch);
 }
 
 function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
@@ -474,12 +462,8 @@ function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncCont
   const actions: Action[] = [];
   const metadata = transparentMetadataPatch(tenantObject, superObject, context);
   const ports = portsForTenant(tenantObject, superObject);
-  if (metadata !== undefined || ports !== undefined) {
-    actions.push({
-      do: 'patchTenant',
-      patch: { ...metadata, ...(ports === undefined ? {} : { spec: { ports } }) },
-    });
-  }
+  const patch = withoutUndefined({ ...metadata, spec: ports && { ports } });
+  if (unlessEmpty(patch) !== undefined) actions.push({ do: 'patchTenant', patch });
   const status = statusPatch(tenantObject as Service, superObject as Service);
   if (status !== undefined) actions.push({ do: 'patchTenant', subresource: 'status', patch: { status } });
   return actions;
