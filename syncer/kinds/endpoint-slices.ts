@@ -6,6 +6,7 @@ import { isOurs, staysInTenant, tenantNamespaceOf } from '../mapping/labels.ts';
 import { allAnnotations, superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
 import type { Action, Admission, DownKind } from './contract.ts';
 import { insideOf } from './services/types.ts';
+import { refusedButKept, warning } from './validation.ts';
 
 /** Never an endpoint, whatever an allow-list says: this host, link-local (where clouds keep credentials), groups. */
 const reservedRanges = ['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/3'];
@@ -262,27 +263,16 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
 }
 
 /** What is in the super cluster stays. */
-const tooManyRefusal: Admission = {
-  wanted: false,
-  keep: true,
-  notice: {
-    type: 'Warning',
-    reason: 'InvalidField',
-    message: `endpoints are more than ${maxEndpoints}, or addresses of one more than ${maxAddresses}`,
-  },
-};
+const tooManyRefusal = refusedButKept(
+  'InvalidField',
+  `endpoints are more than ${maxEndpoints}, or addresses of one more than ${maxAddresses}`,
+);
 
 /** Endpoints that are the tenant's own pods stay reachable while others are refused. */
 function refusal(refused: readonly string[], wanted: boolean): Admission {
   const shown = refused.length > 5 ? [...refused.slice(0, 5), '…'] : refused;
-  return {
-    wanted,
-    notice: {
-      type: 'Warning',
-      reason: 'EndpointNotAllowed',
-      message: `not allowed as endpoints: ${shown.join(', ')}; an endpoint has to be one of your own pods, or an address that this cluster allows (policy: endpointCIDRs)`,
-    },
-  };
+  const message = `not allowed as endpoints: ${shown.join(', ')}; an endpoint has to be one of your own pods, or an address that this cluster allows (policy: endpointCIDRs)`;
+  return { wanted, notice: warning('EndpointNotAllowed', message) };
 }
 
 function relabelled(tenantObject: KubeObject): KubeObject {

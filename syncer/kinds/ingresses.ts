@@ -15,7 +15,8 @@ import type { Action, Admission, DownKind, Notice } from './contract.ts';
 import { hasMoreEntries, knownPart, maxEntries, type Shape, unknownFields } from './known-fields.ts';
 import { fieldsPatch } from './patches.ts';
 import { isBeingPublished, isOffered, isPublishedTo } from './published-kind.ts';
-import { isReserved } from './reserved-names.ts';
+import { isReserved, reservedNotice } from './reserved-names.ts';
+import { refused, warning } from './validation.ts';
 
 interface Backend {
   service?: { name: string; port?: { name?: string; number?: number } };
@@ -217,12 +218,12 @@ function leftOut(tenantObject: KubeObject, context: SyncContext): { notice?: Not
   const keys = refusedAnnotations(tenantObject, context.tenant);
   if (keys.length > 0) {
     const message = `the cluster does not allow the annotations ${keys.join(', ')}; the Ingress works without`;
-    return { notice: { type: 'Warning', reason: 'NotSupported', message } };
+    return { notice: warning('NotSupported', message) };
   }
   const missing = secretsOf(tenantObject).filter((name) => !hasSecret(name, tenantObject, context));
   if (missing.length === 0) return {};
   const message = `the Secrets ${missing.join(', ')} do not exist; until they do, the Ingress works without these certificates`;
-  return { notice: { type: 'Warning', reason: 'CertificateMissing', message } };
+  return { notice: warning('CertificateMissing', message) };
 }
 
 function hasSecret(name: string, { metadata }: KubeObject, { tenantObjects }: SyncContext): boolean {
@@ -264,7 +265,7 @@ function staticRefusal(tenantObject: KubeObject, tenant: TenantInfo): Admission 
   }
   const reserved = secretsOf(tenantObject).find(isReserved);
   if (reserved !== undefined)
-    return refused('ReservedName', `the name ${reserved} is reserved and cannot be used; choose another one`);
+    return { wanted: false, notice: reservedNotice(reserved) };
   return undefined;
 }
 
@@ -337,10 +338,6 @@ function leadsElsewhere(
 
 function isExternalName(service: KubeObject | undefined): boolean {
   return (service?.['spec'] as { type?: string } | undefined)?.type === 'ExternalName';
-}
-
-function refused(reason: string, message: string): Admission {
-  return { wanted: false, notice: { type: 'Warning', reason, message } };
 }
 
 /** Ingress: host names of the tenant, served by controllers that all tenants share. */

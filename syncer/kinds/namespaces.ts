@@ -16,6 +16,7 @@ import {
 import type { DownKind, Notice } from './contract.ts';
 import { withKeys } from './patches.ts';
 import { nodeLeaseNamespace } from './reserved-names.ts';
+import { warning } from './validation.ts';
 
 /**
  * A tenant's namespaces and the super namespaces that stand for them. What a tenant writes on its own Namespace is its
@@ -73,7 +74,7 @@ function excessNotice(namespace: KubeObject): Notice | undefined {
   }
   if (count <= maxMirroredLabels) return undefined;
   const message = `the Namespace has ${count} labels; selectors of pods and NetworkPolicies find it by ${maxMirroredLabels} of them`;
-  return { type: 'Warning', reason: 'NotSupported', message };
+  return warning('NotSupported', message);
 }
 
 function options({ metadata }: KubeObject, { tenant }: SyncContext): SuperMetadataOptions {

@@ -22,6 +22,7 @@ import type { Action, Admission, DownKind, Notice } from './contract.ts';
 import { hasMoreEntries, knownPart, maxEntries, type Shape, unknownFields } from './known-fields.ts';
 import { metadataUp, unlessEmpty } from './patches.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
+import { refusedButKept, warning } from './validation.ts';
 
 interface NetworkPolicy extends KubeObject {
   spec?: NetworkPolicySpec;
@@ -145,28 +146,9 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   if (!tenant.syncNetworkPolicies) return { wanted: false };
   const { name = '' } = tenantObject.metadata;
   if (isReserved(name)) return { wanted: false, notice: reservedNotice(name) };
-  if (hasMoreEntries(specOf(tenantObject), maxEntries)) {
-    const message = `a NetworkPolicy can have ${maxEntries} rules, peers, ports, exceptions and terms of selectors here, taken together: use several policies`;
-    return { wanted: false, keep: true, notice: { type: 'Warning', reason: 'NotSupported', message } };
-  }
-  const unknown = unknownFields(specOf(tenantObject), specShape);
-  if (unknown.length > 0) {
-    // What is in force already stays: removing it would admit traffic that no policy allows.
-    const message = `the cluster does not know ${[...new Set(unknown)].join(', ')} of a NetworkPolicy`;
-    return { wanted: false, keep: true, notice: { type: 'Warning', reason: 'NotSupported', message } };
-  }
-  const blocks = tenant.isolation === undefined ? 0 : egressBlocks(knownSpec(tenantObject));
-  if (blocks > maxEgressBlocks) {
-    const message = `the egress rules have ${blocks} blocks of addresses and rules without peers; a NetworkPolicy can have ${maxEgressBlocks} of them here: use wider blocks, or several policies`;
-    return { wanted: false, keep: true, notice: { type: 'Warning', reason: 'NotSupported', message } };
-  }
-  const excess = tenant.isolation === undefined ? undefined : excessOf(tenantObject, context);
-  if (excess !== undefined)
-    return {
-      wanted: false,
-      keep: true,
-      notice: { type: 'Warning', reason: 'NotSupported', message: excess },
-    };
+  // What is in force already stays: removing it would admit traffic that no policy allows.
+  const excess = excessOf(tenantObject, context);
+  if (excess !== undefined) return refusedButKept('NotSupported', excess);
   const notice = tenant.networkPoliciesEnforced ? unseenNotice(tenantObject, tenant) : unenforced;
   return notice === undefined ? { wanted: true } : { wanted: true, notice };
 }
@@ -177,8 +159,17 @@ const maxEgressBlocks = 1_000;
 /** Where tenants are isolated: for the same reason as `maxSelectorTerms`. */
 const maxPolicies = 500;
 
-/** Why a policy would be one too many of its namespace, or its selector too long; undefined: neither. */
+/** What of a policy is more than the cluster takes; undefined: nothing. */
 function excessOf(policy: KubeObject, { tenant, superObjects }: SyncContext): string | undefined {
+  if (hasMoreEntries(specOf(policy), maxEntries))
+    return `a NetworkPolicy can have ${maxEntries} rules, peers, ports, exceptions and terms of selectors here, taken together: use several policies`;
+  const unknown = unknownFields(specOf(policy), specShape);
+  if (unknown.length > 0)
+    return `the cluster does not know ${[...new Set(unknown)].join(', ')} of a NetworkPolicy`;
+  if (tenant.isolation === undefined) return undefined;
+  const blocks = egressBlocks(knownSpec(policy));
+  if (blocks > maxEgressBlocks)
+    return `the egress rules have ${blocks} blocks of addresses and rules without peers; a NetworkPolicy can have ${maxEgressBlocks} of them here: use wider blocks, or several policies`;
   const terms = selectorTerms(specOf(policy).podSelector ?? {});
   if (terms > maxSelectorTerms)
     return `the podSelector has ${terms} labels, expressions and values; a NetworkPolicy can have ${maxSelectorTerms} of them here: use several policies`;
@@ -201,20 +192,18 @@ function egressBlocks({ egress }: NetworkPolicySpec): number {
   return blocks;
 }
 
-const unenforced: Notice = {
-  type: 'Warning',
-  reason: 'NetworkPolicyNotEnforced',
-  message: 'nothing in this cluster acts on NetworkPolicies; traffic is as if there were none',
-};
+const unenforced = warning(
+  'NetworkPolicyNotEnforced',
+  'nothing in this cluster acts on NetworkPolicies; traffic is as if there were none',
+);
 
 function unseenNotice(tenantObject: KubeObject, tenant: SyncContext['tenant']): Notice | undefined {
   const keys = unseenKeys(tenantObject, tenant);
   if (keys.length === 0) return undefined;
-  return {
-    type: 'Warning',
-    reason: 'NotSupported',
-    message: `pods cannot be selected by the labels ${keys.join(', ')}; the policy takes them to be on no pod`,
-  };
+  return warning(
+    'NotSupported',
+    `pods cannot be selected by the labels ${keys.join(', ')}; the policy takes them to be on no pod`,
+  );
 }
 
 function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {

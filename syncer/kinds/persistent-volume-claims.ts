@@ -11,9 +11,10 @@ import { isOurs, originalUid } from '../mapping/labels.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import { scrubbedConditions } from '../mapping/scrub.ts';
-import type { Action, Admission, DownKind, Notice } from './contract.ts';
+import type { Action, Admission, DownKind } from './contract.ts';
 import { fieldsPatch, unlessEmpty, withKeys } from './patches.ts';
 import { defaultStorageClass, isBeingPublished, isOffered } from './published-kind.ts';
+import { refusedButKept, warning } from './validation.ts';
 
 interface DataSource {
   apiGroup?: string;
@@ -72,7 +73,7 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
     volumeName !== undefined &&
     volumeName !== (there === undefined ? undefined : specOf(there).volumeName)
   ) {
-    return refused(
+    return refusedButKept(
       'NotAllowed',
       'a claim cannot choose its volume (spec.volumeName); name a storage class instead',
     );
@@ -81,17 +82,17 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
 
   const name = wantedClass(tenantObject, context);
   if (name === undefined) {
-    return refused('NoStorageClass', 'the claim names no storage class, and none is the default here');
+    return refusedButKept('NoStorageClass', 'the claim names no storage class, and none is the default here');
   }
   if (
     !isOffered(resources.storageClasses, name, context) &&
     !isBeingPublished(resources.storageClasses, name, context)
   ) {
-    return refused('StorageClassNotPublished', `storage class "${name}" is not one that this cluster offers`);
+    return refusedButKept('StorageClassNotPublished', `storage class "${name}" is not one that this cluster offers`);
   }
   const source = dataSourceOf(tenantObject);
   if (source !== undefined && !isOwnClaim(source, tenantObject)) {
-    return refused('NotSupported', 'only another claim of the same namespace can be a data source');
+    return refusedButKept('NotSupported', 'only another claim of the same namespace can be a data source');
   }
   return { wanted: true };
 }
@@ -109,11 +110,6 @@ function requires(tenantObject: KubeObject, context: SyncContext): readonly KeyR
   if (name !== undefined && isBeingPublished(resources.storageClasses, name, context))
     keys.push({ kind: 'storageclasses', name });
   return keys;
-}
-
-function refused(reason: string, message: string): Admission {
-  const notice: Notice = { type: 'Warning', reason, message };
-  return { wanted: false, keep: true, notice };
 }
 
 /**
@@ -197,11 +193,7 @@ function superGone(tenantObject: KubeObject): readonly Action[] | undefined {
     { do: 'patchTenant', subresource: 'status', patch: { status: { phase: 'Lost' } } },
     {
       do: 'notice',
-      notice: {
-        type: 'Warning',
-        reason: 'ClaimLost',
-        message: 'the claim was deleted in the cluster that held its volume',
-      },
+      notice: warning('ClaimLost', 'the claim was deleted in the cluster that held its volume'),
     },
   ];
 }

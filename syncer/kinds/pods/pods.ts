@@ -8,6 +8,7 @@ import { shownNodeName } from '../../mapping/node-names.ts';
 import type { Action, DownKind } from '../contract.ts';
 import { lateKeysOf, lateReferenceId, lateReferencesIndex, nameOfLate } from '../late-references.ts';
 import { withKeys } from '../patches.ts';
+import { warning } from '../validation.ts';
 import { wellFormed } from '../well-formed.ts';
 import { admitPod, isRefusedBySettings } from './admission.ts';
 import { graceForSuper, graceForTenant, lastPodState, podGone } from './deletion.ts';
@@ -75,7 +76,7 @@ function podDown(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly 
     actions.push({ do: 'later', afterMs: withheldForMs });
   const refused = refusedImageChange(tenantPod, superPod, context.tenant.policy);
   if (refused !== undefined)
-    actions.push({ do: 'notice', notice: { type: 'Warning', reason: 'NotSupported', message: refused } });
+    actions.push({ do: 'notice', notice: warning('NotSupported', refused) });
   if (Object.keys(patch).length > 0) return [...actions, { do: 'patchSuper', patch }];
   const conditions = superGateConditions(tenantPod, superPod);
   if (conditions !== undefined)

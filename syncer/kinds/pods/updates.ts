@@ -4,6 +4,7 @@ import type { TenantPolicy } from '../../../api/policy.ts';
 import type { MergePatch } from '../../../kube/index.ts';
 import type { SyncContext } from '../../context.ts';
 import type { Action, Notice } from '../contract.ts';
+import { warning } from '../validation.ts';
 import { reservedReference, unsupportedInContainer } from './admission.ts';
 import { isImageAllowed } from './images.ts';
 import { podSecurityViolations } from './pod-security.ts';
@@ -192,5 +193,5 @@ function refusal(container: Container, tenantPod: Pod, context: SyncContext): No
 }
 
 function notice(reason: string, { name }: Container, what: string): Notice {
-  return { type: 'Warning', reason, message: `ephemeral container "${name}" does not run: ${what}` };
+  return warning(reason, `ephemeral container "${name}" does not run: ${what}`);
 }

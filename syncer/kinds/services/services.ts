@@ -21,6 +21,7 @@ import { superNamespaceName } from '../../mapping/names.ts';
 import type { Action, Admission, DownKind, Notice, RefusedWrite } from '../contract.ts';
 import { setField, unlessEmpty, withKeys } from '../patches.ts';
 import { referenceId, referencesIndex } from '../references.ts';
+import { refused, refusedButKept, warning } from '../validation.ts';
 import { malformedAdmission, wellFormed } from '../well-formed.ts';
 import { finishClusterIPChange, isChangingClusterIP, startClusterIPChange } from './cluster-ip-change.ts';
 import {
@@ -103,22 +104,22 @@ function apiServerSpec(own: ServiceSpec, context: SyncContext): ServiceSpec {
  * a UID is there already, and the refused write was a patch of it.
  */
 function recover(
-  refused: RefusedWrite,
+  write: RefusedWrite,
   tenantObject: KubeObject,
   attempted: KubeObject,
   context: SyncContext,
 ): readonly Action[] | undefined {
-  if (addressIsTaken(refused)) return moveTenant(tenantObject, context);
+  if (addressIsTaken(write)) return moveTenant(tenantObject, context);
   const ports = specOf(attempted).ports ?? [];
   const taken = new Set(
-    refused.causes.flatMap((cause) => {
+    write.causes.flatMap((cause) => {
       const index = /^spec\.ports\[(\d+)\]\.nodePort$/.exec(cause.field)?.[1];
       const nodePort = index === undefined ? undefined : ports[Number(index)]?.nodePort;
       return nodePort === undefined ? [] : [nodePort];
     }),
   );
   if (taken.size > 0) return withoutPorts(attempted, ports, taken);
-  if (healthCheckPortIsTaken(refused)) return withoutHealthCheckPort(attempted);
+  if (healthCheckPortIsTaken(write)) return withoutHealthCheckPort(attempted);
   return undefined;
 }
 
@@ -136,16 +137,10 @@ function healthCheckPortIsTaken(refused: RefusedWrite): boolean {
 function moveTenant(tenantObject: KubeObject, context: SyncContext): readonly Action[] | undefined {
   if (context.tenant.serviceIpMode !== 'slice' || isApiServerService(tenantObject)) return undefined;
   const address = specOf(tenantObject).clusterIP ?? '';
+  const message = `cluster IP ${address} is taken in the cluster; the Service gets another one`;
   return [
     { do: 'patchTenant', patch: startClusterIPChange(tenantObject) },
-    {
-      do: 'notice',
-      notice: {
-        type: 'Normal',
-        reason: 'ClusterIPChanged',
-        message: `cluster IP ${address} is taken in the cluster; the Service gets another one`,
-      },
-    },
+    { do: 'notice', notice: { type: 'Normal', reason: 'ClusterIPChanged', message } },
   ];
 }
 
@@ -158,14 +153,8 @@ function withoutPorts(
     ...attempted.metadata.annotations,
     [refusedPortsAnnotation]: withRefused(attempted, [...taken]),
   };
-  const notice: Action = {
-    do: 'notice',
-    notice: {
-      type: 'Warning',
-      reason: 'NodePortChanged',
-      message: `node port ${[...taken].join(', ')} cannot be had in the cluster; the Service gets another one`,
-    },
-  };
+  const message = `node port ${[...taken].join(', ')} cannot be had in the cluster; the Service gets another one`;
+  const notice: Action = { do: 'notice', notice: warning('NodePortChanged', message) };
   if (attempted.metadata.uid !== undefined) {
     const patch = {
       metadata: { annotations: { [refusedPortsAnnotation]: annotations[refusedPortsAnnotation] } },
@@ -295,10 +284,13 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   if (serviceIpMode === 'slice' && hasAddress(spec)) {
     const addresses = spec.clusterIPs ?? [spec.clusterIP as string];
     if (!allInside(addresses, serviceCidrs))
-      return { wanted: false, notice: notAllowed(addresses, serviceCidrs) };
+      return refused(
+        'ClusterIPNotAllowed',
+        `cluster IP ${addresses.join(', ')} is not in this cluster's own range (${serviceCidrs.join(', ')}); create the Service without one`,
+      );
   }
-  if (isStillServed(tenantObject, context)) return { wanted: false, keep: true, notice: stillServed };
-  if (isClassRefused(tenantObject, context)) return { wanted: false, keep: true, notice: classRefused };
+  if (isStillServed(tenantObject, context)) return stillServed;
+  if (isClassRefused(tenantObject, context)) return classRefused;
   const notice = droppedNotice(tenantObject, context);
   return notice === undefined ? { wanted: true } : { wanted: true, notice };
 }
@@ -318,12 +310,10 @@ function enforce(
   return patch === undefined ? [] : [{ do: 'patchSuper', patch }];
 }
 
-const stillServed: Notice = {
-  type: 'Warning',
-  reason: 'NotSupported',
-  message:
-    'an Ingress leads to this Service in the cluster: it becomes an ExternalName there when that is gone',
-};
+const stillServed = refusedButKept(
+  'NotSupported',
+  'an Ingress leads to this Service in the cluster: it becomes an ExternalName there when that is gone',
+);
 
 /**
  * Whether a Service is to be an ExternalName to which an Ingress leads in the super cluster, whatever the tenant has: its
@@ -336,12 +326,10 @@ function isStillServed(tenantObject: KubeObject, { tenant, superObjects }: SyncC
   return superObjects.byIndex(resources.ingresses, 'byService', place).length > 0;
 }
 
-const classRefused: Notice = {
-  type: 'Warning',
-  reason: 'NotSupported',
-  message:
-    'the cluster does not let you choose a load balancer (policy: loadBalancerOptions): make the Service without spec.loadBalancerClass',
-};
+const classRefused = refusedButKept(
+  'NotSupported',
+  'the cluster does not let you choose a load balancer (policy: loadBalancerOptions): make the Service without spec.loadBalancerClass',
+);
 
 /**
  * Whether a Service asks for a load balancer that it may not choose and does not have. Without its class it would get the
@@ -357,25 +345,16 @@ function isClassRefused(tenantObject: KubeObject, { tenant, superObjects }: Sync
   return superObject === undefined || specOf(superObject).loadBalancerClass !== loadBalancerClass;
 }
 
-function notAllowed(addresses: readonly string[], cidrs: readonly string[]): Notice {
-  return {
-    type: 'Warning',
-    reason: 'ClusterIPNotAllowed',
-    message: `cluster IP ${addresses.join(', ')} is not in this cluster's own range (${cidrs.join(', ')}); create the Service without one`,
-  };
-}
-
 function droppedNotice(tenantObject: KubeObject, { tenant }: SyncContext): Notice | undefined {
   const annotations = refusedAnnotations(tenantObject, tenant).filter(
     (key) => !serviceAnnotationGoesDown(key, tenant) && key !== sourceRangesAnnotation,
   );
   const dropped = [...new Set([...droppedFields(tenantObject, tenant.policy), ...annotations])];
   if (dropped.length === 0) return undefined;
-  return {
-    type: 'Warning',
-    reason: 'NotSupported',
-    message: `the cluster does not allow ${dropped.join(', ')}; the Service works without`,
-  };
+  return warning(
+    'NotSupported',
+    `the cluster does not allow ${dropped.join(', ')}; the Service works without`,
+  );
 }
 
 function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
