@@ -1,5 +1,5 @@
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
-import type { KubeObject } from '../kube/index.ts';
+import { type KubeObject, onAbort } from '../kube/index.ts';
 import { bucketCount, bucketOf } from './mapping/labels.ts';
 import type { BucketHolder } from './sharding/shards.ts';
 import type { SuperScope } from './super-side.ts';
@@ -43,8 +43,7 @@ export class BucketScope implements BucketHolder, Gate {
 
   /** Works until aborted. */
   async run(signal: AbortSignal): Promise<void> {
-    const stop = (): void => this.#changed.resolve();
-    signal.addEventListener('abort', stop, { once: true });
+    onAbort(signal, () => this.#changed.resolve());
     let present: string | undefined;
     while (!signal.aborted) {
       const scope = this.#wanted();

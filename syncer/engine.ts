@@ -1,5 +1,5 @@
 import type { DifferenceReport } from '../api/difference-report.ts';
-import { type Clock, type KubeClient, printable, type Resource } from '../kube/index.ts';
+import { type Clock, type KubeClient, onAbort, printable, type Resource } from '../kube/index.ts';
 import type { KeyRef, TenantInfo } from './context.ts';
 import { EventController } from './controllers/events.ts';
 import { NetworkIsolationController } from './controllers/network-isolation.ts';
@@ -415,12 +415,12 @@ export class SyncEngine {
     const leaveAll = (): void => {
       for (const leaving of this.#leaving.values()) leaving.abort(signal.reason);
     };
-    signal.addEventListener('abort', leaveAll, { once: true });
+    const release = onAbort(signal, leaveAll);
     const beside = [this.#admission?.run(signal), this.#policyEnforcer.run(signal)];
     try {
       await runner.run(signal);
     } finally {
-      signal.removeEventListener('abort', leaveAll);
+      release();
       await Promise.all(beside);
     }
   }

@@ -2,6 +2,7 @@ import { labelKeys } from '../api/labels.ts';
 import {
   type Clock,
   type KubeClient,
+  onAbort,
   Reflector,
   type ReflectorProblem,
   type Resource,
@@ -139,8 +140,7 @@ export class SuperSide {
       () => this.customResources.run(signal),
       () => undefined,
     );
-    signal.addEventListener('abort', () => this.#scoped.resolve(), { once: true });
-    if (signal.aborted) this.#scoped.resolve();
+    onAbort(signal, () => this.#scoped.resolve());
     const reflecting = this.#reflectors.map(async (reflector) => {
       if (this.#narrow.has(reflector)) await this.#scoped.promise;
       await reflector.run(signal);

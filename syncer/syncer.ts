@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { DifferenceReport } from '../api/difference-report.ts';
-import { type Clock, Connection, type ConnectionOptions, KubeClient, resources } from '../kube/index.ts';
+import { type Clock, Connection, type ConnectionOptions, KubeClient, linkedController, resources } from '../kube/index.ts';
 import { HealthServer } from '../program/health-server.ts';
 import { packageVersion } from '../program/package-root.ts';
 import { BucketScope } from './bucket-scope.ts';
@@ -238,11 +238,7 @@ export class Syncer {
    */
   async run(signal: AbortSignal): Promise<void> {
     const { superConnection, metrics, clock, logger } = this.#parts;
-    const ending = new AbortController();
-    const stop = (): void => ending.abort(signal.reason);
-    signal.addEventListener('abort', stop, { once: true });
-    if (signal.aborted) stop();
-
+    const { controller: ending, release } = linkedController(signal);
     const links = openSuperClients(superConnection, clock, () => metrics.fencedWrite());
     const superSide = this.#superSide(links.superClient);
     let serving: Serving | undefined;
@@ -301,7 +297,7 @@ export class Syncer {
       if (!ending.signal.aborted) throw error;
     } finally {
       ending.abort(new Error('syncer stops'));
-      signal.removeEventListener('abort', stop);
+      release();
       await Promise.allSettled(running);
       // Not before: nothing is done for any tenant any more.
       await shards?.leave();

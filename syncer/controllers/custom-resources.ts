@@ -9,6 +9,7 @@ import {
   resources,
   type Store,
   type StoreEvent,
+  untilAborted,
 } from '../../kube/index.ts';
 import type { DownKind } from '../kinds/contract.ts';
 import {
@@ -104,9 +105,7 @@ export class CustomResourceInformers {
       this.#definitionChanged(object.metadata.name ?? ''),
     );
     this.#reconcile();
-    if (!signal.aborted) {
-      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
-    }
+    await untilAborted(signal);
     unsubscribe();
     for (const { stop } of this.#informers.values()) stop.abort(signal.reason);
     await Promise.all(this.#running);
@@ -366,11 +365,7 @@ export class TenantCustomResources {
     ];
     try {
       this.reconcile();
-      const aborted = new Promise((resolve) => {
-        if (signal.aborted) resolve(undefined);
-        else signal.addEventListener('abort', resolve, { once: true });
-      });
-      await Promise.race([aborted, failed.promise]);
+      await Promise.race([untilAborted(signal), failed.promise]);
     } finally {
       for (const each of unsubscribe) each();
       for (const name of this.#watched.keys()) this.#stop(name);

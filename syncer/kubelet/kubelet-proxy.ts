@@ -1,4 +1,4 @@
-import type { Clock, ConnectionOptions, KubeClient, KubeObject } from '../../kube/index.ts';
+import { type Clock, type ConnectionOptions, type KubeClient, type KubeObject, onAbort } from '../../kube/index.ts';
 import type { Lookup } from '../context.ts';
 import type { CurrentTenant } from '../watchdog/watchdog.ts';
 import { type KubeletTenant, type Pod, pairOf, superPodsOf } from './find-pod.ts';
@@ -144,10 +144,8 @@ export class KubeletProxy {
     const onWait = (why: string): void =>
       logger.info({ why }, 'waiting for the serving certificate that vc-manager makes');
     this.#track(followServingIdentity({ client, clock, namespace, onIdentity, onWait }, signal));
-    const stop = (): void => first.reject(signal.reason);
-    signal.addEventListener('abort', stop, { once: true });
-    if (signal.aborted) stop();
-    const { certificate } = await first.promise.finally(() => signal.removeEventListener('abort', stop));
+    const release = onAbort(signal, () => first.reject(signal.reason));
+    const { certificate } = await first.promise.finally(release);
     const onUsageFault = (error: unknown): void =>
       logger.warn({ err: error }, 'the usage of pods cannot be read');
     const metricsApi = new MetricsApi({

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 import { Agent, WebSocket } from 'undici';
-import { authorizationOf, type ConnectionOptions, type Status, tlsOptions, withoutUndefined } from '../../kube/index.ts';
+import { authorizationOf, type ConnectionOptions, onAbort, type Status, tlsOptions, withoutUndefined } from '../../kube/index.ts';
 import { splice } from '../../program/splice.ts';
 import { scrub } from '../mapping/scrub.ts';
 import { findPod, type KubeletTenant } from './find-pod.ts';
@@ -204,11 +204,10 @@ export class CommandRuns {
     socket.binaryType = 'arraybuffer';
     const { promise, resolve, reject } = Promise.withResolvers<Status | undefined>();
     let status: Status | undefined;
-    const end = (): void => {
+    const release = onAbort(signal, () => {
       reject(signal.reason);
       socket.close();
-    };
-    signal.addEventListener('abort', end, { once: true });
+    });
     socket.addEventListener('message', ({ data }) => {
       const message = Buffer.from(data as ArrayBuffer);
       const [channel] = message;
@@ -221,7 +220,7 @@ export class CommandRuns {
     try {
       return await promise;
     } finally {
-      signal.removeEventListener('abort', end);
+      release();
     }
   }
 }

@@ -122,9 +122,9 @@ interface OwnLeaseOptions {
   /** How long after a renewal was sent it surely holds. */
   windowMs: number;
   /** Where the metrics of this replica are, as a URL. */
-  metricsAddress: string | undefined;
+  metricsAddress?: string | undefined;
   /** Of this program. */
-  version: string | undefined;
+  version?: string | undefined;
   clock: Clock;
 }
 

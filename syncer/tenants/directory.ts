@@ -5,6 +5,7 @@ import {
   type Clock,
   type KubeClient,
   type KubeObject,
+  linkedController,
   Reflector,
   resources,
   Store,
@@ -561,10 +562,7 @@ export class TenantDirectory {
     });
     served.session = session;
     if (!served.stop.signal.aborted) hooks?.serving?.(session, credentials.authorities);
-    const ending = new AbortController();
-    const stop = (): void => ending.abort(served.stop.signal.reason);
-    served.stop.signal.addEventListener('abort', stop, { once: true });
-    if (served.stop.signal.aborted) stop();
+    const { controller: ending, release } = linkedController(served.stop.signal);
     const renewed = this.#untilRenewed(served, credentials.version, ending.signal).finally(() =>
       ending.abort(new Error('credentials changed')),
     );
@@ -578,7 +576,7 @@ export class TenantDirectory {
       delete served.letGo;
       served.session = undefined;
       ending.abort(new Error('session ended'));
-      served.stop.signal.removeEventListener('abort', stop);
+      release();
       await renewed;
     }
   }

@@ -4,6 +4,8 @@ import {
   type Clock,
   Connection,
   KubeClient,
+  linkedController,
+  onAbort,
   Reflector,
   type Store,
 } from '../../kube/index.ts';
@@ -178,11 +180,9 @@ export class TenantSession {
   /** Throws CacheLimitExceeded when the tenant takes more memory than it may. */
   async run(signal: AbortSignal): Promise<void> {
     const { engine, logger } = this.#options;
-    const ending = new AbortController();
+    const { controller: ending, release } = linkedController(signal);
     const exceeded = this.#exceeded.signal;
-    const stop = (): void => ending.abort(signal.aborted ? signal.reason : exceeded.reason);
-    for (const end of [signal, exceeded]) end.addEventListener('abort', stop, { once: true });
-    if (signal.aborted) stop();
+    const forget = onAbort(exceeded, () => ending.abort(exceeded.reason));
     const reflectors = this.#reflectors();
     const running = reflectors.map((reflector) => reflector.run(ending.signal));
     try {
@@ -207,7 +207,8 @@ export class TenantSession {
     } finally {
       ending.abort(new Error('session ended'));
       engine.leave(this.state.info.uid);
-      for (const end of [signal, exceeded]) end.removeEventListener('abort', stop);
+      release();
+      forget();
       await Promise.all(running);
       await this.#connection.close();
       this.#budget.close();
