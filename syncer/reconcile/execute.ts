@@ -104,22 +104,10 @@ const refusedForMs = 60_000;
 
 /** Carries out the actions of one decision, in order, until one fails or asks to wait. */
 export class Executor {
-  readonly #superClient: KubeClient;
-  readonly #isDependencyMet: ExecutorOptions['isDependencyMet'];
-  readonly #enqueue: ExecutorOptions['enqueue'];
-  readonly #holdsBack: ExecutorOptions['holdsBack'];
-  readonly #gates: ReadonlyMap<string, ActionGate>;
-  readonly #quotaGate: ActionGate | undefined;
-  readonly #observer: ExecutorObserver;
+  readonly #options: ExecutorOptions;
 
   constructor(options: ExecutorOptions) {
-    this.#superClient = options.superClient;
-    this.#isDependencyMet = options.isDependencyMet;
-    this.#enqueue = options.enqueue;
-    this.#holdsBack = options.holdsBack;
-    this.#gates = options.gates ?? new Map();
-    this.#quotaGate = options.quotaGate;
-    this.#observer = options.observer ?? {};
+    this.#options = options;
   }
 
   async run(actions: readonly Action[], work: Work): Promise<Outcome> {
@@ -156,7 +144,7 @@ export class Executor {
         superRefused = true;
         continue;
       }
-      this.#observer.acting?.(tenant, situation.key, action);
+      this.#options.observer?.acting?.(tenant, situation.key, action);
       switch (action.do) {
         case 'require':
           if (this.#waits(work, action.keys)) return done;
@@ -196,7 +184,7 @@ export class Executor {
           break;
       }
       if (outcome !== undefined) return outcome;
-      this.#observer.acted?.(tenant, situation.key, action);
+      this.#options.observer?.acted?.(tenant, situation.key, action);
     }
     return later;
   }
@@ -220,7 +208,7 @@ export class Executor {
     work: Work,
     decided: Action,
   ): Promise<Action | Outcome | Skip | Unsent | { contested: true }> {
-    if (decided.do === 'createSuper' && (await this.#holdsBack?.(work)) === true) return done;
+    if (decided.do === 'createSuper' && (await this.#options.holdsBack?.(work)) === true) return done;
     const unsent = refusalOf(work, decided);
     if (unsent !== undefined) return { unsent };
     if (await this.#isContested(work, decided)) return { contested: true };
@@ -232,8 +220,8 @@ export class Executor {
   }
 
   async #ask(work: Work, action: GatedAction): Promise<GatedAction | Outcome | Skip> {
-    const granted = this.#quotaGate === undefined ? action : await this.#quotaGate(work, action);
-    const gate = this.#gates.get(work.kind.name);
+    const granted = this.#options.quotaGate === undefined ? action : await this.#options.quotaGate(work, action);
+    const gate = this.#options.gates?.get(work.kind.name);
     return gate === undefined || 'is' in granted || 'skip' in granted ? granted : gate(work, granted);
   }
 
@@ -255,10 +243,10 @@ export class Executor {
 
   /** Whether the key has to wait for one of these; then they are queued and it comes back after them. */
   #waits(work: Work, keys: readonly KeyRef[]): boolean {
-    const missing = keys.filter((key) => !this.#isDependencyMet(work.tenant, key));
+    const missing = keys.filter((key) => !this.#options.isDependencyMet(work.tenant, key));
     for (const key of missing) {
       work.tenant.dependents.add(key, work.situation.key);
-      this.#enqueue(work.tenant, key);
+      this.#options.enqueue(work.tenant, key);
     }
     return missing.length > 0;
   }
@@ -269,7 +257,7 @@ export class Executor {
       const metadataOnly = payloadOf(kind) !== undefined;
       const cutManagedFields = hasKnownFields(kind);
       const created = await sendRelying(work, { creates: object }, () =>
-        this.#superClient.create(kind.resource, object, { signal, metadataOnly, cutManagedFields }),
+        this.#options.superClient.create(kind.resource, object, { signal, metadataOnly, cutManagedFields }),
       );
       if (created === 'overtaken') return overtaken;
       this.#expectSuper(work, created);
@@ -351,7 +339,7 @@ export class Executor {
   async #superExists(work: Work, object: KubeObject): Promise<Outcome> {
     const { kind, tenant, situation, signal } = work;
     const { tenantObject } = situation;
-    const live = await this.#superClient.get(kind.resource, refOf(object), { signal });
+    const live = await this.#options.superClient.get(kind.resource, refOf(object), { signal });
     if (isOurs(live, tenant.info)) {
       // The super object of an earlier tenant object goes when the cache shows it, past the same guards as any other.
       if (originalUid(live) !== tenantObject?.metadata.uid) return { is: 'retry', code: 'earlierObject' };
@@ -395,7 +383,7 @@ export class Executor {
   }
 
   #superSide(work: Work): WriteTarget {
-    return targetOf(this.#superClient, work);
+    return targetOf(this.#options.superClient, work);
   }
 
   #tenantSide(work: Work): WriteTarget {
