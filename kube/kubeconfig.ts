@@ -31,6 +31,10 @@ export interface RenderedKubeconfig {
   namespace?: string;
 }
 
+function invalid(message: string, options?: ErrorOptions): KubeconfigError {
+  return new KubeconfigError('InvalidKubeconfig', message, options);
+}
+
 /** Throws KubeconfigError when the text is no kubeconfig. */
 export function parseKubeconfig(yaml: string): Kubeconfig {
   return kubeconfigOf(yaml, true);
@@ -43,10 +47,10 @@ function kubeconfigOf(yaml: string, uniqueKeys: boolean): Kubeconfig {
     // Warnings and pretty errors repeat the text, which may be a Secret's.
     value = parse(yaml, { logLevel: 'error', prettyErrors: false, uniqueKeys });
   } catch (error) {
-    throw new KubeconfigError('InvalidKubeconfig', 'the kubeconfig is not YAML', { cause: error });
+    throw invalid('the kubeconfig is not YAML', { cause: error });
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new KubeconfigError('InvalidKubeconfig', 'the kubeconfig is empty or not a mapping');
+    throw invalid('the kubeconfig is empty or not a mapping');
   }
   const config = value as Record<string, unknown>;
   return {
@@ -63,20 +67,18 @@ function selectContext(
   contextName = config['current-context'],
 ): { context: string; cluster: Record<string, unknown>; user: Record<string, unknown> } {
   if (!contextName) {
-    throw new KubeconfigError('InvalidKubeconfig', 'the kubeconfig has no current-context: name a context');
+    throw invalid('the kubeconfig has no current-context: name a context');
   }
   const context = config.contexts.find(({ name }) => name === contextName)?.context;
   if (context === undefined) {
     const known = config.contexts.map(({ name }) => name).join(', ') || 'none';
-    throw new KubeconfigError('InvalidKubeconfig', `no context "${contextName}"; there are: ${known}`);
+    throw invalid(`no context "${contextName}"; there are: ${known}`);
   }
   const cluster = config.clusters.find(({ name }) => name === context.cluster)?.cluster;
   const user = config.users.find(({ name }) => name === context.user)?.user;
   if (cluster === undefined || user === undefined) {
     const missing = cluster === undefined ? `cluster "${context.cluster}"` : `user "${context.user}"`;
-    throw new KubeconfigError(
-      'InvalidKubeconfig',
-      `context "${contextName}" names ${missing}, which is not there`,
+    throw invalid(`context "${contextName}" names ${missing}, which is not there`,
     );
   }
   return { context: contextName, cluster, user };
@@ -97,9 +99,7 @@ export function connectionFromSecret(
   // Base64 knows no colon, YAML of a kubeconfig always has one.
   const yaml = yamlOrData.includes(':') ? yamlOrData : Buffer.from(yamlOrData, 'base64').toString();
   if (Buffer.byteLength(yaml) > secretBytes) {
-    throw new KubeconfigError(
-      'InvalidKubeconfig',
-      `a kubeconfig in a Secret must not be larger than ${secretBytes / 1024} KiB`,
+    throw invalid(`a kubeconfig in a Secret must not be larger than ${secretBytes / 1024} KiB`,
     );
   }
   const { cluster, user } = selectContext(kubeconfigOf(yaml, false));
@@ -248,18 +248,16 @@ function putNamed(document: Document, section: string, entry: { name: string }):
 function named(config: Record<string, unknown>, section: string, field: string): unknown[] {
   const entries: unknown = config[section] ?? [];
   if (!Array.isArray(entries)) {
-    throw new KubeconfigError('InvalidKubeconfig', `"${section}" of the kubeconfig is not a list`);
+    throw invalid(`"${section}" of the kubeconfig is not a list`);
   }
   return entries.map((entry: unknown) => {
     if (typeof entry !== 'object' || entry === null || !('name' in entry) || typeof entry.name !== 'string') {
-      throw new KubeconfigError(
-        'InvalidKubeconfig',
-        `an entry of "${section}" in the kubeconfig has no name`,
+      throw invalid(`an entry of "${section}" in the kubeconfig has no name`,
       );
     }
     const content = (entry as Record<string, unknown>)[field] ?? {};
     if (typeof content !== 'object' || Array.isArray(content)) {
-      throw new KubeconfigError('InvalidKubeconfig', `"${entry.name}" in "${section}" is not a mapping`);
+      throw invalid(`"${entry.name}" in "${section}" is not a mapping`);
     }
     return { ...entry, [field]: content };
   });
@@ -278,7 +276,7 @@ function onlyFields(what: string, content: Record<string, unknown>, allowed: rea
 
 function required(content: Record<string, unknown>, field: string): string {
   const value = text(content, field);
-  if (!value) throw new KubeconfigError('InvalidKubeconfig', `the kubeconfig has no "${field}"`);
+  if (!value) throw invalid(`the kubeconfig has no "${field}"`);
   return Buffer.from(value, 'base64').toString();
 }
 
@@ -286,7 +284,7 @@ function text(content: Record<string, unknown>, field: string): string | undefin
   const value = content[field];
   if (value === undefined || value === null) return undefined;
   if (typeof value !== 'string') {
-    throw new KubeconfigError('InvalidKubeconfig', `"${field}" of the kubeconfig is not a string`);
+    throw invalid(`"${field}" of the kubeconfig is not a string`);
   }
   return value;
 }
@@ -314,7 +312,7 @@ export async function loadKubeconfig(
   const { cluster, user } = selected;
   const server = text(cluster, 'server');
   if (!server)
-    throw new KubeconfigError('InvalidKubeconfig', `the cluster of "${selected.context}" has no server`);
+    throw invalid(`the cluster of "${selected.context}" has no server`);
   for (const [content, field] of [
     [cluster, 'proxy-url'],
     [user, 'username'],
@@ -338,9 +336,7 @@ function superClusterContext({ contexts, 'current-context': current }: Kubeconfi
   const entry = contexts.find(({ name }) => name === current);
   const previous = entry === undefined ? undefined : previousOf(entry.context);
   if (previous !== '') return previous ?? current;
-  throw new KubeconfigError(
-    'InvalidKubeconfig',
-    `the current context "${current}" is a tenant's, and none was current before it: name a context`,
+  throw invalid(`the current context "${current}" is a tenant's, and none was current before it: name a context`,
   );
 }
 
