@@ -18,7 +18,12 @@ import {
 import type { KeyRef, TenantInfo } from '../context.ts';
 import { heldPolicyLabels } from '../kinds/pods/translate.ts';
 import { bucketOf, isOurs, tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
-import { isolationPolicies, matchesSelector, type NetworkPolicySpec } from '../mapping/network-isolation.ts';
+import {
+  isolationPolicies,
+  matchesSelector,
+  type NetworkPolicySpec,
+  ownPolicyKeysOf,
+} from '../mapping/network-isolation.ts';
 import { byTenantIndex, type Caches, type SuperWatch } from '../reconcile/caches.ts';
 import { done, type Outcome, outcomeOf, type SpecialController } from '../reconcile/controller.ts';
 import type { Drift } from '../reconcile/decide.ts';
@@ -283,9 +288,7 @@ export function ownPolicyGate(superClient: KubeClient, superCaches: Caches): Act
         if (!tenant.ownPolicyWrites.isUnseen(write, shown)) continue;
         if (write.state === 'unknown') return { is: 'retry', code: 'isolation' };
         const held = heldPolicyLabels(write.pod, tenant.context()) ?? {};
-        const over = [labelKeys.ownIngress, labelKeys.ownEgress].filter(
-          (key) => write.pod.metadata.labels?.[key] !== undefined && held[key] === undefined,
-        );
+        const over = ownPolicyKeysOf(write.pod.metadata.labels).filter((key) => held[key] === undefined);
         if (over.length > 0)
           await takeOff(superClient, { ...refOf(write.pod), uid: write.pod.metadata.uid }, over, signal);
       }
@@ -315,7 +318,7 @@ function backUnderDefaults(superClient: KubeClient, superCaches: Caches): Action
         looks = 0;
         await setImmediate(undefined, { signal });
       }
-      const carried = [labelKeys.ownIngress, labelKeys.ownEgress].filter((key) => labels[key] !== undefined);
+      const carried = ownPolicyKeysOf(labels);
       if (carried.length === 0 || !isOurs(superPod, tenant.info)) continue;
       const held = heldPolicyLabels(superPod, context) ?? {};
       const over = carried.filter((key) => held[key] === undefined);

@@ -1,9 +1,10 @@
-import { annotationKeys, labelKeys } from '../../../api/labels.ts';
+import { annotationKeys } from '../../../api/labels.ts';
 import { type KubeObject, type MergePatch, resources } from '../../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../../context.ts';
 import { isOurs, originalUid, tenantNamespaceOf, tenantUidOf } from '../../mapping/labels.ts';
 import { superMetadataPatch, transparentMetadataPatch } from '../../mapping/metadata.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
+import { ownPolicyKeysOf } from '../../mapping/network-isolation.ts';
 import { shownNodeName } from '../../mapping/node-names.ts';
 import type { Action, DownKind } from '../contract.ts';
 import { lateKeysOf, lateReferenceId, lateReferencesIndex, nameOfLate } from '../late-references.ts';
@@ -106,9 +107,7 @@ function withoutPolicyLabels(
   { metadata }: Pod,
   wanted: Readonly<Record<string, string>> = {},
 ): MergePatch | undefined {
-  const over = [labelKeys.ownIngress, labelKeys.ownEgress].filter(
-    (key) => metadata.labels?.[key] !== undefined && wanted[key] === undefined,
-  );
+  const over = ownPolicyKeysOf(metadata.labels).filter((key) => wanted[key] === undefined);
   return withKeys(patch, 'labels', Object.fromEntries(over.map((key) => [key, null])));
 }
 

@@ -5,13 +5,12 @@ import { resources, withoutUndefined } from '../../../kube/index.ts';
 import type { SyncContext, TenantInfo } from '../../context.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
 import { superNamespaceSelector } from '../../mapping/namespace-labels.ts';
+import { type LabelRequirement, type LabelSelector, matchesSelector } from '../../mapping/network-isolation.ts';
 import type { Notice } from '../contract.ts';
 import { isOffered } from '../published-kind.ts';
 import {
   type Affinity,
-  type LabelSelector,
   mapChanged,
-  matches,
   type NodeSelectorTerm,
   type Pod,
   type PodAffinity,
@@ -109,11 +108,25 @@ export function outsidePool(spec: PodSpec, { nodeSelector }: TenantInfo): string
     spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
   const isOutside = terms.map(({ matchExpressions = [] }) => {
     const known = matchExpressions.filter(({ key }) => Object.hasOwn(nodeSelector, key));
-    return !matches({ matchExpressions: known }, nodeSelector);
+    return !known.every((requirement) => isMet(requirement, nodeSelector));
   });
   if (isOutside.length === 0 || isOutside.includes(false)) return undefined;
   const nodes = Object.entries(nodeSelector).map(([key, value]) => `${key}=${value}`);
   return `spec.affinity.nodeAffinity asks for other nodes than this cluster has: those with ${nodes.join(', ')}`;
+}
+
+/** Whether the labels of a node meet a requirement. `Gt` and `Lt` are operators of node selectors alone. */
+function isMet(requirement: LabelRequirement, labels: Readonly<Record<string, string>>): boolean {
+  const { key, operator, values: [bound] = [] } = requirement;
+  if (operator !== 'Gt' && operator !== 'Lt')
+    return matchesSelector({ matchExpressions: [requirement] }, labels);
+  const value = labels[key];
+  if (!isWhole(value) || !isWhole(bound)) return false;
+  return operator === 'Gt' ? BigInt(value) > BigInt(bound) : BigInt(value) < BigInt(bound);
+}
+
+function isWhole(text: string | undefined): text is string {
+  return text !== undefined && /^-?\d+$/.test(text);
 }
 
 /** Labels, and keys of taints, by which nodes that run a control plane are known. */
