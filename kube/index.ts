@@ -5,9 +5,9 @@ export type { ListOptions } from './client.ts';
 export { type CallOptions, KubeClient } from './client.ts';
 export {
   type Clock,
-  type ClockReading as Instant,
+  type ClockReading,
   elapsedMs,
-  readClock as instantOf,
+  readClock,
   systemClock,
 } from './clock.ts';
 export {

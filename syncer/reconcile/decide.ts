@@ -198,8 +198,8 @@ function creation(kind: DownKind, tenantObject: KubeObject, context: SyncContext
 /** The same cases the other way round, for an object that is born in the super cluster. Pure. */
 export function decideUp(kind: UpKind, situation: Situation): Decision {
   const { tenantObject, superObject, context, key } = situation;
-  const place = superObject === undefined ? undefined : kind.tenantRef(superObject, context);
-  const belongs = place !== undefined && place.name === key.name && place.namespace === key.namespace;
+  const ref = superObject === undefined ? undefined : kind.tenantRef(superObject, context);
+  const belongs = ref !== undefined && ref.name === key.name && ref.namespace === key.namespace;
 
   if (superObject === undefined || !belongs) {
     if (tenantObject === undefined || originalUid(tenantObject) === undefined) return nothing;

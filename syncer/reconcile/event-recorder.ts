@@ -52,7 +52,7 @@ export class EventRecorder {
   async record(resource: Resource, object: KubeObject, said: Notice, signal: AbortSignal): Promise<void> {
     const notice = { ...said, message: printable(said.message, longestMessage) };
     const nowMs = this.#nowMs();
-    const { name, message } = this.#place(object, notice, nowMs);
+    const { name, message } = this.#eventFor(object, notice, nowMs);
     const before = this.#written.get(name);
     if (before !== undefined && nowMs - before.atMs < repeatMs) {
       before.count += 1;
@@ -81,7 +81,7 @@ export class EventRecorder {
   }
 
   /** The event that says it. Words that differ every time, like numbers in them, end up in one. */
-  #place(object: KubeObject, notice: Notice, nowMs: number): { name: string; message: string } {
+  #eventFor(object: KubeObject, notice: Notice, nowMs: number): { name: string; message: string } {
     const together = eventName(object, notice.reason, '');
     let similar = this.#similar.get(together);
     if (similar === undefined || nowMs - similar.sinceMs >= similarMs) {

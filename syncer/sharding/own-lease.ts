@@ -6,8 +6,8 @@ import {
   type Clock,
   elapsedMs,
   ignoreNotFound,
-  type Instant,
-  instantOf,
+  type ClockReading,
+  readClock,
   isAlreadyExists,
   isConflict,
   isNotFound,
@@ -82,7 +82,7 @@ export class Fence {
   readonly windowMs: number;
   readonly #clock: Clock;
   readonly #onRefused: (() => void) | undefined;
-  #renewedAt: Instant | undefined;
+  #renewedAt: ClockReading | undefined;
 
   constructor({ windowMs, clock, onRefused }: FenceOptions) {
     this.windowMs = windowMs;
@@ -95,7 +95,7 @@ export class Fence {
   }
 
   /** Open for one window from when that renewal was sent. */
-  open(renewedAt: Instant): void {
+  open(renewedAt: ClockReading): void {
     this.#renewedAt = renewedAt;
   }
 
@@ -135,7 +135,7 @@ const callTimeoutMs = 2_000;
 export class OwnLease {
   readonly #options: OwnLeaseOptions;
   #lease: Lease | undefined;
-  #renewedAt: Instant | undefined;
+  #renewedAt: ClockReading | undefined;
   #term = 0;
 
   constructor(options: OwnLeaseOptions) {
@@ -143,7 +143,7 @@ export class OwnLease {
   }
 
   /** When the last renewal that arrived was sent. */
-  get renewedAt(): Instant | undefined {
+  get renewedAt(): ClockReading | undefined {
     return this.#renewedAt;
   }
 
@@ -162,14 +162,14 @@ export class OwnLease {
 
   /** Takes the Lease over from an earlier process of this name, or makes it. */
   async take(signal: AbortSignal): Promise<void> {
-    const sentAt = instantOf(this.#options.clock);
+    const sentAt = readClock(this.#options.clock);
     const present = await this.#read(signal);
     await this.#write(present, sentAt, signal);
   }
 
   /** Throws ReplicaReplaced when another process has taken the name over, and what the client throws. */
   async renew(signal: AbortSignal): Promise<void> {
-    const sentAt = instantOf(this.#options.clock);
+    const sentAt = readClock(this.#options.clock);
     try {
       await this.#write(this.#lease, sentAt, signal);
     } catch (error) {
@@ -204,7 +204,7 @@ export class OwnLease {
     );
   }
 
-  async #write(present: Lease | undefined, sentAt: Instant, signal: AbortSignal): Promise<void> {
+  async #write(present: Lease | undefined, sentAt: ClockReading, signal: AbortSignal): Promise<void> {
     const { client } = this.#options;
     const options = { signal, timeoutMs: callTimeoutMs };
     const wanted = this.#wanted(present);

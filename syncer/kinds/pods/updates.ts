@@ -64,20 +64,20 @@ function withTolerations(
   policy: TenantPolicy,
 ): Toleration[] | undefined {
   const result = [...(s.tolerations ?? [])];
-  /** Where each is; of one that is there twice, the first. */
-  const places = new Map<string, number>();
+  /** Of one that is there twice, the first. */
+  const indexes = new Map<string, number>();
   for (const [index, present] of result.entries()) {
     const taints = taintsOf(present);
-    if (!places.has(taints)) places.set(taints, index);
+    if (!indexes.has(taints)) indexes.set(taints, index);
   }
   const added = superTolerations(wanted, policy) ?? [];
   const takesBlankets = added.some(isBlanket) && isGuarded(s, policy);
   for (const toleration of added) {
-    const place = places.get(taintsOf(toleration));
-    if (place !== undefined) {
-      if (result[place]?.tolerationSeconds !== toleration.tolerationSeconds) result[place] = toleration;
+    const index = indexes.get(taintsOf(toleration));
+    if (index !== undefined) {
+      if (result[index]?.tolerationSeconds !== toleration.tolerationSeconds) result[index] = toleration;
     } else if (!isBlanket(toleration) || takesBlankets) {
-      places.set(taintsOf(toleration), result.length);
+      indexes.set(taintsOf(toleration), result.length);
       result.push(toleration);
     }
   }

@@ -264,11 +264,11 @@ function ingressesOfExternalName(
   const { name = '' } = superObject.metadata;
   const namespace = tenantNamespaceOf(superObject);
   const id = referenceId({ kind: 'services', namespace, name });
-  const place = `${superObject.metadata.namespace}/${name}`;
+  const superName = `${superObject.metadata.namespace}/${name}`;
   const names = new Set(
     [
       ...tenantObjects.byIndex(resources.ingresses, referencesIndex, id),
-      ...superObjects.byIndex(resources.ingresses, 'byService', place),
+      ...superObjects.byIndex(resources.ingresses, 'byService', superName),
     ].map(({ metadata }) => metadata.name ?? ''),
   );
   return [...names].map((ingress) => ({ kind: 'ingresses', namespace, name: ingress }));
@@ -322,8 +322,8 @@ const stillServed = refusedButKept(
 function isStillServed(tenantObject: KubeObject, { tenant, superObjects }: SyncContext): boolean {
   if (specOf(tenantObject).type !== 'ExternalName' || isChangingClusterIP(tenantObject)) return false;
   const { namespace = '', name } = tenantObject.metadata;
-  const place = `${superNamespaceName(tenant, namespace)}/${name}`;
-  return superObjects.byIndex(resources.ingresses, 'byService', place).length > 0;
+  const superName = `${superNamespaceName(tenant, namespace)}/${name}`;
+  return superObjects.byIndex(resources.ingresses, 'byService', superName).length > 0;
 }
 
 const classRefused = refusedButKept(
