@@ -130,9 +130,9 @@ export class SyncEngine {
       sleep: (ms) => options.clock.sleep(ms),
       wake: (uid, key, afterMs = 0) => this.#queue.add({ ...key, tenant: uid }, { first: true, afterMs }),
     });
-    const gates = new Map(actionGates(options.superClient, options.superCaches));
+    const letPodIn: ActionGate = (work, action) => this.#letPodIn(work, action);
+    const gates = actionGates(options.superClient, options.superCaches, letPodIn);
     const admission = this.#admission;
-    gates.set('pods', (work, action) => this.#letIn(work, action));
     this.#reconciler = new Reconciler({
       kinds: options.kinds,
       superClient: options.superClient,
@@ -143,7 +143,6 @@ export class SyncEngine {
       onHeld: options.onHeld,
       holdsBack: async (work) =>
         admission !== undefined &&
-        work.kind.name === 'pods' &&
         // One that waits in a line of the quota's asks there first, or it loses its place.
         !this.#quota.hasTurn(work.tenant, work.situation.key) &&
         (await admission.holdsBack(work)),
@@ -426,7 +425,7 @@ export class SyncEngine {
   }
 
   /** No pod is made before what isolates it. Of a pod that has to wait after all, nothing was written. */
-  async #letIn(work: Work, action: GatedAction): ReturnType<ActionGate> {
+  async #letPodIn(work: Work, action: GatedAction): ReturnType<ActionGate> {
     const { tenant, situation, signal } = work;
     const giveBack = (): void => this.#quota.giveBack(tenant, situation.key);
     try {

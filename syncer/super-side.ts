@@ -70,7 +70,6 @@ export class SuperSide {
     if (options.waitsForScope !== true) this.#scoped.resolve();
     const reflector = (watch: FollowedResource, store: Store): Reflector => {
       const { name, resource, superScope, selector: own } = watch;
-      const all = superScope === 'all';
       const made = new Reflector({
         client: options.client,
         resource,
@@ -79,12 +78,12 @@ export class SuperSide {
         consistentStart: true,
         cutManagedFields: watch.cutManagedFields,
         watchesMetadataOnly: watch.watchesMetadataOnly === true,
-        labelSelector: all ? undefined : isWhole(name) ? labelKeys.tenant : this.#selector(own),
+        labelSelector: { all: undefined, allTenants: labelKeys.tenant, marked: this.#selector(own) }[superScope],
         beforeReplace: (_objects, version, signal) => this.#checkList(resource, version, signal),
         onResourceVersion: (version) => this.#history.observe(resource, version),
         onProblem: (problem) => options.onProblem(name, problem),
       });
-      if (!all && !isWhole(name)) this.#narrow.set(made, own);
+      if (superScope === 'marked') this.#narrow.set(made, own);
       return made;
     };
     this.#reflectors = [
@@ -178,14 +177,9 @@ function followed(kind: SyncedKind): FollowedResource {
   return {
     name: kind.name,
     resource: kind.resource,
-    superScope: kind.direction === 'up' ? 'all' : 'marked',
+    superScope: kind.direction === 'up' ? 'all' : kind.ofAllTenants === true ? 'allTenants' : 'marked',
     cutManagedFields: hasKnownFields(kind),
     watchesMetadataOnly: kind.direction === 'down' && kind.payload !== undefined,
     selector: kind.selector?.super,
   };
-}
-
-/** Namespaces are few, and those of all tenants have to be known as such wherever their names turn up. */
-function isWhole(name: string): boolean {
-  return name === 'namespaces';
 }

@@ -92,7 +92,7 @@ export class PodAdmission {
    * what comes before the gate may take as long as the tenant's API server likes.
    */
   readonly holdsBack = async (work: Work): Promise<boolean> =>
-    !(await this.#mayGo(work, (...ask) => this.#window.mayAsk(...ask)));
+    work.kind.name === 'pods' && !(await this.#mayGo(work, (...ask) => this.#window.mayAsk(...ask)));
 
   async #mayGo(work: Work, ask: (uid: string, id: string, now: number) => Answer): Promise<boolean> {
     const { tenant, situation } = work;

@@ -29,6 +29,7 @@ export const namespaceKind: DownKind = {
   direction: 'down',
   resource: resources.namespaces,
   deleteNeedsLiveCheck: true,
+  ofAllTenants: true,
   indexes: { tenant: { all: () => [''] } },
   admit(tenantObject) {
     if (tenantObject.metadata.name === nodeLeaseNamespace) return { wanted: false };

@@ -23,8 +23,8 @@ export interface SuperWatch {
   /** Of its store and in metrics: the controller's. */
   readonly name: string;
   readonly resource: Resource;
-  /** `marked`: only objects with Skerry's labels; `all`: every one. */
-  readonly superScope: 'marked' | 'all';
+  /** `marked`: objects of the tenants that this replica serves; `allTenants`: of every tenant; `all`: every one. */
+  readonly superScope: 'marked' | 'allTenants' | 'all';
   /** Label selector, beside our own mark. */
   readonly selector?: string | undefined;
   readonly indexes?: Readonly<Record<string, (object: KubeObject) => readonly string[]>>;
