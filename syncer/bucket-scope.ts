@@ -3,7 +3,7 @@ import { type KubeObject, onAbort } from '../kube/index.ts';
 import { bucketCount, bucketOf } from './mapping/labels.ts';
 import type { BucketHolder } from './sharding/shards.ts';
 import type { SuperScope } from './super-side.ts';
-import type { TenantFilter as Gate } from './tenants/tenant-filter.ts';
+import type { TenantFilter } from './tenants/directory.ts';
 
 export interface BucketScopeOptions {
   /** Makes the caches of the super cluster hold what is in this scope; resolves when they do. */
@@ -18,7 +18,7 @@ type Listener = () => Promise<void>;
  * Between the buckets that this replica has and the tenants that it serves: a tenant is served when the caches of
  * the super cluster hold all of its bucket, and they let go of a bucket when none of its tenants is served any more.
  */
-export class BucketScope implements BucketHolder, Gate {
+export class BucketScope implements BucketHolder, TenantFilter {
   readonly #options: BucketScopeOptions;
   readonly #held = new Set<number>();
   #expected: ReadonlySet<number> | undefined;

@@ -16,7 +16,7 @@ export function actionGates(
   superCaches: Caches,
   pods?: ActionGate,
 ): ReadonlyMap<string, ActionGate> {
-  return new Map([
+  return new Map<string, ActionGate>([
     ...(pods === undefined ? [] : [['pods', pods] as const]),
     ['customresourcedefinitions', definitionGate],
     ['networkpolicies', ownPolicyGate(superClient, superCaches)],

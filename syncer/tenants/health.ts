@@ -10,6 +10,7 @@ import {
   customResourcesCondition,
   isolationCondition,
   networkPoliciesCondition,
+  notSynced,
   type StatusWriter,
   type SyncerCondition,
   type UsedResources,
@@ -295,11 +296,10 @@ const joined = {
 
 function callsFail(problem: string): SyncerCondition {
   const message = `the tenant's API server answers health checks, but these calls fail: ${problem}; look for webhooks and APIServices of the tenant that stand in the way`;
-  return { type: 'Synced', status: 'False', reason: 'CallsFail', message };
+  return notSynced('CallsFail', message);
 }
 
 function unreachable(error: unknown): SyncerCondition {
   const why = error instanceof Error ? error.message : String(error);
-  const message = `the tenant's API server does not answer: ${why}`;
-  return { type: 'Synced', status: 'False', reason: 'Unreachable', message };
+  return notSynced('Unreachable', `the tenant's API server does not answer: ${why}`);
 }

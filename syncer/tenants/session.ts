@@ -25,7 +25,6 @@ import { CallHealth, Health } from './health.ts';
 import type { SharedReadTime } from './read-time.ts';
 import type { StatusWriter, UsedResources } from './status-writer.ts';
 import { SuperClusterVersionRecord } from './super-cluster-version-record.ts';
-import type { TenantFilter } from './tenant-filter.ts';
 import { cacheLimitBytes, type SyncerSettings, tenantInfo } from './tenant-info.ts';
 
 export interface SessionLogger {
@@ -47,8 +46,8 @@ interface SessionOptions {
   status: StatusWriter;
   clock: Clock;
   logger: SessionLogger;
-  /** Default: this is the only replica. */
-  gate?: TenantFilter;
+  /** Whether the caches of the super cluster hold the objects of all tenants, of all replicas. */
+  seesAll: () => boolean;
   /** How much memory all tenants may take. */
   memory: SharedCacheBudget;
   /** How much of the thread's time reading from all tenants may take. */
@@ -107,7 +106,7 @@ export class TenantSession {
   constructor(options: SessionOptions) {
     this.#options = options;
     this.#vc = options.vc;
-    const info = tenantInfo(options.vc, options.settings(), options.gate?.seesAll);
+    const info = tenantInfo(options.vc, options.settings(), options.seesAll());
     this.#ref = { namespace: info.namespace, name: info.name };
     this.#calls = new CallHealth(() => options.clock.monotonic());
     const readTime = options.readTime.tenant();
@@ -219,9 +218,9 @@ export class TenantSession {
 
   /** Takes over changed settings and reads the operator's answers. */
   async update(vc: VirtualCluster, signal: AbortSignal): Promise<void> {
-    const { engine, settings, gate } = this.#options;
+    const { engine, settings, seesAll } = this.#options;
     this.#vc = vc;
-    const info = tenantInfo(vc, settings(), gate?.seesAll);
+    const info = tenantInfo(vc, settings(), seesAll());
     // Settings that are the same stay the same object, by which others know that nothing has changed.
     const hasChanged = JSON.stringify(info) !== JSON.stringify(this.state.info);
     if (hasChanged) this.state.updateInfo(info);

@@ -37,12 +37,12 @@ export interface UsedResources {
 type Status = NonNullable<VirtualCluster['status']>;
 type Usage = NonNullable<Status['usage']>;
 
-const joining = {
-  type: 'Synced',
-  status: 'False',
-  reason: 'Joining',
-  message: 'what the tenant has is being taken up',
-} as const;
+/** A tenant is not served, or not as it should be. */
+export function notSynced(reason: string, message: string): SyncerCondition {
+  return { type: 'Synced', status: 'False', reason, message };
+}
+
+const joining = notSynced('Joining', 'what the tenant has is being taken up');
 
 /**
  * Writes the syncer's own part of a VirtualCluster's status, and only when it says something new. One write
