@@ -5,6 +5,7 @@ import type { SyncContext } from '../context.ts';
 import { isOurs, staysInTenant, tenantNamespaceOf } from '../mapping/labels.ts';
 import { allAnnotations, superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
 import type { Action, Admission, DownKind } from './contract.ts';
+import type { Pod } from './pods/types.ts';
 import { insideOf } from './services/types.ts';
 import { refusedButKept, warning } from './validation.ts';
 
@@ -156,10 +157,6 @@ function enforce(
   const endpoints = (superObject as EndpointSlice).endpoints ?? [];
   const kept = endpoints.filter(({ addresses }) => addresses.every((address) => isAllowed(address)));
   return kept.length === endpoints.length ? [] : [{ do: 'patchSuper', patch: { endpoints: kept } }];
-}
-
-interface Pod extends KubeObject {
-  spec?: { nodeName?: string };
 }
 
 /**

@@ -1,6 +1,7 @@
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, type ObjectRef, resources } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
+import { allContainers, type Pod } from '../kinds/pods/types.ts';
 import { isOurs, originalUid, tenantNamespaceOf } from '../mapping/labels.ts';
 import { byTenantIndex } from '../reconcile/caches.ts';
 import { containerNotFound, notReady, podNotFound, simulated } from './refusal.ts';
@@ -14,15 +15,6 @@ export interface KubeletTenant {
   readonly complete?: Promise<void>;
   context(): SyncContext;
   superNamespace(tenantNamespace: string): string;
-}
-
-export interface Pod extends KubeObject {
-  readonly spec?: {
-    readonly nodeName?: string;
-    readonly containers?: readonly { readonly name: string }[];
-    readonly initContainers?: readonly { readonly name: string }[];
-    readonly ephemeralContainers?: readonly { readonly name: string }[];
-  };
 }
 
 /**
@@ -94,8 +86,6 @@ export function isSimulated(superNode: KubeObject): boolean {
 }
 
 /** Names of all that runs in a pod as its owner has written it. */
-export function containersOf({ spec }: Pod): string[] {
-  return [spec?.containers, spec?.initContainers, spec?.ephemeralContainers].flatMap((list) =>
-    (list ?? []).map(({ name }) => name),
-  );
+export function containersOf({ spec = {} }: Pod): string[] {
+  return allContainers(spec).map(({ name }) => name);
 }

@@ -1,7 +1,8 @@
 import { type Clock, type ConnectionOptions, type KubeClient, type KubeObject, onAbort } from '../../kube/index.ts';
 import type { Lookup } from '../context.ts';
 import type { CurrentTenant } from '../watchdog/watchdog.ts';
-import { type KubeletTenant, type Pod, pairOf, superPodsOf } from './find-pod.ts';
+import type { Pod } from '../kinds/pods/types.ts';
+import { type KubeletTenant, pairOf, superPodsOf } from './find-pod.ts';
 import { KubeletServer } from './kubelet-server.ts';
 import { type ClientAuthorities, KubeletTenants } from './kubelet-tenants.ts';
 import { MetricsApi } from './metrics-api.ts';

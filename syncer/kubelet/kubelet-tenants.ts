@@ -51,7 +51,10 @@ export class AuthorityDirectory {
     const text = JSON.stringify([id, authorities.kubeletClient, authorities.frontProxy]);
     const before = this.#texts.get(tenant);
     if (before === text) return false;
-    const known = [kubeletClient(tenant, id, authorities), frontProxy(tenant, id, authorities)];
+    const known = [
+      knownBy(tenant, 'kubeletClient', read(authorities.kubeletClient, `skerry ${id} kubelet-client CA`), `tenant-${id}`),
+      knownBy(tenant, 'frontProxy', read(authorities.frontProxy, `skerry ${id} front-proxy CA`), 'front-proxy-client'),
+    ];
     const kept = new Set(known.flat().map(({ authority }) => authority.fingerprint256));
     const earlier = [...this.#bySubject.values()].flat().filter((each) => each.tenant === tenant);
     this.delete(tenant);
@@ -100,28 +103,17 @@ export class AuthorityDirectory {
 function problemOf(certificate: X509Certificate, known: Pick<Known, 'commonName'>): string | undefined {
   if (certificate.ca) return 'it is that of an authority';
   if (certificate.keyUsage?.includes(clientUsage) !== true) return 'it is not for clients';
-  if (commonName(certificate) !== known.commonName) return 'it does not bear the name of the tenant';
+  if (commonNameOf(certificate) !== known.commonName) return 'it does not bear the name of the tenant';
   return undefined;
 }
 
-function kubeletClient(tenant: string, id: string, authorities: ClientAuthorities): Known[] {
-  return read(authorities.kubeletClient, `skerry ${id} kubelet-client CA`).map((authority) => ({
-    tenant,
-    purpose: 'kubeletClient' as const,
-    authority,
-    commonName: `tenant-${id}`,
-    signed: new WeakMap(),
-  }));
-}
-
-function frontProxy(tenant: string, id: string, authorities: ClientAuthorities): Known[] {
-  return read(authorities.frontProxy, `skerry ${id} front-proxy CA`).map((authority) => ({
-    tenant,
-    purpose: 'frontProxy' as const,
-    authority,
-    commonName: 'front-proxy-client',
-    signed: new WeakMap(),
-  }));
+function knownBy(
+  tenant: string,
+  purpose: Purpose,
+  authorities: readonly X509Certificate[],
+  commonName: string,
+): Known[] {
+  return authorities.map((authority) => ({ tenant, purpose, authority, commonName, signed: new WeakMap() }));
 }
 
 /** An authority in the name of another tenant would let a user who may write this tenant's Secret lock that one out. */
@@ -144,7 +136,7 @@ function isValid(certificate: X509Certificate, nowMs: number): boolean {
 }
 
 /** Undefined unless there is exactly one. */
-function commonName(certificate: X509Certificate): string | undefined {
+function commonNameOf(certificate: X509Certificate): string | undefined {
   const found = (certificate.toLegacyObject().subject as { CN?: string | string[] } | undefined)?.CN;
   return typeof found === 'string' ? found : undefined;
 }

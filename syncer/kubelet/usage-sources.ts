@@ -1,7 +1,8 @@
 import { labelKeys } from '../../api/labels.ts';
 import { type Clock, type KubeClient, type KubeObject, parseQuantity, resources } from '../../kube/index.ts';
 import type { Lookup } from '../context.ts';
-import { isSimulated, type Pod } from './find-pod.ts';
+import type { Pod } from '../kinds/pods/types.ts';
+import { isSimulated } from './find-pod.ts';
 
 /** What one container has used. */
 export interface ContainerUsage {
