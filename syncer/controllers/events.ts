@@ -13,6 +13,7 @@ import {
   withoutUndefined,
 } from '../../kube/index.ts';
 import type { KeyRef, NamedResource, SyncContext } from '../context.ts';
+import { payloadOf } from '../kinds/payload.ts';
 import { tokenSecretName } from '../kinds/pods/token-requests.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { isOurs, originalUid, tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
@@ -22,6 +23,7 @@ import { scrub } from '../mapping/scrub.ts';
 import { byTenantIndex, type Caches, type SuperWatch } from '../reconcile/caches.ts';
 import { done, type Outcome, outcomeOf, type SpecialController } from '../reconcile/controller.ts';
 import type { Drift } from '../reconcile/decide.ts';
+import { refOf } from '../reconcile/guarded-writes.ts';
 import { keyId } from '../reconcile/keys.ts';
 import { hasMoved } from '../reconcile/router.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
@@ -144,7 +146,7 @@ export class EventController implements SpecialController {
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
     }
-    const live = await client.get(resources.events, refOf(key), { signal });
+    const live = await client.get(resources.events, key, { signal });
     if (originalUid(live) === undefined) return done;
     remember(tenant, keyId(key), live);
     const patch = eventContentPatch(live, eventContent(superEvent, context));
@@ -171,14 +173,11 @@ export class EventController implements SpecialController {
     patch: MergePatch,
     signal: AbortSignal,
   ): Promise<Outcome> {
-    const { name: copyName = '', namespace, uid, resourceVersion } = copy.metadata;
+    const { uid, resourceVersion } = copy.metadata;
+    const guarded = { ...patch, metadata: { uid, resourceVersion } };
+    const options = { type: 'merge', signal, cutManagedFields: true } as const;
     try {
-      const patched = await tenant.client.patch(
-        resources.events,
-        { namespace, name: copyName },
-        { ...patch, metadata: { uid, resourceVersion } },
-        { type: 'merge', signal, cutManagedFields: true },
-      );
+      const patched = await tenant.client.patch(resources.events, refOf(copy), guarded, options);
       remember(tenant, id, patched);
       return done;
     } catch (error) {
@@ -194,7 +193,8 @@ export class EventController implements SpecialController {
       name: superEvent.metadata.namespace ?? '',
     });
     const tenant = superNamespace && this.#tenantOf(superNamespace);
-    if (tenant !== undefined) this.#enqueue(tenant, superEvent);
+    const key = tenant && keyOf(superEvent, tenant.context());
+    if (tenant !== undefined && key !== undefined) this.#options.enqueue(tenant, key);
   }
 
   /** Events may be seen before their super namespace, and so before their tenant is known. */
@@ -203,11 +203,6 @@ export class EventController implements SpecialController {
     const tenant = isNew ? this.#tenantOf(object) : undefined;
     if (tenant === undefined) return;
     for (const key of this.#keysIn(tenant, object.metadata.name ?? '')) this.#options.enqueue(tenant, key);
-  }
-
-  #enqueue(tenant: TenantState, superEvent: KubeObject): void {
-    const key = keyOf(superEvent, tenant.context());
-    if (key !== undefined) this.#options.enqueue(tenant, key);
   }
 
   *#keysIn(tenant: TenantState, superNamespace: string): Generator<KeyRef> {
@@ -273,14 +268,11 @@ export async function loadExistingCopies(
 
 /** What tells the copy from others, and what it says: a server may put anything beside. */
 function remember(tenant: TenantState, id: string, { metadata, ...event }: KubeObject): void {
-  const kept: KubeObject['metadata'] = {};
-  for (const field of ['name', 'namespace', 'uid', 'resourceVersion'] as const) {
-    const text = metadata[field];
-    if (text !== undefined) kept[field] = text;
-  }
+  const { name: copyName, namespace, uid, resourceVersion } = metadata;
   const original = metadata.annotations?.[annotationKeys.uid];
-  if (original !== undefined) kept.annotations = { [annotationKeys.uid]: original };
-  tenant.rememberEventCopy(id, { metadata: kept, ...contentOf(event) });
+  const annotations = original === undefined ? undefined : { [annotationKeys.uid]: original };
+  const kept = withoutUndefined({ name: copyName, namespace, uid, resourceVersion, annotations });
+  tenant.rememberEventCopy(id, { metadata: kept, ...payloadOf(event, contentFields) });
 }
 
 /** How long a copy is to be left as it is, because it was written a moment ago. */
@@ -293,10 +285,6 @@ function pauseMs(writtenAtMs: number, nowMs: number): number {
 function keyOf(superEvent: KubeObject, context: SyncContext): KeyRef | undefined {
   const ref = tenantRefOf(superEvent, context);
   return ref && { kind: name, ...ref };
-}
-
-function refOf({ namespace, name: eventName }: KeyRef): ObjectRef {
-  return { namespace, name: eventName };
 }
 
 function isAt(ref: ObjectRef | undefined, key: KeyRef): boolean {
@@ -426,14 +414,11 @@ const maxMessageLength = 1_024;
 
 /** What the copy of an event says, in the tenant's words. */
 export function eventContent(superObject: KubeObject, context: SyncContext): Record<string, unknown> {
-  const result: Record<string, unknown> = {};
-  for (const field of contentFields) {
-    const value = superObject[field];
-    if (value === undefined || value === null) continue;
-    if (field === 'message') result[field] = scrub(String(value), context).slice(0, maxMessageLength);
-    else if (field === 'source') result[field] = source(value as Source, context);
-    else result[field] = value;
-  }
+  const result = payloadOf(superObject, contentFields);
+  const { message, source } = result;
+  if (message !== undefined)
+    result['message'] = scrub(String(message), context).slice(0, maxMessageLength);
+  if (source !== undefined) result['source'] = sourceFor(source as Source, context);
   const instance = result['reportingInstance'];
   if (context.tenant.hideNodes && typeof instance === 'string' && instance !== '') {
     // Kubelet's is its node; others end in the name of the machine that they run on.
@@ -448,17 +433,8 @@ export function eventContentPatch(
   tenantObject: KubeObject,
   wanted: Record<string, unknown>,
 ): MergePatch | undefined {
-  const present = contentOf(tenantObject);
+  const present = payloadOf(tenantObject, contentFields);
   return deepEqual(present, wanted) ? undefined : mergePatch(present, wanted);
-}
-
-function contentOf(event: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const content: Record<string, unknown> = {};
-  for (const field of contentFields) {
-    const value = event[field];
-    if (value !== undefined && value !== null) content[field] = value;
-  }
-  return content;
 }
 
 interface Source {
@@ -466,7 +442,7 @@ interface Source {
   host?: string;
 }
 
-function source({ component, host }: Source, context: SyncContext): Source {
+function sourceFor({ component, host }: Source, context: SyncContext): Source {
   return withoutUndefined({ component, host: host && scrub(host, context) });
 }
 

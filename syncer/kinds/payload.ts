@@ -11,7 +11,10 @@ import type { Action } from './contract.ts';
 import { setField } from './patches.ts';
 
 /** The named top-level fields of an object that has them; for kinds that are data and little else. */
-export function payloadOf(object: KubeObject, fields: readonly string[]): Record<string, unknown> {
+export function payloadOf(
+  object: Readonly<Record<string, unknown>>,
+  fields: readonly string[],
+): Record<string, unknown> {
   return Object.fromEntries(
     fields
       .filter((field) => object[field] !== undefined && object[field] !== null)
