@@ -72,7 +72,7 @@ export interface ConnectionOptions {
   cert?: string | undefined;
   key?: string | undefined;
   token?: string | undefined;
-  /** Whom the server is to take the calls for. It has to let these credentials do that. */
+  /** The user in whose name the calls are made. These credentials need the right to impersonate it. */
   impersonate?: {
     readonly user: string;
     readonly groups: readonly string[];
@@ -395,7 +395,7 @@ function impersonation({ user, groups, extra }: NonNullable<ConnectionOptions['i
 /** API servers take these as they come: what HTTP cannot carry is refused here. */
 function headerValue(text: string): string {
   if (!/^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(text))
-    throw new TypeError(`${JSON.stringify(text)} cannot be the name of somebody to act for`);
+    throw new TypeError(`${JSON.stringify(text)} cannot be impersonated: it does not fit into an HTTP header`);
   return text;
 }
 

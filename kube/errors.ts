@@ -203,7 +203,7 @@ export function isForbidden(error: unknown): error is ApiError {
   return error instanceof ApiError && error.code === 403;
 }
 
-/** A policy or a webhook of the cluster refused it, whoever asks: not RBAC, and not what the API server itself checks. */
+/** A policy or a webhook of the cluster refused it, for every user: not RBAC, and not what the API server itself checks. */
 export function isDeniedByAdmission(error: unknown): error is ApiError {
   return (
     error instanceof ApiError &&

@@ -90,8 +90,8 @@ const secretBytes = 32 * 1024;
 /**
  * Reads a kubeconfig out of a Secret: YAML, or base64 of it as in `data`. A user who may write that
  * Secret must not gain more than one connection by it, so only server, its name, CA data and client
- * certificate data are accepted; plugins, file paths, tokens and all else are refused by name. So that it keeps nobody
- * waiting, no more than `secretBytes` are read. Throws KubeconfigError.
+ * certificate data are accepted; plugins, file paths, tokens and all else are refused by name. No more than
+ * `secretBytes` are read, as parsing holds up the thread. Throws KubeconfigError.
  */
 export function connectionFromSecret(
   yamlOrData: string,

@@ -9,7 +9,7 @@ export interface LeaseOptions {
   client: KubeClient;
   namespace: string;
   name: string;
-  /** Who holds the lease; must differ between all that compete for it. */
+  /** `holderIdentity`; must differ between all that compete for the lease. */
   identity: string;
   /** What the Lease says of its holder besides; annotations that are not named here stay. */
   annotations?: Readonly<Record<string, string>>;

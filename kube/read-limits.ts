@@ -65,7 +65,7 @@ export function parseJson(text: string, maxValues = Number.POSITIVE_INFINITY): u
   return parseCounted(text, maxValues).parsed;
 }
 
-/** As `parseJson`, with the brackets and commas outside of texts: 0 where `maxValues` is no limit, and nobody has counted them. */
+/** As `parseJson`, with the brackets and commas outside of texts: 0 where `maxValues` is no limit, as they are not counted then. */
 export function parseCounted(text: string, maxValues: number): { parsed: unknown; values: number } {
   if (Number.isFinite(maxValues)) {
     const values = countValues(text, maxValues);
@@ -183,8 +183,8 @@ function valuesLeft(value: unknown, most: number): number {
 }
 
 /**
- * Counts the time that what one server sends takes on this thread, and says when more of it may be read. Who reads asks for
- * its turn before each piece.
+ * Counts the time that what one server sends takes on this thread, and says when more of it may be read. A reader
+ * asks for its turn before each piece.
  */
 export interface ReadMeter {
   worked(ms: number): void;

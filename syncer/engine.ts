@@ -467,7 +467,7 @@ export class SyncEngine {
     }
   }
 
-  /** What still fails, for whoever asks why the sides differ; and that it is not held any more. */
+  /** What still fails, for the report of differences; and that it is not held any more. */
   #remember({ failures, held }: TenantState, key: KeyRef, outcome: Outcome): void {
     const id = keyId(key);
     if (outcome.is !== 'held' && held.size > 0) held.delete(id);

@@ -9,7 +9,7 @@ export type NetworkPolicyEnforcement = (typeof networkPolicyEnforcements)[number
 export interface SyncerOptions {
   /** Name of this replica, which no other has; default: one that is never used again. */
   replica?: string | undefined;
-  /** Where the replicas keep their Leases and the map of who serves what. */
+  /** Where the replicas keep their Leases and the map of buckets to replicas. */
   namespace: string;
   /** Reconciles at once, over all tenants. */
   workers: number;

@@ -17,7 +17,7 @@ interface ServiceCidr extends KubeObject {
 }
 
 /**
- * Where the super cluster's own API servers and Services are, as ranges: by whom we talk to, by what its
+ * Where the super cluster's own API servers and Services are, as ranges: by the address that the syncer calls, by what its
  * `default/kubernetes` leads to, and by its ServiceCIDRs. Nodes are not among them; they come and go.
  */
 export async function protectedRanges(superClient: KubeClient, signal: AbortSignal): Promise<string[]> {

@@ -46,7 +46,7 @@ export class SuperSide {
   readonly caches: Caches;
   /** Kinds that are followed as long as a tenant wants them; the start does not wait for these. */
   readonly customResources: CustomResourceInformers;
-  /** Who the super cluster is: the first that this syncer saw. */
+  /** Of the super cluster that this syncer saw first. */
   readonly identity: IdentityGuard;
   readonly #client: KubeClient;
   readonly #history = new VersionHistory();

@@ -52,7 +52,7 @@ function openSuperClients(options: ConnectionOptions, clock: Clock, onRefused: (
   };
 }
 
-/** Whom the kubelet proxy serves, and whose pods are traced, is whom this syncer serves. */
+/** The kubelet proxy serves the tenants of this syncer, and the pods of these are traced. */
 function sessionHooks(
   kubelet: KubeletProxy,
   traces: PodTraces,

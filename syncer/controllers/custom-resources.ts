@@ -343,7 +343,7 @@ export class TenantCustomResources {
     const failed = Promise.withResolvers<never>();
     failed.promise.catch(() => undefined);
     let isDue = false;
-    // Once for all events of a turn, and for none of a definition that nobody has published.
+    // Once for all events of a turn, and not for definitions that are not published.
     const changed = ({ object }: StoreEvent): void => {
       if (isDue || !this.#concerns(object.metadata.name ?? '')) return;
       isDue = true;

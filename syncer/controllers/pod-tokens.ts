@@ -30,7 +30,7 @@ import {
   outcomeOf,
   type SpecialController,
 } from '../reconcile/controller.ts';
-import type { Drift } from '../reconcile/decide.ts';
+import { type Drift, nameConflict } from '../reconcile/decide.ts';
 import { DeletionSafety, type DeletionSafetyOptions } from '../reconcile/deletion-safety.ts';
 import type { ExecutorObserver } from '../reconcile/execute.ts';
 import {
@@ -181,7 +181,7 @@ export class PodTokenController implements SpecialController {
         this.#options.enqueue(tenant, step.namespace, 'live');
         return done;
       case 'report-conflict':
-        await notice(look, nameConflict(key), signal);
+        await notice(look, nameConflict('Pod', key.name), signal);
         return done;
       case 'delete':
         return this.#delete(look, step, signal);
@@ -236,7 +236,7 @@ export class PodTokenController implements SpecialController {
       const outcome = next.do === 'delete' ? await this.#delete(look, step, signal) : done;
       return outcome.is === 'done' && next.do === 'delete' ? { is: 'retry', code: 'earlierObject' } : outcome;
     }
-    const conflict = nameConflict(look.key);
+    const conflict = nameConflict('Pod', look.key.name);
     await notice(look, conflict, signal);
     return { is: 'refused', code: 'notOurs', message: conflict.message };
   }
@@ -413,11 +413,6 @@ const notShownYetMs = 1_000;
 
 function keyOf({ metadata: { namespace, name: podName = '' } }: KubeObject): KeyRef {
   return { kind: name, namespace, name: podName };
-}
-
-function nameConflict({ name: podName }: KeyRef): Notice {
-  const message = `Pod ${podName} cannot be synced: its place in the cluster is taken by an object that Skerry did not make`;
-  return { type: 'Warning', reason: 'NameConflict', message };
 }
 
 /** Says it on the pod. */

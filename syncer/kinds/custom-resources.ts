@@ -264,7 +264,7 @@ function payloadChange(tenantObject: KubeObject, superObject: KubeObject): Merge
   return payloadPatch(payloadOf(superObject), payload, parseShape(shapeText(payload)), before);
 }
 
-/** All that are not denied: what they mean is the business of whoever has published the kind. */
+/** All that are not denied: the operator, who has published the kind, knows what they mean. */
 function metadataOptions(context: SyncContext): SuperMetadataOptions {
   return { ...allAnnotations(context), goesDown: (key) => goesDown(key, context.tenant) };
 }

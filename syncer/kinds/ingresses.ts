@@ -119,7 +119,7 @@ type Rules = Pick<TenantInfo, 'ingressAnnotations'>;
 
 /**
  * The tenant object with the annotations that go down. To a controller that all tenants share, annotations are
- * configuration: a snippet in one can read the keys of everybody. So nothing goes down that has a prefix,
+ * configuration: a snippet in one can read the keys of all tenants. So nothing goes down that has a prefix,
  * but what the operator has allowed; a key without one means nothing to any controller.
  */
 function withAllowedAnnotations(tenantObject: KubeObject, tenant: Rules): KubeObject {
@@ -389,7 +389,7 @@ function referencesOf(ingress: KubeObject): KeyRef[] {
 /**
  * Hosts of a certificate are said where the tenant object leaves them out, or empty: to a controller that could mean every
  * host. One that is for none does not go down.
- * A Secret that the tenant does not have is not named: what has its name in the super namespace is somebody else's.
+ * A Secret that the tenant does not have is not named: a Secret of its name in the super namespace is not the tenant's.
  */
 function wantedSpec(tenantObject: KubeObject, context: SyncContext): IngressSpec {
   const { rules = [], tls } = knownPart(specOf(tenantObject), specShape) as IngressSpec;

@@ -101,7 +101,7 @@ function superPeer({ podSelector, namespaceSelector, ipBlock }: Peer, tenant: Te
   });
 }
 
-/** NetworkPolicy: who of the tenant's pods may talk to whom, said in the super cluster's terms. */
+/** NetworkPolicy: the traffic that the tenant allows between its pods, in the super cluster's terms. */
 export const networkPolicyKind: DownKind = {
   name: 'networkpolicies',
   resource: resources.networkPolicies,

@@ -99,8 +99,8 @@ export function payloadSummary(object: KubeObject, fields: readonly string[]): P
 }
 
 /**
- * They are kept for each object, and nobody counts them: a megabyte of short keys would take three. They matter where a pod
- * takes all of them as variables.
+ * They are kept for each object and are not part of what a tenant's cache is charged: a megabyte of short keys would take
+ * three. They matter where a pod takes all of them as variables.
  */
 const maxBytesOfKeys = 64 * 1024;
 /** Of a text in memory, beside its characters. */

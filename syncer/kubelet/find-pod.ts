@@ -11,7 +11,7 @@ import type { PodRequest } from './request-path.ts';
 export interface KubeletTenant {
   /** Whether the caches hold all that there is. */
   readonly isComplete: boolean;
-  /** Resolves when they do; may never. Absent: nobody waits for it. */
+  /** Resolves when they do; may never. Absent: no request waits for it. */
   readonly complete?: Promise<void>;
   context(): SyncContext;
   superNamespace(tenantNamespace: string): string;

@@ -70,7 +70,7 @@ function podsOn(tenant: KubeletTenant, shownName: string | undefined): PodPair[]
     .flatMap((superPod) => pairOf(tenant, superPod) ?? []);
 }
 
-/** A PodList as kubelets write it, pod by pod, so that many of them hold nobody up. */
+/** A PodList as kubelets write it, pod by pod, so that a long one does not hold up the thread. */
 async function writePodList(
   pairs: readonly PodPair[],
   response: ServerResponse,

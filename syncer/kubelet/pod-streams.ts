@@ -69,7 +69,7 @@ export class Output {
   }
 }
 
-/** The client went away, or this server ends: there is no one to answer. */
+/** The client went away, or this server ends: no answer can be sent. */
 const gone = new Error('the connection is closed');
 
 interface Run {
@@ -249,8 +249,8 @@ function parse(content: Buffer): Status | undefined {
 }
 
 /**
- * What of an upgrade belongs to the two that talk. All else stays behind: who the client is, whom it would
- * like to be taken for, where it comes from.
+ * Headers of an upgrade that belong to the protocol. Those that authenticate or impersonate a client, or say where it
+ * comes from, stay behind.
  */
 const handedOn = [
   'upgrade',

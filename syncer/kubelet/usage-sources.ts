@@ -94,7 +94,7 @@ class KubeletSource implements UsageSource {
     const usage = this.#ask(node);
     const reading: Reading = { endedAtMs: undefined, usage };
     this.#readings.set(node, reading);
-    // A failure is kept, too: a node that is down would have each who asks wait for it.
+    // A failure is kept, too: a node that is down would have each request wait for it.
     const end = (): void => {
       reading.endedAtMs = this.#clock.monotonic();
     };
@@ -102,7 +102,7 @@ class KubeletSource implements UsageSource {
     return usage;
   }
 
-  /** Shared by all who ask meanwhile, so that none of them can end it. */
+  /** Shared by all requests meanwhile, so that none of them can end it. */
   async #ask(node: string): Promise<Map<string, PodUsage>> {
     // Rates come from the kubelet: with its plain counters two readings would be needed, ten seconds apart.
     const path = `/api/v1/nodes/${encodeURIComponent(node)}/proxy/stats/summary?only_cpu_and_memory=true`;

@@ -239,7 +239,7 @@ export class Trace {
   }
 
   /**
-   * Who took how much of the whole. The scheduler has the super object from when it is there, kubelet from when the
+   * How much of the whole each took. The scheduler has the super object from when it is there, kubelet from when the
    * super object has a node and its tokens; everything else is Skerry's.
    */
   #shares(totalMs: number): Record<StageOwner, number> {

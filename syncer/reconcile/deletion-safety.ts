@@ -15,7 +15,7 @@ import type { TenantState } from './tenant-state.ts';
 
 export interface DeletionSafetyOptions {
   superIdentity: IdentityGuard;
-  /** A server is not who it should be: deletes of this tenant have stopped until the operator has spoken. */
+  /** A server has another identity than expected: deletes of this tenant have stopped until the operator has spoken. */
   onMismatch: (tenant: TenantState, side: 'tenant' | 'super') => void;
   /** A mass-deletion guard closed for this tenant. */
   onHeld: (tenant: TenantState) => void;

@@ -17,7 +17,7 @@ import { hasLostItsLabel, isOurs, originalUid } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
 import { contestedNotice } from './contested-writes.ts';
 import { done, isRecoverable, isRefusal, isTransientRefusal, type Outcome } from './controller.ts';
-import type { Situation } from './decide.ts';
+import { nameConflict, type Situation } from './decide.ts';
 import { deleteObject, expectCreated, patchObject, refOf, type WriteTarget } from './guarded-writes.ts';
 import type { DefinitionGuard } from './guards.ts';
 import { keyId } from './keys.ts';
@@ -351,9 +351,9 @@ export class Executor {
       if (adopts || hasLostItsLabel(live, tenantObject))
         return this.#takeOver(kind, tenantObject, live, work);
     }
-    const message = `${kind.resource.kind} ${situation.key.name} cannot be synced: its place in the cluster is taken by an object that Skerry did not make`;
-    await recordNotice(work, { type: 'Warning', reason: 'NameConflict', message });
-    return { is: 'refused', code: 'notOurs', message };
+    const conflict = nameConflict(kind.resource.kind, situation.key.name);
+    await recordNotice(work, conflict);
+    return { is: 'refused', code: 'notOurs', message: conflict.message };
   }
 
   /** Makes the super object carry our marks. */

@@ -23,7 +23,7 @@ export interface WriteTarget {
   readonly tenant: TenantState;
   readonly key: KeyRef;
   readonly signal: AbortSignal;
-  /** As for a call of the client: nobody reads the managedFields of an answer. */
+  /** As for a call of the client: the managedFields of an answer are not read. */
   readonly cutManagedFields: boolean;
 }
 

@@ -40,8 +40,8 @@ const unseenForMs = 300_000;
 
 /**
  * Sync rule `tenant-isolation`: which NetworkPolicies of one tenant are being changed in the super cluster, and which
- * labels are being written there that rely on them. Whoever writes a label looks at the changes and registers the write
- * in one go; whoever changes a policy registers that first and then waits for the writes under way.
+ * labels are being written there that rely on them. A writer of labels looks at the changes and registers its write in
+ * one go; a writer of policies registers its change first and then waits for the writes under way.
  */
 export class OwnPolicyWrites implements ChangingPolicies {
   readonly #nowMs: () => number;

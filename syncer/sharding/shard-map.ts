@@ -37,7 +37,7 @@ interface ConfigMap extends KubeObject {
   data?: Record<string, string>;
 }
 
-/** Who has which bucket, at one resourceVersion of the ConfigMap. */
+/** The owners of buckets, at one resourceVersion of the ConfigMap. */
 export interface ShardMap {
   readonly owners: ReadonlyMap<number, string>;
   /** As it was read; `undefined`: there is none. */
@@ -52,7 +52,7 @@ const revisionKey = 'skerry.dev/revision';
 /** For each call. */
 const timeoutMs = 4_000;
 
-/** The ConfigMap that says who has which bucket. It is read live, and written only as it was read. */
+/** The ConfigMap that maps buckets to replicas. It is read live, and written only as it was read. */
 export class ShardMapStore {
   readonly #client: ShardClient;
   readonly #ref: { namespace: string; name: string };

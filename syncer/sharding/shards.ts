@@ -172,7 +172,7 @@ export class Shards {
         return holder.expect(present.object === undefined ? everyBucket() : ownedBy(present, replica));
       } catch (error) {
         signal.throwIfAborted();
-        logger.warn({ err: error }, 'cannot read who serves which tenants; nothing is served without it');
+        logger.warn({ err: error }, 'cannot read the map of buckets; no tenant is served without it');
         await clock.sleep(this.#renewMs / 2, signal);
       }
     }
@@ -227,7 +227,7 @@ export class Shards {
         await this.#agree(signal);
       } catch (error) {
         signal.throwIfAborted();
-        logger.warn({ err: error }, 'cannot find out who serves which tenants');
+        logger.warn({ err: error }, 'cannot read the Leases of replicas and the map of buckets');
         await clock.sleep(this.#renewMs, signal);
         this.#wakeup.signal();
       }
@@ -260,8 +260,8 @@ export class Shards {
   }
 
   /**
-   * The Lease is fresh again, or for the first time: others may have taken what was ours, or be about to. Whoever
-   * is has a Lease; so where there is no other one, reading the map is enough.
+   * The Lease is fresh again, or for the first time: others may have taken what was ours, or be about to. Such
+   * a replica has a Lease; so where there is no other one, reading the map is enough.
    */
   async #confirm(term: number, signal: AbortSignal): Promise<void> {
     const { replica, fence, holder, logger } = this.#options;

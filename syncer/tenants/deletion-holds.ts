@@ -41,7 +41,7 @@ type Reason =
   | 'SuperClusterRanBackwards';
 
 /**
- * Stops a tenant's deletions while either server is not who it should be (sync rule `side-identity`), says so in a
+ * Stops a tenant's deletions while either server has another identity than expected (sync rule `side-identity`), says so in a
  * condition with the remedy, and goes on when it has passed or the operator has answered. What an earlier
  * syncer has stopped stays so: the condition is the memory.
  */
@@ -220,7 +220,7 @@ export class DeletionFreeze {
     state.frozen = undefined;
     this.#token = undefined;
     this.#options.requeue();
-    const message = 'both sides are who they should be';
+    const message = 'both API servers have the expected identities';
     const wanted = { type: 'IdentityMismatch', status: 'False', reason: 'Verified', message } as const;
     await status.condition(this.#ref, state.info.uid, wanted, signal);
   }

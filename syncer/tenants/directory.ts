@@ -133,7 +133,7 @@ const provenMs = { usual: 30_000, suspect: 10 * 60_000 };
 const longestTurnMs = 60_000;
 const lastWriteMs = 3_000;
 
-/** What changes when somebody has mended what a session needs. The rest of a VirtualCluster changes all the time. */
+/** What changes when the operator or the manager has mended what a session needs. The rest of a VirtualCluster changes all the time. */
 function circumstancesOf({ metadata, status }: VirtualCluster): string {
   return JSON.stringify([
     metadata.generation,
@@ -510,7 +510,7 @@ export class TenantDirectory {
     await this.#report(served, notSynced('JoinsLast', message));
   }
 
-  /** A condition of the VirtualCluster, and an event on it for those who look later. */
+  /** A condition of the VirtualCluster, and an event on it, which stays when the condition has changed. */
   async #report(
     { vc: { uid, ...ref }, latest, stop: { signal } }: Served,
     condition: SyncerCondition,

@@ -42,7 +42,7 @@ export class CallHealth {
     this.#nowMs = nowMs;
   }
 
-  /** A call has been answered, or not. Lists and watches are judged by those who follow with them. */
+  /** A call has been answered, or not. Lists and watches are judged by their reflectors. */
   called({ verb, resource, status }: Pick<CallRecord, 'verb' | 'resource' | 'status'>): void {
     if (resource === '' || status === 429 || verb === 'list' || verb === 'watch') return;
     // What a tenant's own admission refuses is its own affair.
@@ -239,7 +239,7 @@ export class Health {
   async #sayCustomResources(signal: AbortSignal): Promise<void> {
     const { state, custom, latest } = this.#options;
     const wanted = customResourcesCondition(state.info, custom.problems);
-    // Who has never asked for any need not read of them.
+    // A VirtualCluster that has never asked for any has no such condition.
     if (wanted.reason === 'NoneWanted' && !findCondition(latest().status?.conditions, wanted.type)) return;
     await this.#say(wanted, signal);
   }

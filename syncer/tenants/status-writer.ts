@@ -71,7 +71,7 @@ export class StatusWriter {
   condition(ref: ObjectRef, uid: string, wanted: SyncerCondition, signal?: AbortSignal): Promise<void> {
     const said = `${wanted.status}/${wanted.reason}/${wanted.message}`;
     const shown = findCondition(this.#cached(ref)?.status?.conditions, wanted.type);
-    // The manager has said meanwhile that nobody says anything.
+    // The manager has written meanwhile that no syncer reports anything.
     if (shown?.reason === noSyncerReason) this.#last.get(uid)?.delete(wanted.type);
     return this.#say(ref, uid, wanted.type, said, signal, (status) => ({
       ...status,

@@ -244,7 +244,7 @@ function isEmpty({ matchExpressions = [], matchFields = [] }: NodeSelectorTerm):
 }
 
 /**
- * Sync rule `pod-affinity`: who a pod wants to be near to, or far from, are pods of its own tenant. Every selector
+ * Sync rule `pod-affinity`: the pods that a pod wants to be near to, or far from, are its own tenant's. Every selector
  * is narrowed to them, and namespaces are named as the super cluster names them. A pod's affinity cannot
  * be changed later, so a selector of namespaces stays one: super namespaces carry the tenant object's labels.
  */

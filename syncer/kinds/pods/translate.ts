@@ -108,7 +108,7 @@ export function ownPolicyLabels(
     if (isTransparent(key, tenant) || placedKeys.has(key)) labels[key] = value;
   for (const [key, value] of Object.entries(metadata.labels ?? {}))
     if (workloadLabelGoesDown(key, tenant) && !placedKeys.has(key)) labels[key] = value;
-  // What else the super object has is somebody else's and stays, or is on its way out.
+  // Other labels of the super object are not the tenant's and stay, or are on their way out.
   return labelsOf([labels, { ...present, ...labels }], metadata.namespace, context);
 }
 
@@ -220,7 +220,7 @@ const tokens: PodStep = (spec, pod) => {
 };
 
 const ownerOnly = 0o600;
-const everybody = 0o644;
+const worldReadable = 0o644;
 
 /**
  * Kubelet gives a token to the one user that a pod's containers run as, with mode 0600, or to the pod's fsGroup,
@@ -236,7 +236,7 @@ function fileMode(spec: PodSpec): number | undefined {
   );
   const [user] = users;
   if (users.size !== 1 || user === undefined) return undefined;
-  return user === 0 ? ownerOnly : everybody;
+  return user === 0 ? ownerOnly : worldReadable;
 }
 
 /**

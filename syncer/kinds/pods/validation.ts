@@ -177,7 +177,7 @@ const updates: Changes = {
 const resizes: Changes = { spec: ['resources'], container: ['resizePolicy', 'resources'] };
 const lists = ['containers', 'initContainers'] as const;
 
-/** Containers stay who they are: those that the super cluster has injected among them, unchanged and in their place. */
+/** Containers keep their names: those that the super cluster has injected among them, unchanged and in their place. */
 function validateUpdate(spec: unknown, superPod: Pod, changes: Changes): Notice | undefined {
   const present = superPod.spec ?? {};
   const shape =
