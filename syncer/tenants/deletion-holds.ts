@@ -192,12 +192,8 @@ export class DeletionFreeze {
     const { state, status } = this.#options;
     state.frozen = reason;
     this.#token = token;
-    await status.condition(
-      this.#ref,
-      state.info.uid,
-      { type: 'IdentityMismatch', status: 'True', reason, message },
-      signal,
-    );
+    const wanted = { type: 'IdentityMismatch', status: 'True', reason, message } as const;
+    await status.condition(this.#ref, state.info.uid, wanted, signal);
   }
 
   /** How far the super cluster has come. Undefined where it shows its past: then deletions are stopped. */
