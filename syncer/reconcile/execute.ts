@@ -84,7 +84,7 @@ interface Unsent {
   readonly unsent: Notice;
 }
 
-interface ExecutorOptions {
+export interface ExecutorOptions {
   superClient: KubeClient;
   /** Whether a key that another one requires is in agreement. */
   isDependencyMet: (tenant: TenantState, key: KeyRef) => boolean;
