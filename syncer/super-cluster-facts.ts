@@ -6,7 +6,7 @@ import type { Logger } from 'pino';
 import { networkPolicyEngine } from '../api/network-policy-engines.ts';
 import { type Clock, ignoreNotFound, type KubeClient, type KubeObject, resources } from '../kube/index.ts';
 import type { NetworkIsolation } from './context.ts';
-import type { SyncerOptions } from './settings.ts';
+import type { NetworkPolicyEnforcement, SyncerOptions } from './settings.ts';
 
 interface EndpointSlice extends KubeObject {
   endpoints?: { addresses: string[] }[];
@@ -206,8 +206,6 @@ export async function followSuperClusterFacts(
     onChange(found);
   }
 }
-
-import type { NetworkPolicyEnforcement } from './settings.ts';
 
 export async function networkPoliciesAreEnforced(
   enforcement: NetworkPolicyEnforcement,

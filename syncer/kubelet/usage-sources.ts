@@ -1,7 +1,7 @@
 import { labelKeys } from '../../api/labels.ts';
 import { type Clock, type KubeClient, type KubeObject, parseQuantity, resources } from '../../kube/index.ts';
 import type { Lookup } from '../context.ts';
-import type { Pod } from '../kinds/pods/types.ts';
+import type { Container, Pod } from '../kinds/pods/types.ts';
 import { isSimulated } from './find-pod.ts';
 
 /** What one container has used. */
@@ -213,19 +213,14 @@ const simulatedUse = { cpu: 'simulation.skerry.dev/cpu', memory: 'simulation.ske
 /** Where neither annotation nor request says it. */
 const simulatedDefault = { cpu: 0.01, memory: 32 * 2 ** 20 } as const;
 
-interface SimulatedContainer {
-  readonly name: string;
-  readonly resources?: { readonly requests?: Readonly<Record<string, unknown>> };
-}
-
 /**
  * What a running pod on a simulated node is said to use, as no container runs there: what its annotations say, spread
  * evenly over its containers, else half of what each requests.
  */
-function simulatedUsage({ metadata, spec, ...pod }: Pod, nowMs: number): PodUsage | undefined {
-  if ((pod['status'] as { phase?: string } | undefined)?.phase !== 'Running') return undefined;
-  const containers = (spec?.containers ?? []) as readonly SimulatedContainer[];
-  const amount = (resource: 'cpu' | 'memory', { resources: own }: SimulatedContainer): number => {
+function simulatedUsage({ metadata, spec, status }: Pod, nowMs: number): PodUsage | undefined {
+  if (status?.phase !== 'Running') return undefined;
+  const containers = spec?.containers ?? [];
+  const amount = (resource: 'cpu' | 'memory', { resources: own }: Container): number => {
     const said = parseQuantity(metadata.annotations?.[simulatedUse[resource]]);
     if (said !== undefined && said >= 0) return said / containers.length;
     const request = own?.requests?.[resource];
