@@ -3,7 +3,15 @@ import { Agent, Client, type Dispatcher, Pool } from 'undici';
 import { deferredSignal } from './abort.ts';
 import { ConnectionError } from './errors.ts';
 import { defaultReadLimits, errorBytes, isTooLarge, type ReadLimits, type ReadMeter } from './read-limits.ts';
-import { backstopMs, CallDeadline, RoundTripTimeout, readText, roundTrip } from './round-trip.ts';
+import {
+  type Answer,
+  backstopMs,
+  CallDeadline,
+  firstOf,
+  RoundTripTimeout,
+  readText,
+  roundTrip,
+} from './round-trip.ts';
 
 /** `beforeWrite` refused a call; `cause` is what it threw. */
 class WriteRefused extends Error {
@@ -130,12 +138,6 @@ export interface Call {
   timeoutMs?: number | undefined;
   /** How much of the answer is read; default: what an object may have. */
   maxBytes?: number | undefined;
-}
-
-export interface Answer {
-  status: number;
-  text: string;
-  retryAfter: string | undefined;
 }
 
 interface Stream {
@@ -287,7 +289,7 @@ export class Connection {
     try {
       const response = await deadline.race(this.#send(call, signal, timeoutMs, bodyTimeoutMs));
       status = response.statusCode;
-      return { status, retryAfter: one(response.headers['retry-after']), body: response.body };
+      return { status, retryAfter: firstOf(response.headers['retry-after']), body: response.body };
     } catch (error) {
       throw this.failure(error, call.signal, deadline);
     } finally {
@@ -435,8 +437,4 @@ function errorCode(error: unknown): string {
     if (typeof code === 'string' && code !== '') return code;
   }
   return 'ECONNFAILED';
-}
-
-function one(header: string | string[] | undefined): string | undefined {
-  return Array.isArray(header) ? header[0] : header;
 }

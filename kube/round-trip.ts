@@ -46,7 +46,7 @@ export class CallDeadline {
   }
 }
 
-interface RoundTripOptions extends Dispatcher.DispatchOptions {
+interface Limits {
   /** For the whole round trip, waiting for a connection included; undici's own limits end the rest sooner. */
   deadlineMs: number;
   /** Of the body of a successful answer; what refuses is cut sooner. */
@@ -55,8 +55,10 @@ interface RoundTripOptions extends Dispatcher.DispatchOptions {
   onLength?: ((bytes: number) => void) | undefined;
 }
 
+type RoundTripOptions = Limits & Dispatcher.DispatchOptions;
+
 /** A whole answer, whatever its status. */
-interface WholeAnswer {
+export interface Answer {
   status: number;
   text: string;
   retryAfter: string | undefined;
@@ -79,20 +81,14 @@ export function roundTrip(
   dispatcher: Dispatcher,
   { deadlineMs, maxBytes, onLength, ...options }: RoundTripOptions,
   signal: AbortSignal | undefined,
-): Promise<WholeAnswer> {
+): Promise<Answer> {
   return new Promise((resolve, reject) => {
     new RoundTrip({ deadlineMs, maxBytes, onLength }, signal, resolve, reject).start(dispatcher, options);
   });
 }
 
-interface Limits {
-  deadlineMs: number;
-  maxBytes: number;
-  onLength: ((bytes: number) => void) | undefined;
-}
-
 class RoundTrip implements Dispatcher.DispatchHandler {
-  readonly #resolve: (answer: WholeAnswer) => void;
+  readonly #resolve: (answer: Answer) => void;
   readonly #reject: (error: unknown) => void;
   readonly #timer: NodeJS.Timeout;
   /** A no-op while the constructor handles a signal that is already aborted. */
@@ -110,7 +106,7 @@ class RoundTrip implements Dispatcher.DispatchHandler {
   constructor(
     { deadlineMs, maxBytes, onLength }: Limits,
     signal: AbortSignal | undefined,
-    resolve: (answer: WholeAnswer) => void,
+    resolve: (answer: Answer) => void,
     reject: (error: unknown) => void,
   ) {
     this.#resolve = resolve;
@@ -144,8 +140,7 @@ class RoundTrip implements Dispatcher.DispatchHandler {
     // Informational answers come before the real one.
     if (statusCode < 200) return;
     this.#status = statusCode;
-    const retryAfter = headers['retry-after'];
-    this.#retryAfter = Array.isArray(retryAfter) ? retryAfter[0] : retryAfter;
+    this.#retryAfter = firstOf(headers['retry-after']);
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -203,6 +198,10 @@ class RoundTrip implements Dispatcher.DispatchHandler {
     clearTimeout(this.#timer);
     this.#unlink();
   }
+}
+
+export function firstOf(header: string | string[] | undefined): string | undefined {
+  return Array.isArray(header) ? header[0] : header;
 }
 
 function asError(reason: unknown): Error {

@@ -218,7 +218,7 @@ export class CustomResourceInformers {
     if (customResource === undefined) return;
     const signal = this.#signal;
     const searching = this.#options.client
-      .list(customResource.resource, { labelSelector: labelKeys.tenant, ...(signal && { signal }) })
+      .list(customResource.resource, { labelSelector: labelKeys.tenant, signal })
       .then(
         ({ items }) => {
           const tenants = items.filter((object) => originalUid(object) !== undefined).map(tenantUidOf);
