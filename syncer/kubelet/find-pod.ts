@@ -4,7 +4,7 @@ import type { SyncContext } from '../context.ts';
 import { allContainers, type Pod } from '../kinds/pods/types.ts';
 import { isOurs, originalUid, tenantNamespaceOf } from '../mapping/labels.ts';
 import { byTenantIndex } from '../reconcile/caches.ts';
-import { containerNotFound, notReady, podNotFound, simulated } from './refusal.ts';
+import { notReady, podNotFound, Refusal } from './refusal.ts';
 import type { PodRequest } from './request-path.ts';
 
 /** What this room has to know of a tenant that is served. */
@@ -30,9 +30,14 @@ export function findPod(tenant: KubeletTenant, request: PodRequest): Required<Ob
   const superPod = superPodOf(tenant, tenantPod);
   if (superPod === undefined) throw podNotFound(name);
   if (container !== undefined && !isTenantContainer(container, tenantPod, superPod))
-    throw containerNotFound(container, name);
+    throw new Refusal(404, `container "${container}" not found in pod "${name}"`);
   const node = superObjects.get(resources.nodes, { name: superPod.spec?.nodeName ?? '' });
-  if (node !== undefined && isSimulated(node)) throw simulated(verb, name);
+  if (node !== undefined && isSimulated(node))
+    // 500 is what an API server passes on together with the words that came with it.
+    throw new Refusal(
+      500,
+      `${verb} is not available for pod ${name}: its node is simulated and runs no containers`,
+    );
   return { namespace: tenant.superNamespace(namespace), name };
 }
 

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../../kube/index.ts';
 import type { KubeletTenant } from './find-pod.ts';
-import { tooMany, unknownClient } from './refusal.ts';
+import { Refusal } from './refusal.ts';
 
 /**
  * The certificates of the authorities that sign the client certificates of a tenant's API server. PEM, several in a row while
@@ -197,8 +197,13 @@ export class KubeletTenants {
   /** The tenant whose API server this is at present. Throws Refusal. */
   authenticate(socket: TLSSocket, purpose: Purpose): Client {
     const found = this.#identify(socket, purpose);
-    if (typeof found === 'string') throw unknownClient(found);
-    if (!this.sockets.admit(found.uid, socket)) throw tooMany(this.#limit);
+    if (typeof found === 'string')
+      throw new Refusal(401, `the client certificate is not that of a tenant's API server: ${found}`);
+    if (!this.sockets.admit(found.uid, socket))
+      throw new Refusal(
+        429,
+        `this cluster has ${this.#limit} connections to its pods open already (logs, exec, attach, port-forward): end some of them`,
+      );
     return found;
   }
 

@@ -7,16 +7,7 @@ import { splice } from '../../program/splice.ts';
 import { scrub } from '../mapping/scrub.ts';
 import { findPod, type KubeletTenant } from './find-pod.ts';
 import type { Client } from './kubelet-tenants.ts';
-import {
-  notAllowedThere,
-  printedOnAndOn,
-  printedTooMuch,
-  Refusal,
-  readText,
-  superRefusal,
-  tooManyRuns,
-  unreachable,
-} from './refusal.ts';
+import { notAllowedThere, Refusal, readText, superRefusal, unreachable } from './refusal.ts';
 import { type PodRequest, subresourcePath } from './request-path.ts';
 import { type StreamBandwidth, throttle } from './stream-bandwidth.ts';
 import type { SuperAnswer, SuperCalls } from './super-calls.ts';
@@ -28,6 +19,10 @@ const maxBytes = 16 << 20;
 /** Output is held in pieces of so many bytes; of what one has printed that fails the first is shown. */
 const pieceBytes = 64 << 10;
 const timeoutMs = 120_000;
+const printedTooMuch =
+  'the command was ended: it printed more than is read of one run by "/run"; use exec';
+const heldTooMuch =
+  'the command was ended: what is held of commands run by "/run" is full, and this cluster has most of it; use exec';
 /** How long a client may take to read the answer. */
 const readWithinMs = 30_000;
 const runsAtOnce = 2;
@@ -107,7 +102,11 @@ export class CommandRuns {
   async run({ uid, tenant }: Client, pod: PodRequest, response: ServerResponse): Promise<void> {
     let own = 0;
     for (const each of this.#running) if (each.uid === uid) own += 1;
-    if (own >= runsAtOnce) throw tooManyRuns(runsAtOnce);
+    if (own >= runsAtOnce)
+      throw new Refusal(
+        429,
+        `as many commands of this cluster run by "/run" as may at once (${runsAtOnce}): wait, or use exec`,
+      );
     const output = new Output();
     const ending = new AbortController();
     const end = (why: Error): void => {
@@ -122,8 +121,8 @@ export class CommandRuns {
     const print = (content: Buffer): void => {
       this.#bandwidth.charge(uid, content.length);
       printed += content.length;
-      if (printed > this.#limits.printed) end(printedOnAndOn());
-      else this.#hold(output, content);
+      if (printed <= this.#limits.printed) this.#hold(output, content);
+      else end(new Refusal(500, printedTooMuch));
     };
     try {
       response.once('close', () => end(gone));
@@ -165,7 +164,7 @@ export class CommandRuns {
     const before = output.heldBytes;
     output.add(content);
     if (output.heldBytes === before) return;
-    while (this.#heldBytes() > this.#limits.bytes) this.#largest()?.end(printedTooMuch());
+    while (this.#heldBytes() > this.#limits.bytes) this.#largest()?.end(new Refusal(500, heldTooMuch));
   }
 
   #heldBytes(): number {
