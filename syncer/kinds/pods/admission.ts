@@ -14,7 +14,7 @@ import { refused, refusedButKept, warning } from '../validation.ts';
 import { malformedAdmission } from '../well-formed.ts';
 import { refusedImage } from './images.ts';
 import { fieldPaths } from './mirrored-keys.ts';
-import { podSecurityViolations } from './pod-security.ts';
+import { podSecurityViolation } from './pod-security.ts';
 import { references } from './references.ts';
 import {
   isBlanket,
@@ -189,13 +189,8 @@ function staticRefusal(pod: Pod, all: readonly KeyRef[], tenant: TenantInfo): Ad
   if ((spec.schedulingGates ?? []).length > 0) return { wanted: false };
 
   const { podSecurity, daemonSets } = tenant.policy;
-  const violations = podSecurityViolations(pod, podSecurity);
-  if (violations.length > 0) {
-    return refused(
-      'PodSecurity',
-      `violates the Pod Security level "${podSecurity}": ${violations.join('; ')}`,
-    );
-  }
+  const violation = podSecurityViolation(pod, podSecurity);
+  if (violation !== undefined) return refused('PodSecurity', violation);
   const without = unsupported(pod, tenant);
   if (without !== undefined) return refused('NotSupported', without);
   if (daemonSets !== 'allow' && looksLikeDaemonSetPod(pod)) {

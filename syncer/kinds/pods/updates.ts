@@ -7,7 +7,7 @@ import type { Action, Notice } from '../contract.ts';
 import { warning } from '../validation.ts';
 import { reservedReference, unsupportedInContainer } from './admission.ts';
 import { isImageAllowed } from './images.ts';
-import { podSecurityViolations } from './pod-security.ts';
+import { podSecurityViolation } from './pod-security.ts';
 import { requiredObjects } from './references.ts';
 import { isBlanket, isGuarded, superTolerations } from './scheduling.ts';
 import { excessiveVariables, variableSources } from './service-variables.ts';
@@ -179,12 +179,8 @@ function toldOf({ status }: Pod): ReadonlySet<string | undefined> {
 function refusal(container: Container, tenantPod: Pod, context: SyncContext): Notice | undefined {
   const { containers: _running, initContainers: _before, volumes: _volumes, ...rest } = tenantPod.spec ?? {};
   const alone: Pod = { ...tenantPod, spec: { ...rest, ephemeralContainers: [container] } };
-  const { podSecurity } = context.tenant.policy;
-  const violations = podSecurityViolations(alone, podSecurity);
-  if (violations.length > 0) {
-    const what = `violates the Pod Security level "${podSecurity}": ${violations.join('; ')}`;
-    return notice('PodSecurity', container, what);
-  }
+  const violation = podSecurityViolation(alone, context.tenant.policy.podSecurity);
+  if (violation !== undefined) return notice('PodSecurity', container, violation);
   const unsupported = unsupportedInContainer(container, context);
   if (unsupported !== undefined) return notice('NotSupported', container, unsupported);
   const { metadata } = tenantPod;

@@ -13,7 +13,7 @@ import {
   validateCreatedMetadata,
   validatePatchedMetadata,
 } from '../validation.ts';
-import { podSecurityViolations } from './pod-security.ts';
+import { podSecurityViolation } from './pod-security.ts';
 import { tokenSecretName } from './token-requests.ts';
 import {
   allContainers,
@@ -109,9 +109,8 @@ function validateCreatedSpec(pod: Pod, { tenant }: SyncContext): Notice | undefi
     firstOf(spec.volumes, (volume) => validateVolume(volume, volumeTypes, tokens)) ??
     firstOf(allContainers(spec), validateContainer);
   if (refused !== undefined) return refused;
-  const violations = podSecurityViolations(pod, podSecurity);
-  if (violations.length === 0) return undefined;
-  return warning('PodSecurity', `violates the Pod Security level "${podSecurity}": ${violations.join('; ')}`);
+  const violation = podSecurityViolation(pod, podSecurity);
+  return violation === undefined ? undefined : warning('PodSecurity', violation);
 }
 
 function validateVolume(volume: Volume, allowed: readonly string[], tokens: string): Notice | undefined {
@@ -217,15 +216,10 @@ function validateEphemeral(spec: unknown, superPod: Pod, { tenant }: SyncContext
   const again = added.find(({ name }) => taken.has(name));
   if (again !== undefined)
     return warning('InvalidField', `ephemeral container ${again.name}: the pod has one of that name`);
-  const { podSecurity } = tenant.policy;
   const { containers: _running, initContainers: _before, volumes: _volumes, ...context } = present;
   const alone: Pod = { metadata: { name: '' }, spec: { ...context, ephemeralContainers: added } };
-  const violations = podSecurityViolations(alone, podSecurity);
-  if (violations.length > 0)
-    return warning(
-      'PodSecurity',
-      `violates the Pod Security level "${podSecurity}": ${violations.join('; ')}`,
-    );
+  const violation = podSecurityViolation(alone, tenant.policy.podSecurity);
+  if (violation !== undefined) return warning('PodSecurity', violation);
   return firstOf(added, validateContainer);
 }
 
