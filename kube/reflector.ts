@@ -65,7 +65,8 @@ export interface ReflectorOptions<T extends KubeObject> {
   beforeReplace?: (objects: readonly T[], resourceVersion: string, signal: AbortSignal) => Promise<void>;
 }
 
-interface ListMeter {
+/** What is in memory of a list is counted by `page`, and no more after `end`. */
+export interface ListMeter {
   page: (objects: readonly KubeObject[]) => void;
   end: () => void;
 }

@@ -5,6 +5,7 @@ import {
   isConflict,
   isNotFound,
   type KubeObject,
+  type ListMeter,
   type MergePatch,
   mergePatch,
   type ObjectRef,
@@ -228,9 +229,6 @@ export class EventController implements SpecialController {
 
 /** Events of one page of a list: no more are in memory whole. */
 const copiesPerPage = 500;
-
-/** What is in memory of a list is counted by `page`, and no more after `end`. */
-type ListMeter = { readonly page: (objects: readonly KubeObject[]) => void; readonly end: () => void };
 
 /**
  * Remembers the copies that an earlier run has made: without that, each of them would be made once more in vain. To
