@@ -4,44 +4,40 @@ import { annotationKeys } from '../../api/labels.ts';
 import { holderVersion } from '../../api/program-versions.ts';
 import {
   type Clock,
+  type ClockReading,
+  CodedError,
   elapsedMs,
   ignoreNotFound,
-  type ClockReading,
-  readClock,
   isAlreadyExists,
   isConflict,
   isNotFound,
   type Lease,
   microTime,
+  readClock,
   resources,
 } from '../../kube/index.ts';
 import { componentLabel, leaseName, type ShardClient } from './shard-map.ts';
 
 /** This replica has not kept its Lease: others may serve its tenants by now, and until that is known it writes nothing. */
-export class LeaseLapsed extends Error {
+export class LeaseLapsed extends CodedError<'LeaseLapsed'> {
   override readonly name = 'LeaseLapsed';
-  readonly code = 'LeaseLapsed';
-  readonly retryable = true;
 
   constructor() {
-    super('the Lease of this replica was not renewed in time; nothing is written until it is');
+    const message = 'the Lease of this replica was not renewed in time; nothing is written until it is';
+    super('LeaseLapsed', message, true);
   }
 }
 
 /** Another process has taken over the name of this replica. */
-export class ReplicaReplaced extends Error {
+export class ReplicaReplaced extends CodedError<'ReplicaReplaced'> {
   override readonly name = 'ReplicaReplaced';
-  readonly code = 'ReplicaReplaced';
-  readonly retryable = false;
-  readonly replica: string;
-  readonly holder: string;
 
   constructor(replica: string, holder: string) {
     super(
+      'ReplicaReplaced',
       `another vc-syncer has started as replica "${replica}" (${holder}), so this one stops; give each that runs at the same time a --replica of its own`,
+      false,
     );
-    this.replica = replica;
-    this.holder = holder;
   }
 }
 
