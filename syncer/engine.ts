@@ -116,16 +116,13 @@ export class SyncEngine {
       options.fair === false
         ? undefined
         : new PodAdmission({
-            superCaches: options.superCaches,
-            clock: options.clock,
+            ...options,
             wake: (uid, key) => this.#queue.add({ ...key, tenant: uid }, { first: true }),
             waiting: (uid) => this.#queue.liveWaiting(uid),
-            observer: options.observer,
           });
     this.#quota = new QuotaAdmission({
-      kinds: options.kinds,
+      ...options,
       others: [tokenSecrets],
-      superCaches: options.superCaches,
       monotonicMs: () => options.clock.monotonic(),
       sleep: (ms) => options.clock.sleep(ms),
       wake: (uid, key, afterMs = 0) => this.#queue.add({ ...key, tenant: uid }, { first: true, afterMs }),
@@ -134,13 +131,8 @@ export class SyncEngine {
     const gates = actionGates(options.superClient, options.superCaches, letPodIn);
     const admission = this.#admission;
     this.#reconciler = new Reconciler({
-      kinds: options.kinds,
-      superClient: options.superClient,
-      superCaches: options.superCaches,
-      superIdentity: options.superIdentity,
+      ...options,
       enqueue: (tenant, key) => this.#enqueue(tenant, key, 'live'),
-      onMismatch: options.onMismatch,
-      onHeld: options.onHeld,
       holdsBack: async (work) =>
         admission !== undefined &&
         // One that waits in a line of the quota's asks there first, or it loses its place.
@@ -149,40 +141,31 @@ export class SyncEngine {
       gates,
       quotaGate: this.#quota.gate,
       readBudget: this.#quota.reads,
-      observer: options.observer,
     });
     this.#isolation = new NetworkIsolationController({
-      superClient: options.superClient,
-      superCaches: options.superCaches,
+      ...options,
       tenant: (uid) => this.#router.tenant(uid) ?? this.#policyEnforcer.tenant(uid),
       enqueue: (tenant, key) => this.#policyEnforcer.enqueue(tenant, key),
     });
     const controllers: SpecialController[] = [
       new EventController({
-        superCaches: options.superCaches,
+        ...options,
         tenant: (uid) => this.#router.tenant(uid),
         enqueue: (tenant, key) => this.#enqueue(tenant, key, 'background'),
         isBusy: () => this.#queue.hasLiveWaiting(),
       }),
       this.#isolation,
       new PodTokenController({
-        superClient: options.superClient,
-        superCaches: options.superCaches,
-        superIdentity: options.superIdentity,
+        ...options,
         tenant: (uid) => this.#router.tenant(uid),
         enqueue: (tenant, key, priority) => this.#enqueue(tenant, key, priority),
-        onMismatch: options.onMismatch,
-        onHeld: options.onHeld,
         quota: this.#quota,
-        observer: options.observer,
       }),
     ];
     this.#controllers = new Map(controllers.map((controller) => [controller.name, controller]));
     this.#router = new Router({
-      kinds: options.kinds,
-      clock: options.clock,
+      ...options,
       controllers,
-      superCaches: options.superCaches,
       enqueue: (tenant, key, priority, version) => this.#enqueue(tenant, key, priority, { version }),
       enqueueFirst: (tenant, key) => this.#enqueue(tenant, key, 'live', { first: true }),
       onError: (tenant, key, error) => this.#failed({ ...key, tenant: tenant.info.uid }, error),
