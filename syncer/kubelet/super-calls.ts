@@ -52,7 +52,9 @@ export class SuperCalls {
   /** Throws Refusal when there is no answer, and the signal's reason. */
   async open(call: SuperCall): Promise<SuperAnswer> {
     const { hostname, port, pathname } = this.#url;
-    const authorization = await authorizationOf(this.#options).catch((error: unknown) => Promise.reject(unreachable(error)));
+    const authorization = await authorizationOf(this.#options).catch((error: unknown) => {
+      throw unreachable(error);
+    });
     call.signal.throwIfAborted();
     const { promise, resolve, reject } = Promise.withResolvers<SuperAnswer>();
     const sent = request({

@@ -4,7 +4,6 @@ import {
   type KubeClient,
   type KubeObject,
   type ObjectRef,
-  type Resource,
 } from '../../kube/index.ts';
 import { originalUid } from '../mapping/labels.ts';
 import type { Situation } from './decide.ts';

@@ -74,8 +74,8 @@ export class IdentityGuard {
   }
 
   async #check(): Promise<boolean> {
-    const namespace = this.#client.get(resources.namespaces, { name: 'kube-system' });
-    const uid = (await ignoreNotFound(namespace))?.metadata.uid;
+    const ref = { name: 'kube-system' };
+    const uid = (await ignoreNotFound(this.#client.get(resources.namespaces, ref)))?.metadata.uid;
     if (this.#expectedUid === undefined && uid !== undefined) this.#expectedUid = uid;
     return uid !== undefined && uid === this.#expectedUid && this.#distrusted === undefined;
   }
