@@ -397,7 +397,9 @@ function impersonation({ user, groups, extra }: NonNullable<ConnectionOptions['i
 /** API servers take these as they come: what HTTP cannot carry is refused here. */
 function headerValue(text: string): string {
   if (!/^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(text))
-    throw new TypeError(`${JSON.stringify(text)} cannot be impersonated: it does not fit into an HTTP header`);
+    throw new TypeError(
+      `${JSON.stringify(text)} cannot be impersonated: it does not fit into an HTTP header`,
+    );
   return text;
 }
 

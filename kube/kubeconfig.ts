@@ -78,8 +78,7 @@ function selectContext(
   const user = config.users.find(({ name }) => name === context.user)?.user;
   if (cluster === undefined || user === undefined) {
     const missing = cluster === undefined ? `cluster "${context.cluster}"` : `user "${context.user}"`;
-    throw invalid(`context "${contextName}" names ${missing}, which is not there`,
-    );
+    throw invalid(`context "${contextName}" names ${missing}, which is not there`);
   }
   return { context: contextName, cluster, user };
 }
@@ -99,8 +98,7 @@ export function connectionFromSecret(
   // Base64 knows no colon, YAML of a kubeconfig always has one.
   const yaml = yamlOrData.includes(':') ? yamlOrData : Buffer.from(yamlOrData, 'base64').toString();
   if (Buffer.byteLength(yaml) > secretBytes) {
-    throw invalid(`a kubeconfig in a Secret must not be larger than ${secretBytes / 1024} KiB`,
-    );
+    throw invalid(`a kubeconfig in a Secret must not be larger than ${secretBytes / 1024} KiB`);
   }
   const { cluster, user } = selectContext(kubeconfigOf(yaml, false));
   onlyFields('cluster', cluster, ['server', 'tls-server-name', 'certificate-authority-data']);
@@ -252,8 +250,7 @@ function named(config: Record<string, unknown>, section: string, field: string):
   }
   return entries.map((entry: unknown) => {
     if (typeof entry !== 'object' || entry === null || !('name' in entry) || typeof entry.name !== 'string') {
-      throw invalid(`an entry of "${section}" in the kubeconfig has no name`,
-      );
+      throw invalid(`an entry of "${section}" in the kubeconfig has no name`);
     }
     const content = (entry as Record<string, unknown>)[field] ?? {};
     if (typeof content !== 'object' || Array.isArray(content)) {
@@ -311,8 +308,7 @@ export async function loadKubeconfig(
   const selected = selectContext(config, context ?? superClusterContext(config));
   const { cluster, user } = selected;
   const server = text(cluster, 'server');
-  if (!server)
-    throw invalid(`the cluster of "${selected.context}" has no server`);
+  if (!server) throw invalid(`the cluster of "${selected.context}" has no server`);
   for (const [content, field] of [
     [cluster, 'proxy-url'],
     [user, 'username'],
@@ -336,7 +332,8 @@ function superClusterContext({ contexts, 'current-context': current }: Kubeconfi
   const entry = contexts.find(({ name }) => name === current);
   const previous = entry === undefined ? undefined : previousOf(entry.context);
   if (previous !== '') return previous ?? current;
-  throw invalid(`the current context "${current}" is a tenant's, and none was current before it: name a context`,
+  throw invalid(
+    `the current context "${current}" is a tenant's, and none was current before it: name a context`,
   );
 }
 

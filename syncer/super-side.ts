@@ -78,7 +78,9 @@ export class SuperSide {
         consistentStart: true,
         cutManagedFields: watch.cutManagedFields,
         watchesMetadataOnly: watch.watchesMetadataOnly === true,
-        labelSelector: { all: undefined, allTenants: labelKeys.tenant, marked: this.#selector(own) }[superScope],
+        labelSelector: { all: undefined, allTenants: labelKeys.tenant, marked: this.#selector(own) }[
+          superScope
+        ],
         beforeReplace: (_objects, version, signal) => this.#checkList(resource, version, signal),
         onResourceVersion: (version) => this.#history.observe(resource, version),
         onProblem: (problem) => options.onProblem(name, problem),

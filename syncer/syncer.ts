@@ -1,6 +1,13 @@
 import type { Logger } from 'pino';
 import type { DifferenceReport } from '../api/difference-report.ts';
-import { type Clock, Connection, type ConnectionOptions, KubeClient, linkedController, resources } from '../kube/index.ts';
+import {
+  type Clock,
+  Connection,
+  type ConnectionOptions,
+  KubeClient,
+  linkedController,
+  resources,
+} from '../kube/index.ts';
 import { HealthServer } from '../program/health-server.ts';
 import { packageVersion } from '../program/package-root.ts';
 import { BucketScope } from './bucket-scope.ts';

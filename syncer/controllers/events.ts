@@ -414,8 +414,7 @@ const maxMessageLength = 1_024;
 export function eventContent(superObject: KubeObject, context: SyncContext): Record<string, unknown> {
   const result = payloadOf(superObject, contentFields);
   const { message, source } = result;
-  if (message !== undefined)
-    result['message'] = scrub(String(message), context).slice(0, maxMessageLength);
+  if (message !== undefined) result['message'] = scrub(String(message), context).slice(0, maxMessageLength);
   if (source !== undefined) result['source'] = sourceFor(source as Source, context);
   const instance = result['reportingInstance'];
   if (context.tenant.hideNodes && typeof instance === 'string' && instance !== '') {

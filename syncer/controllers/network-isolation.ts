@@ -157,7 +157,11 @@ export class NetworkIsolationController implements SpecialController {
     const { superCaches } = this.#options;
     const superNamespace = tenant.superNamespace(key.name);
     const object = superCaches.get(resources.namespaces, { name: superNamespace });
-    if (object === undefined || !isOurs(object, tenant.info) || object.metadata.deletionTimestamp !== undefined)
+    if (
+      object === undefined ||
+      !isOurs(object, tenant.info) ||
+      object.metadata.deletionTimestamp !== undefined
+    )
       return [];
     const wanted = this.#wantedOf(tenant.info);
     const there = superCaches.watched(name).byIndex(bySuperNamespace, superNamespace);

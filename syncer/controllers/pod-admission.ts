@@ -1,10 +1,4 @@
-import {
-  type Clock,
-  type KubeObject,
-  resources,
-  type StoreEvent,
-  Wakeup,
-} from '../../kube/index.ts';
+import { type Clock, type KubeObject, resources, type StoreEvent, Wakeup } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
 import type { Pod } from '../kinds/pods/types.ts';
 import { warning } from '../kinds/validation.ts';

@@ -264,8 +264,7 @@ function staticRefusal(tenantObject: KubeObject, tenant: TenantInfo): Admission 
     return refused('HostNotAllowed', `this cluster may not claim ${named}; allowed: ${allowed}`);
   }
   const reserved = secretsOf(tenantObject).find(isReserved);
-  if (reserved !== undefined)
-    return { wanted: false, notice: reservedNotice(reserved) };
+  if (reserved !== undefined) return { wanted: false, notice: reservedNotice(reserved) };
   return undefined;
 }
 
@@ -407,7 +406,8 @@ function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncCo
   const allowed = withAllowedAnnotations(tenantObject, context.tenant);
   const metadata = superMetadataPatch(allowed, superObject, context, allAnnotations(context));
   const wanted = wantedSpec(tenantObject, context);
-  const spec = fieldsPatch(knownPart(specOf(superObject), specShape), wanted, ownedFields);
+  const there = knownPart(specOf(superObject), specShape) as IngressSpec;
+  const spec = fieldsPatch(there, wanted, ownedFields);
   if (metadata === undefined && spec === undefined) return [];
   const actions: Action[] = [];
   // A Secret goes down before its name, as where an Ingress is made.

@@ -1,6 +1,12 @@
 import { deepEqual } from 'fast-equals';
 import { labelKeys } from '../../api/labels.ts';
-import { type KubeObject, type MergePatch, mergePatch, resources, withoutUndefined } from '../../kube/index.ts';
+import {
+  type KubeObject,
+  type MergePatch,
+  mergePatch,
+  resources,
+  withoutUndefined,
+} from '../../kube/index.ts';
 import type { KeyRef, SyncContext, TenantInfo } from '../context.ts';
 import { superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';

@@ -1,12 +1,6 @@
 import { createHash } from 'node:crypto';
 import { deepEqual } from 'fast-equals';
-import {
-  isPartial,
-  isRecord,
-  type KubeObject,
-  type MergePatch,
-  withoutUndefined,
-} from '../../kube/index.ts';
+import { isPartial, isRecord, type KubeObject, type MergePatch, withoutUndefined } from '../../kube/index.ts';
 import type { Action } from './contract.ts';
 import { setField } from './patches.ts';
 

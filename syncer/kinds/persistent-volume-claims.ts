@@ -88,7 +88,10 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
     !isOffered(resources.storageClasses, name, context) &&
     !isBeingPublished(resources.storageClasses, name, context)
   ) {
-    return refusedButKept('StorageClassNotPublished', `storage class "${name}" is not one that this cluster offers`);
+    return refusedButKept(
+      'StorageClassNotPublished',
+      `storage class "${name}" is not one that this cluster offers`,
+    );
   }
   const source = dataSourceOf(tenantObject);
   if (source !== undefined && !isOwnClaim(source, tenantObject)) {

@@ -37,10 +37,7 @@ export function wellFormed(sections: Sections): (object: KubeObject) => KubeObje
 export function malformedAdmission(object: KubeObject): Admission | undefined {
   const path = (object as Marked)[malformed];
   if (path === undefined) return undefined;
-  return refusedButKept(
-    'InvalidField',
-    `${path} is not of the type that Kubernetes gives it, or too large`,
-  );
+  return refusedButKept('InvalidField', `${path} is not of the type that Kubernetes gives it, or too large`);
 }
 
 function fittingPart(value: unknown, type: string, path: string, problems: ShapeProblem[]): unknown {

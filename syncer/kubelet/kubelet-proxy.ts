@@ -1,7 +1,13 @@
-import { type Clock, type ConnectionOptions, type KubeClient, type KubeObject, onAbort } from '../../kube/index.ts';
+import {
+  type Clock,
+  type ConnectionOptions,
+  type KubeClient,
+  type KubeObject,
+  onAbort,
+} from '../../kube/index.ts';
 import type { Lookup } from '../context.ts';
-import type { CurrentTenant } from '../watchdog/watchdog.ts';
 import type { Pod } from '../kinds/pods/types.ts';
+import type { CurrentTenant } from '../watchdog/watchdog.ts';
 import { type KubeletTenant, pairOf, superPodsOf } from './find-pod.ts';
 import { KubeletServer } from './kubelet-server.ts';
 import { type ClientAuthorities, KubeletTenants } from './kubelet-tenants.ts';
@@ -25,7 +31,7 @@ interface KubeletProxyOptions {
   host: string;
   port: number;
   /** Where to listen when the port is taken. */
-  fallbackPort?: number;
+  fallbackPort?: number | undefined;
   advertise: string;
   /** Skerry's own namespace, where the manager writes the serving certificate. */
   namespace: string;

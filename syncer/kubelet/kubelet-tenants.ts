@@ -52,8 +52,18 @@ export class AuthorityDirectory {
     const before = this.#texts.get(tenant);
     if (before === text) return false;
     const known = [
-      knownBy(tenant, 'kubeletClient', read(authorities.kubeletClient, `skerry ${id} kubelet-client CA`), `tenant-${id}`),
-      knownBy(tenant, 'frontProxy', read(authorities.frontProxy, `skerry ${id} front-proxy CA`), 'front-proxy-client'),
+      knownBy(
+        tenant,
+        'kubeletClient',
+        read(authorities.kubeletClient, `skerry ${id} kubelet-client CA`),
+        `tenant-${id}`,
+      ),
+      knownBy(
+        tenant,
+        'frontProxy',
+        read(authorities.frontProxy, `skerry ${id} front-proxy CA`),
+        'front-proxy-client',
+      ),
     ];
     const kept = new Set(known.flat().map(({ authority }) => authority.fingerprint256));
     const earlier = [...this.#bySubject.values()].flat().filter((each) => each.tenant === tenant);

@@ -261,9 +261,7 @@ function own(labels: Record<string, string>, name: string): string | undefined {
  */
 function requirements(text: string): string[] {
   if (text.length > maxSelectorLength)
-    throw badSelector(
-      `the selector has ${text.length} characters; at most ${maxSelectorLength} are allowed`,
-    );
+    throw badSelector(`the selector has ${text.length} characters; at most ${maxSelectorLength} are allowed`);
   const terms: string[] = [];
   let start = 0;
   let depth = 0;

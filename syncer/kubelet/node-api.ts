@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { type Clock, type KubeObject, resources } from '../../kube/index.ts';
-import { realNodeName } from '../mapping/node-names.ts';
 import type { Pod } from '../kinds/pods/types.ts';
+import { realNodeName } from '../mapping/node-names.ts';
 import { containersOf, type KubeletTenant, type PodPair, pairOf } from './find-pod.ts';
 import type { Client } from './kubelet-tenants.ts';
 import { notReady, Refusal } from './refusal.ts';

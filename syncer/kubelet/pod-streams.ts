@@ -2,7 +2,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 import { Agent, WebSocket } from 'undici';
-import { authorizationOf, type ConnectionOptions, onAbort, type Status, tlsOptions, withoutUndefined } from '../../kube/index.ts';
+import {
+  authorizationOf,
+  type ConnectionOptions,
+  onAbort,
+  type Status,
+  tlsOptions,
+  withoutUndefined,
+} from '../../kube/index.ts';
 import { splice } from '../../program/splice.ts';
 import { scrub } from '../mapping/scrub.ts';
 import { findPod, type KubeletTenant } from './find-pod.ts';
@@ -19,8 +26,7 @@ const maxBytes = 16 << 20;
 /** Output is held in pieces of so many bytes; of what one has printed that fails the first is shown. */
 const pieceBytes = 64 << 10;
 const timeoutMs = 120_000;
-const printedTooMuch =
-  'the command was ended: it printed more than is read of one run by "/run"; use exec';
+const printedTooMuch = 'the command was ended: it printed more than is read of one run by "/run"; use exec';
 const heldTooMuch =
   'the command was ended: what is held of commands run by "/run" is full, and this cluster has most of it; use exec';
 /** How long a client may take to read the answer. */

@@ -1,10 +1,5 @@
 import { annotationKeys } from '../../api/labels.ts';
-import {
-  ignoreNotFound,
-  type KubeClient,
-  type KubeObject,
-  type ObjectRef,
-} from '../../kube/index.ts';
+import { ignoreNotFound, type KubeClient, type KubeObject, type ObjectRef } from '../../kube/index.ts';
 import { originalUid } from '../mapping/labels.ts';
 import type { Situation } from './decide.ts';
 import type { Work } from './execute.ts';

@@ -49,7 +49,9 @@ async function bindPod(
   };
   const { client, expectations } = work.tenant;
   const bound = await ignoreNotFound(
-    client.createSubresource(resources.pods, refOf(tenantObject), 'binding', binding, { signal: work.signal }),
+    client.createSubresource(resources.pods, refOf(tenantObject), 'binding', binding, {
+      signal: work.signal,
+    }),
   );
   if (bound !== undefined && resourceVersion !== undefined)
     expectations.tenant.expectReplaced(keyId(key), resourceVersion);
@@ -220,7 +222,8 @@ export class Executor {
   }
 
   async #ask(work: Work, action: GatedAction): Promise<GatedAction | Outcome | Skip> {
-    const granted = this.#options.quotaGate === undefined ? action : await this.#options.quotaGate(work, action);
+    const granted =
+      this.#options.quotaGate === undefined ? action : await this.#options.quotaGate(work, action);
     const gate = this.#options.gates?.get(work.kind.name);
     return gate === undefined || 'is' in granted || 'skip' in granted ? granted : gate(work, granted);
   }

@@ -91,7 +91,13 @@ export class StatusWriter {
     await this.#inLine(uid, async () => {
       this.#last.get(uid)?.delete(joining.type);
       const options = { signal };
-      const call = modifyStatus<VirtualCluster>(this.#client, resources.virtualClusters, ref, change, options);
+      const call = modifyStatus<VirtualCluster>(
+        this.#client,
+        resources.virtualClusters,
+        ref,
+        change,
+        options,
+      );
       if ((await ignoreNotFound(call)) === undefined) stays = false;
     });
     return stays;

@@ -1,13 +1,6 @@
 import type { TenantPolicy } from '../../../api/policy.ts';
 import { isRepositoryListed, repositoryOf } from '../../../api/policy-lists.ts';
-import {
-  allContainers,
-  mapContainers,
-  mapItems,
-  type Pod,
-  type PodSpec,
-  type PodStep,
-} from './types.ts';
+import { allContainers, mapContainers, mapItems, type Pod, type PodSpec, type PodStep } from './types.ts';
 
 /** Whether an image comes from where the policy allows it. Where it allows any, whatever it is. */
 export function isImageAllowed(image: unknown, { imageRegistries }: TenantPolicy): boolean {

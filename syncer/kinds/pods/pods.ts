@@ -76,8 +76,7 @@ function podDown(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly 
   if (isWithheld(tenantPod, superPod, options.labels, context))
     actions.push({ do: 'later', afterMs: withheldForMs });
   const refused = refusedImageChange(tenantPod, superPod, context.tenant.policy);
-  if (refused !== undefined)
-    actions.push({ do: 'notice', notice: warning('NotSupported', refused) });
+  if (refused !== undefined) actions.push({ do: 'notice', notice: warning('NotSupported', refused) });
   if (Object.keys(patch).length > 0) return [...actions, { do: 'patchSuper', patch }];
   const conditions = superGateConditions(tenantPod, superPod);
   if (conditions !== undefined)

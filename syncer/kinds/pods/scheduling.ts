@@ -5,7 +5,11 @@ import { resources, withoutUndefined } from '../../../kube/index.ts';
 import type { SyncContext, TenantInfo } from '../../context.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
 import { superNamespaceSelector } from '../../mapping/namespace-labels.ts';
-import { type LabelRequirement, type LabelSelector, matchesSelector } from '../../mapping/network-isolation.ts';
+import {
+  type LabelRequirement,
+  type LabelSelector,
+  matchesSelector,
+} from '../../mapping/network-isolation.ts';
 import type { Notice } from '../contract.ts';
 import { isOffered } from '../published-kind.ts';
 import {

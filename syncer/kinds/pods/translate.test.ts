@@ -20,13 +20,7 @@ import {
   tenantUid,
   testService,
 } from './testing.ts';
-import {
-  type DnsConfig,
-  type Pod,
-  type PodAffinityTerm,
-  type PodSpec,
-  type Projection,
-} from './types.ts';
+import type { DnsConfig, Pod, PodAffinityTerm, PodSpec, Projection } from './types.ts';
 
 describe('translate', () => {
   const context = podContext();

@@ -253,8 +253,7 @@ const volumes: PodStep = (spec, pod) =>
   });
 
 /** Sync rule `root-ca`: `kube-root-ca.crt` is the tenant's CA, which has another name in the super cluster. */
-const rootCa: PodStep = (spec) =>
-  mapContainers(mapItems(spec, 'volumes', rootCaInVolume), rootCaInContainer);
+const rootCa: PodStep = (spec) => mapContainers(mapItems(spec, 'volumes', rootCaInVolume), rootCaInContainer);
 
 function rootCaInVolume(volume: Volume): Volume {
   if (isRootCa(volume.configMap)) return { ...volume, configMap: rename(volume.configMap) };
@@ -460,7 +459,8 @@ function inAffinity(spec: PodSpec, context: SyncContext): PodSpec {
 
 function inTerm(term: NodeSelectorTerm, context: SyncContext): NodeSelectorTerm {
   const { matchExpressions: labels, matchFields: fields } = term;
-  const matchExpressions = labels && withValues(labels, hostNameLabel, (name) => shownHostName(name, context));
+  const matchExpressions =
+    labels && withValues(labels, hostNameLabel, (name) => shownHostName(name, context));
   const matchFields = fields && withValues(fields, 'metadata.name', (name) => nodeName(name, context));
   return { ...term, ...withoutUndefined({ matchExpressions, matchFields }) };
 }

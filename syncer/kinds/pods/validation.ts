@@ -7,11 +7,11 @@ import { nameOfLate } from '../late-references.ts';
 import { isReserved } from '../reserved-names.ts';
 import {
   type KeyRules,
-  warning,
   shapeRefusal,
   unexpectedFields,
   validateCreatedMetadata,
   validatePatchedMetadata,
+  warning,
 } from '../validation.ts';
 import { podSecurityViolation } from './pod-security.ts';
 import { tokenSecretName } from './token-requests.ts';

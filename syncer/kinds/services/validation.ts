@@ -6,11 +6,11 @@ import { workloadLabelGoesDown } from '../../mapping/metadata.ts';
 import type { Notice, SuperWrite } from '../contract.ts';
 import {
   type KeyRules,
-  warning,
   shapeRefusal,
   unexpectedFields,
   validateCreatedMetadata,
   validatePatchedMetadata,
+  warning,
 } from '../validation.ts';
 import { serviceAnnotationGoesDown } from './restricted-fields.ts';
 import { allInside, type ServiceSpec } from './types.ts';
