@@ -4,6 +4,7 @@ import path from 'node:path';
 import { type Document, isMap, isSeq, parse, parseDocument, stringify } from 'yaml';
 import type { ConnectionOptions } from './connection.ts';
 import { KubeconfigError } from './errors.ts';
+import { withoutUndefined } from './types.ts';
 
 /** A kubeconfig as it is written; fields that are not named here survive. */
 export interface Kubeconfig {
@@ -107,13 +108,13 @@ export function connectionFromSecret(
   if (server === undefined || !URL.canParse(server) || new URL(server).protocol !== 'https:') {
     throw new KubeconfigError('ForbiddenField', 'a kubeconfig in a Secret must name an https server');
   }
-  return {
+  return withoutUndefined({
     server,
     tlsServerName: text(cluster, 'tls-server-name'),
     ca: required(cluster, 'certificate-authority-data'),
     cert: required(user, 'client-certificate-data'),
     key: required(user, 'client-key-data'),
-  };
+  });
 }
 
 /** A kubeconfig with one cluster, one user and one context, which is current. */
