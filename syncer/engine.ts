@@ -83,6 +83,7 @@ export class SyncEngine {
   readonly #reconciler: Reconciler;
   readonly #router: Router;
   readonly #controllers: ReadonlyMap<string, SpecialController>;
+  readonly #events: EventController;
   readonly #isolation: NetworkIsolationController;
   readonly #resync: Resync;
   readonly #differences: Differences;
@@ -147,13 +148,14 @@ export class SyncEngine {
       tenant: (uid) => this.#router.tenant(uid) ?? this.#policyEnforcer.tenant(uid),
       enqueue: (tenant, key) => this.#policyEnforcer.enqueue(tenant, key),
     });
+    this.#events = new EventController({
+      ...options,
+      tenant: (uid) => this.#router.tenant(uid),
+      enqueue: (tenant, key) => this.#enqueue(tenant, key, 'background'),
+      isBusy: () => this.#queue.hasLiveWaiting() || this.#admission?.isFull === true,
+    });
     const controllers: SpecialController[] = [
-      new EventController({
-        ...options,
-        tenant: (uid) => this.#router.tenant(uid),
-        enqueue: (tenant, key) => this.#enqueue(tenant, key, 'background'),
-        isBusy: () => this.#queue.hasLiveWaiting(),
-      }),
+      this.#events,
       this.#isolation,
       new PodTokenController({
         ...options,
@@ -398,7 +400,7 @@ export class SyncEngine {
       for (const leaving of this.#leaving.values()) leaving.abort(signal.reason);
     };
     const release = onAbort(signal, leaveAll);
-    const beside = [this.#admission?.run(signal), this.#policyEnforcer.run(signal)];
+    const beside = [this.#admission?.run(signal), this.#events.run(signal), this.#policyEnforcer.run(signal)];
     try {
       await runner.run(signal);
     } finally {

@@ -26,6 +26,7 @@ import { warning } from './validation.ts';
  */
 export const namespaceKind: DownKind = {
   name: 'namespaces',
+  joinsFirst: true,
   direction: 'down',
   resource: resources.namespaces,
   deleteNeedsLiveCheck: true,

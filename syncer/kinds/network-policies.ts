@@ -110,6 +110,7 @@ function superPeer({ podSelector, namespaceSelector, ipBlock }: Peer, tenant: Te
 /** NetworkPolicy: the traffic that the tenant allows between its pods, in the super cluster's terms. */
 export const networkPolicyKind: DownKind = {
   name: 'networkpolicies',
+  joinsFirst: true,
   resource: resources.networkPolicies,
   direction: 'down',
   superName: (name) => (isReserved(name) ? superNameOfReserved(name) : name),
