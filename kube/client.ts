@@ -20,18 +20,18 @@ import { isRecord, type KubeList, type KubeObject, type ObjectRef, type Resource
 
 export interface ListOptions {
   /** All namespaces when absent. */
-  namespace?: string;
-  labelSelector?: string;
-  fieldSelector?: string;
+  namespace?: string | undefined;
+  labelSelector?: string | undefined;
+  fieldSelector?: string | undefined;
   /**
    * At most this many objects; what is left is not fetched (`metadata.continue` is then set). A page counts for as many as
    * were asked for, also when fewer came: a list of one page costs one request. Default: all.
    */
   limit?: number;
   /** Goes on where an earlier list ended; a token that is too old is answered with 410. */
-  continue?: string;
+  continue?: string | undefined;
   /** Objects per request, default 500: a page is parsed in one go, which blocks everything else. */
-  pageSize?: number;
+  pageSize?: number | undefined;
   /** Absent: the most recent state. '0': whatever the server has at hand. Else: not older than this. */
   resourceVersion?: string;
   /** True: the state at that version and no other. A server that has forgotten it answers 410. */
@@ -41,7 +41,7 @@ export interface ListOptions {
   /** Items come with their metadata alone. A server that cannot do that sends them whole. */
   metadataOnly?: boolean;
   /** Sees the objects of each page as it comes. What it throws ends the list. */
-  onPage?: (objects: readonly KubeObject[]) => void;
+  onPage?: ((objects: readonly KubeObject[]) => void) | undefined;
 }
 
 const defaultPageSize = 500;
@@ -53,7 +53,7 @@ const wholeBytes = 16 * 2 ** 20;
 const maxPages = 10_000;
 const longestListMs = 10 * 60_000;
 
-type ListCall = ListOptions & { signal?: AbortSignal; timeoutMs?: number };
+type ListCall = ListOptions & CallOptions;
 
 /**
  * Lists in pages and joins them into one snapshot. When the server has forgotten the snapshot
@@ -85,7 +85,7 @@ async function listAll<T extends KubeObject>(
     try {
       next = await page<T>(connection, resource, asked, {
         limit: Math.min(limit, wanted - covered),
-        ...(token === undefined ? {} : { continue: token }),
+        continue: token,
       });
     } catch (error) {
       if (isTooLarge(error) && limit > 1) {
@@ -137,7 +137,7 @@ async function namingObject(
   error: unknown,
 ): Promise<unknown> {
   if (!(error instanceof ConnectionError) || options.metadataOnly === true) return error;
-  const paging = { limit: 1, ...(token === undefined ? {} : { continue: token }) };
+  const paging = { limit: 1, continue: token };
   try {
     const { list } = await page(connection, resource, { ...options, metadataOnly: true }, paging);
     const [object, another] = list.items;
@@ -163,7 +163,7 @@ async function page<T extends KubeObject>(
   connection: Connection,
   resource: Resource,
   options: ListCall,
-  paging: { limit?: number | undefined; continue?: string; leastBytes?: number },
+  paging: { limit?: number | undefined; continue?: string | undefined; leastBytes?: number },
 ): Promise<Page<T>> {
   const { pageBytes, objectBytes } = connection.readLimits;
   const call: Call = {
@@ -245,9 +245,9 @@ function ofRightShape<T>(connection: Connection, check: () => T): T {
 }
 
 export interface CallOptions {
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
   /** How long the answer may take; default: the connection's. */
-  timeoutMs?: number;
+  timeoutMs?: number | undefined;
 }
 
 interface WriteOptions extends CallOptions {
@@ -346,7 +346,7 @@ export class KubeClient {
     patch: unknown,
     options: WriteOptions & {
       type: PatchType;
-      subresource?: string;
+      subresource?: string | undefined;
       /** Required for `apply`. */
       fieldManager?: string;
       force?: boolean;
@@ -364,21 +364,21 @@ export class KubeClient {
     resource: Resource,
     ref: ObjectRef,
     options: CallOptions & {
-      uid?: string;
-      resourceVersion?: string;
-      gracePeriodSeconds?: number;
+      uid?: string | undefined;
+      resourceVersion?: string | undefined;
+      gracePeriodSeconds?: number | undefined;
       propagationPolicy?: 'Background' | 'Foreground' | 'Orphan';
     } = {},
   ): Promise<void> {
     const { uid, resourceVersion, gracePeriodSeconds, propagationPolicy } = options;
+    const preconditions =
+      uid === undefined && resourceVersion === undefined ? undefined : { uid, resourceVersion };
     const body = {
       apiVersion: 'v1',
       kind: 'DeleteOptions',
-      ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }),
-      ...(propagationPolicy === undefined ? {} : { propagationPolicy }),
-      ...(uid === undefined && resourceVersion === undefined
-        ? {}
-        : { preconditions: { uid, resourceVersion } }),
+      gracePeriodSeconds,
+      propagationPolicy,
+      preconditions,
     };
     await this.#json('DELETE', 'delete', resource, objectPath(resource, ref), options, body);
   }

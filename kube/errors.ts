@@ -173,6 +173,16 @@ export function isNotFound(error: unknown): error is ApiError {
   return error instanceof ApiError && error.code === 404;
 }
 
+/** What the server answered; undefined: it does not have what was asked for. */
+export async function ignoreNotFound<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    return undefined;
+  }
+}
+
 export function isAlreadyExists(error: unknown): error is ApiError {
   return error instanceof ApiError && error.reason === 'AlreadyExists';
 }
@@ -193,7 +203,7 @@ export function isForbidden(error: unknown): error is ApiError {
   return error instanceof ApiError && error.code === 403;
 }
 
-/** A policy or a webhook of the cluster refused it, whoever asks: not RBAC, and not what the API server itself checks. */
+/** A policy or a webhook of the cluster refused it, for every user: not RBAC, and not what the API server itself checks. */
 export function isDeniedByAdmission(error: unknown): error is ApiError {
   return (
     error instanceof ApiError &&

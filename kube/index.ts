@@ -1,20 +1,27 @@
-export { onAbort } from './abort.ts';
+export { linkedController, onAbort, untilAborted } from './abort.ts';
 export { type ShapeProblem, shapeProblems } from './api-shape.ts';
 export { Backoff } from './backoff.ts';
 export type { ListOptions } from './client.ts';
 export { type CallOptions, KubeClient } from './client.ts';
 export {
   type Clock,
-  type ClockReading as Instant,
+  type ClockReading,
   elapsedMs,
-  readClock as instantOf,
+  readClock,
   systemClock,
 } from './clock.ts';
-export { type CallRecord, Connection, type ConnectionOptions } from './connection.ts';
+export {
+  authorizationOf,
+  type CallRecord,
+  Connection,
+  type ConnectionOptions,
+  tlsOptions,
+} from './connection.ts';
 export {
   ApiError,
   CodedError,
   ConnectionError,
+  ignoreNotFound,
   isAlreadyExists,
   isConflict,
   isDeniedByAdmission,
@@ -40,7 +47,7 @@ export { applyMergePatch, mergePatch } from './merge-patch.ts';
 export { estimateBytes, estimateObjectBytes } from './object-size.ts';
 export { formatQuantity, largestQuantity, nano, parseExactQuantity, parseQuantity } from './quantity.ts';
 export type { ReadMeter } from './read-limits.ts';
-export { Reflector, type ReflectorProblem } from './reflector.ts';
+export { type ListMeter, Reflector, type ReflectorProblem } from './reflector.ts';
 export { apiVersionOf, resource, resources } from './resources.ts';
 export { findCondition, metaTime, modifyStatus, setCondition } from './status.ts';
 export { Store, type StoreEvent } from './store.ts';
@@ -55,6 +62,7 @@ export {
   type ObjectRef,
   type OwnerReference,
   type Resource,
+  withoutUndefined,
 } from './types.ts';
 export { Wakeup } from './wakeup.ts';
 export { isPartial } from './watch.ts';
