@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { Connection, type ConnectionOptions, KubeClient } from '../kube/index.ts';
+import { Connection, type ConnectionOptions, KubeClient, messageOf } from '../kube/index.ts';
 import type { Session } from './sessions.ts';
 
 /** Connections of people that are kept open at once; the one that was used longest ago is closed first. */
@@ -94,7 +94,7 @@ export class Clients {
   #close({ connection }: KubeClient): void {
     connection.close().catch((error: unknown) => {
       this.#onProblem(
-        `a connection could not be closed: ${error instanceof Error ? error.message : String(error)}`,
+        `a connection could not be closed: ${messageOf(error)}`,
       );
     });
   }

@@ -13,14 +13,7 @@ import { createSecureContext } from 'node:tls';
 import { z } from 'zod';
 import { type PodList, podStages } from '../api/pod-report.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
-import {
-  ApiError,
-  Connection,
-  ConnectionError,
-  type ConnectionOptions,
-  connectionFromSecret,
-  KubeClient,
-} from '../kube/index.ts';
+import { ApiError, Connection, ConnectionError, type ConnectionOptions, connectionFromSecret, KubeClient, messageOf } from '../kube/index.ts';
 import { FairShares } from '../program/fair-shares.ts';
 import { Access, type Attributes, isAllowed, whoAmI } from './access.ts';
 import type { Assets } from './assets.ts';
@@ -1002,8 +995,4 @@ function withoutUndefined<T extends object>(fields: T): { [K in keyof T]: Exclud
 function refOf(tenant: string): TenantRef {
   const [namespace = '', name = ''] = tenant.split('/');
   return { namespace, name };
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -4,15 +4,7 @@ import { Command } from 'commander';
 import { type Logger, pino } from 'pino';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { isUnclaimed } from '../api/warm-pool.ts';
-import {
-  Connection,
-  KubeClient,
-  loadKubeconfig,
-  Reflector,
-  resources,
-  Store,
-  systemClock,
-} from '../kube/index.ts';
+import { Connection, KubeClient, loadKubeconfig, Reflector, resources, Store, systemClock, messageOf } from '../kube/index.ts';
 import { type Address, address, dnsDomain, positive } from '../program/flags.ts';
 import { HealthServer } from '../program/health-server.ts';
 import { packageVersion } from '../program/package-root.ts';
@@ -227,6 +219,6 @@ function aborted(signal: AbortSignal): Promise<void> {
 }
 
 main().catch((error: unknown) => {
-  console.error(`vc-gateway: ${error instanceof Error ? error.message : String(error)}`);
+  console.error(`vc-gateway: ${messageOf(error)}`);
   process.exitCode = 1;
 });

@@ -22,6 +22,7 @@ export {
   isNotFound,
   isUnauthorized,
   KubeconfigError,
+  messageOf,
   printable,
   type Status,
 } from './errors.ts';

@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import { ListenError } from './listen-error.ts';
+import { messageOf } from '../kube/index.ts';
 
 /** `true`: well. `false`, or the reason as text: not well. A check that throws or does not answer in time has failed. */
 type Check = () => boolean | string | Promise<boolean | string>;
@@ -151,8 +152,4 @@ export class HealthServer {
       timer.abort();
     }
   }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { runCompare } from './bench/compare.ts';
 import { ArgumentError } from './bench/options.ts';
 import { runBench } from './bench/run.ts';
+import { messageOf } from '../kube/index.ts';
 
 /** `npm run bench`: tables on stdout, progress on stderr, all figures in a JSON file. `compare A B` sets two such files side by side. */
 async function main(): Promise<void> {
@@ -33,7 +34,7 @@ async function main(): Promise<void> {
       process.exitCode = error.exitCode;
       return;
     }
-    process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`);
+    process.stderr.write(`bench: ${messageOf(error)}\n`);
     process.exitCode = stop.signal.aborted ? 130 : 1;
   }
 }

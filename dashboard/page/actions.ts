@@ -2,6 +2,7 @@ import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { get, type Preview, post, type TenantDetail, tenantPath } from './api.ts';
 import { Dialog, html } from './ui.ts';
+import { messageOf } from './format.ts';
 
 let tell = (_message: string): void => undefined;
 
@@ -49,7 +50,7 @@ function Decision(props: FormProps): VNode {
       await onSubmit();
       onClose();
     } catch (error) {
-      setProblem(error instanceof Error ? error.message : String(error));
+      setProblem(messageOf(error));
       setBusy(false);
     }
   };
@@ -151,7 +152,7 @@ function usePreview(tenant: TenantDetail, action: object): Outlook {
       if (isCurrent) setAnswered({ asked, preview });
     };
     post<Preview>(tenantPath(tenant, '/preview'), action).then(answer, (error: unknown) =>
-      answer({ ...unknown, problem: error instanceof Error ? error.message : String(error) }),
+      answer({ ...unknown, problem: messageOf(error) }),
     );
     return () => {
       isCurrent = false;
@@ -320,7 +321,7 @@ export function KubeconfigButton({ path, name }: { path: string; name: string })
       download(`${name}.kubeconfig`, kubeconfig);
       tell(`${name}.kubeconfig is saved. Whoever has it is an admin of the tenant.`);
     } catch (error) {
-      tell(error instanceof Error ? error.message : String(error));
+      tell(messageOf(error));
     }
   };
   return html`<button type="button" onClick=${fetchIt}>Kubeconfig</button>`;

@@ -8,6 +8,7 @@ import { Syncer } from './syncer.ts';
 import { OwnPage, TenantPage } from './tenant.ts';
 import { Attention, Certificates, Jobs, needAttention, Tenants } from './tenants.ts';
 import { html, useClock } from './ui.ts';
+import { messageOf } from './format.ts';
 
 interface View {
   title: string;
@@ -115,4 +116,4 @@ if (root !== null) {
 }
 followLink()
   .then((isDone) => (isDone ? undefined : load()))
-  .catch((error: unknown) => reportProblem(error instanceof Error ? error.message : String(error)));
+  .catch((error: unknown) => reportProblem(messageOf(error)));

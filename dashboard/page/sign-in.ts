@@ -3,13 +3,14 @@ import { useState } from 'preact/hooks';
 import { post } from './api.ts';
 import { load, reportProblem, state } from './state.ts';
 import { html } from './ui.ts';
+import { messageOf } from './format.ts';
 
 async function signIn(body: object): Promise<void> {
   try {
     await post('/api/sign-in', body);
     await load();
   } catch (error) {
-    reportProblem(error instanceof Error ? error.message : String(error));
+    reportProblem(messageOf(error));
   }
 }
 

@@ -2,7 +2,7 @@ import htm from 'htm';
 import { type ComponentChildren, h, type VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Health, isPassing, Refused } from './api.ts';
-import { percent, withCommands } from './format.ts';
+import { percent, withCommands, messageOf } from './format.ts';
 
 export const html = htm.bind(h) as (strings: TemplateStringsArray, ...values: unknown[]) => VNode;
 
@@ -253,7 +253,7 @@ export function useLoaded<T>(
       (error: unknown) => {
         if (left.signal.aborted) return;
         if (error instanceof Refused && !isPassing(error.status)) setValue(undefined);
-        setProblem(error instanceof Error ? error.message : String(error));
+        setProblem(messageOf(error));
       },
     );
     return () => left.abort();

@@ -1,5 +1,5 @@
 import type { DriverName } from '../../api/drivers.ts';
-import type { Clock, KubeClient } from '../../kube/index.ts';
+import { type Clock, type KubeClient, messageOf } from '../../kube/index.ts';
 import { Binaries, defaultCacheDirectory } from '../binaries/index.ts';
 import { ComposeDriver } from '../drivers/compose/compose-driver.ts';
 import type { ControlPlaneDriver, OnProblem } from '../drivers/driver.ts';
@@ -136,7 +136,7 @@ export function readOnlyDriver(name: DriverName, place: Omit<DriverContext, 'env
 /** For commands: lines of stderr. */
 export function noteProblems({ stderr }: Pick<Cli, 'stderr'>): OnProblem {
   return (error, what) =>
-    stderr.write(`note: ${what}: ${error instanceof Error ? error.message : String(error)}\n`);
+    stderr.write(`note: ${what}: ${messageOf(error)}\n`);
 }
 
 export const noBinaries = {

@@ -1,12 +1,4 @@
-import {
-  ApiError,
-  ConnectionError,
-  isAlreadyExists,
-  isForbidden,
-  isNotFound,
-  isUnauthorized,
-  KubeconfigError,
-} from '../../kube/index.ts';
+import { ApiError, ConnectionError, isAlreadyExists, isForbidden, isNotFound, isUnauthorized, KubeconfigError, messageOf } from '../../kube/index.ts';
 
 /** How a command ended, for scripts. Documented in docs/cli.md; never renumbered. */
 export const exitCodes = {
@@ -119,7 +111,7 @@ export function describeFailure(error: unknown): Failure {
   }
   if (error instanceof KubeconfigError) return { message: error.message, exitCode: exitCodes.failure };
   if (error instanceof ApiError) return describeApiError(error);
-  return { message: error instanceof Error ? error.message : String(error), exitCode: exitCodes.failure };
+  return { message: messageOf(error), exitCode: exitCodes.failure };
 }
 
 function describeApiError(error: ApiError): Failure {

@@ -4,6 +4,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { makeDirectory } from '../os/make-directory.ts';
 import type { Cli } from './context.ts';
 import { CliError } from './errors.ts';
+import { messageOf } from '../../kube/index.ts';
 
 /**
  * Changes the file that kubectl itself would write to, in one step: the first of $KUBECONFIG, or ~/.kube/config. Returns
@@ -28,7 +29,6 @@ export async function changeKubeconfigFile(
   } catch (cause) {
     await rm(temporary, { force: true });
     if (cause instanceof CliError) throw cause;
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new CliError('StateUnusable', `${file} could not be changed (${why})`, { cause });
+    throw new CliError('StateUnusable', `${file} could not be changed (${messageOf(cause)})`, { cause });
   }
 }

@@ -3,7 +3,7 @@ import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { z } from 'zod';
-import type { Clock } from '../../kube/index.ts';
+import { type Clock, messageOf } from '../../kube/index.ts';
 import { lockHolder, withFileLock } from '../binaries/index.ts';
 import { makeDirectory } from '../os/make-directory.ts';
 import type { Cli, GlobalFlags } from './context.ts';
@@ -114,10 +114,9 @@ export async function writeSettings(directory: string, settings: StateSettings):
 }
 
 function cannotUse(directory: string, error: unknown): CliError {
-  const why = error instanceof Error ? error.message : String(error);
   return new CliError(
     'StateUnusable',
-    `the state directory ${directory} cannot be used (${why}): make it writable, or name another with --state-dir`,
+    `the state directory ${directory} cannot be used (${messageOf(error)}): make it writable, or name another with --state-dir`,
     { cause: error },
   );
 }

@@ -1,16 +1,6 @@
 import { isOverVirtualClusterLimit } from '../../api/conditions.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import {
-  ApiError,
-  ConnectionError,
-  connectionFromSecret,
-  isForbidden,
-  type KubeClient,
-  Reflector,
-  resources,
-  Store,
-  type StoreEvent,
-} from '../../kube/index.ts';
+import { ApiError, ConnectionError, connectionFromSecret, isForbidden, type KubeClient, Reflector, resources, Store, type StoreEvent, messageOf } from '../../kube/index.ts';
 import type { Cli } from './context.ts';
 import { CliError } from './errors.ts';
 import { withConnection } from './super-cluster.ts';
@@ -75,7 +65,7 @@ export async function waitFor(options: WaitOptions): Promise<void> {
     fieldSelector: `metadata.name=${ref.name}`,
     consistentStart: true,
     onProblem: ({ error, failures }) => {
-      silence = error instanceof Error ? error.message : String(error);
+      silence = messageOf(error);
       // Rights may come a moment after the credential.
       if (isForbidden(error) && failures >= refusalsUntilFailed) reject(error);
     },

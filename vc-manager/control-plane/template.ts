@@ -7,7 +7,7 @@ import {
   type ControlPlaneTemplateSpec,
   controlPlaneTemplateSchema,
 } from '../../api/control-plane-template.ts';
-import { CodedError } from '../../kube/index.ts';
+import { CodedError, messageOf } from '../../kube/index.ts';
 
 type ControlPlaneErrorCode =
   | 'InvalidTemplate'
@@ -145,8 +145,7 @@ async function withBase(object: Variant, directory: string, name: string): Promi
     const { spec } = await read(directory, base);
     return { ...own, spec: withVariant(spec ?? {}, own.spec ?? {}) };
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw invalidTemplate(name, [`base: ${why}`]);
+    throw invalidTemplate(name, [`base: ${messageOf(error)}`]);
   }
 }
 
@@ -166,8 +165,7 @@ async function withAddons(
     try {
       addons[name] = await readFile(join(directory, path), 'utf8');
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
-      throw invalidTemplate(source, [`spec.addons.${name}: ${why}`]);
+      throw invalidTemplate(source, [`spec.addons.${name}: ${messageOf(error)}`]);
     }
   }
   return { ...spec, addons };

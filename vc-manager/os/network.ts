@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os';
 import ipaddr from 'ipaddr.js';
-import { CodedError } from '../../kube/index.ts';
+import { CodedError, messageOf } from '../../kube/index.ts';
 
 export type NetworkErrorCode =
   | 'invalid-address'
@@ -189,7 +189,7 @@ async function canListen(host: string, port: number): Promise<boolean> {
     throw new NetworkError(
       'cannot-listen',
       host,
-      `Cannot listen on ${host} (${error instanceof Error ? error.message : String(error)}). Use an address of this machine, for example 127.0.0.1.`,
+      `Cannot listen on ${host} (${messageOf(error)}). Use an address of this machine, for example 127.0.0.1.`,
       { cause: error },
     );
   }

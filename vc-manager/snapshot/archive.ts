@@ -5,6 +5,7 @@ import { Decrypter, Encrypter } from 'age-encryption';
 import { z } from 'zod';
 import { damaged, notASnapshot, snapshotEncrypted, snapshotTooNew } from './errors.ts';
 import type { PlainEntry } from './secretbox.ts';
+import { messageOf } from '../../kube/index.ts';
 
 /*
  * A snapshot is lines of JSON, compressed with gzip and, when there are recipients, encrypted with age
@@ -239,7 +240,7 @@ async function* linesOf(source: Readable, name: string): AsyncGenerator<string, 
     }
   } catch (error) {
     if (error instanceof Error && 'retryable' in error) throw error;
-    throw damaged(name, error instanceof Error ? error.message : String(error));
+    throw damaged(name, messageOf(error));
   } finally {
     source.destroy();
   }

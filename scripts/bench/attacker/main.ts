@@ -1,5 +1,5 @@
 import { setPriority } from 'node:os';
-import { Connection, type ConnectionOptions, KubeClient } from '../../../kube/index.ts';
+import { Connection, type ConnectionOptions, KubeClient, messageOf } from '../../../kube/index.ts';
 import { attacks, prepared } from './attacks.ts';
 
 export interface AttackRequest {
@@ -21,7 +21,7 @@ process.once('disconnect', () => ending.abort(new Error('the flood is over')));
 process.once('message', (request: AttackRequest) => {
   void attack(request).catch((error: unknown) => {
     if (!ending.signal.aborted)
-      process.send?.({ error: error instanceof Error ? error.message : String(error) });
+      process.send?.({ error: messageOf(error) });
   });
 });
 

@@ -1,11 +1,4 @@
-import {
-  Connection,
-  type ConnectionOptions,
-  KubeClient,
-  type KubeObject,
-  resources,
-  systemClock,
-} from '../../../kube/index.ts';
+import { Connection, type ConnectionOptions, KubeClient, type KubeObject, resources, systemClock, messageOf } from '../../../kube/index.ts';
 import {
   type ChurnKind,
   type ChurnResult,
@@ -104,7 +97,7 @@ async function callAll(
       else await target.calls.delete(kind, name, signal);
       operation.answeredMs = elapsed();
     } catch (error) {
-      if (failures.size < maxFailures) failures.add(error instanceof Error ? error.message : String(error));
+      if (failures.size < maxFailures) failures.add(messageOf(error));
     }
   }
 

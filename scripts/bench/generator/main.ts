@@ -11,6 +11,7 @@ import type {
   Target,
 } from './protocol.ts';
 import { TargetPods } from './target-pods.ts';
+import { messageOf } from '../../../kube/index.ts';
 
 // The load generator as a process of its own, so that its CPU time can be told from everything else's.
 // It ends with the process that started it; Ctrl-C is that one's business.
@@ -66,7 +67,7 @@ class Generator {
       podPrefix,
       signal: ended.signal,
       elapsed: stopwatch(),
-      onFailure: (error: unknown) => failures.add(error instanceof Error ? error.message : String(error)),
+      onFailure: (error: unknown) => failures.add(messageOf(error)),
     };
     const targets = [...this.#targets.values()];
     for (const target of targets) target.withTokens = withTokens;
@@ -109,7 +110,7 @@ const generator = new Generator();
 process.on('message', (request: Request) => {
   void generator.handle(request).then(
     (result) => send({ result }),
-    (error: unknown) => send({ error: error instanceof Error ? error.message : String(error) }),
+    (error: unknown) => send({ error: messageOf(error) }),
   );
 });
 

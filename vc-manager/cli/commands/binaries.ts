@@ -14,6 +14,7 @@ import { exitCodes, invalidArgument } from '../errors.ts';
 import { binariesWithProgress } from '../fetch-binaries.ts';
 import { serialize, type TableFormat, table } from '../output.ts';
 import { progressFor } from '../progress.ts';
+import { messageOf } from '../../../kube/index.ts';
 
 interface Flags extends GlobalFlags {
   fetch?: boolean;
@@ -75,7 +76,7 @@ async function wholeVersion(version: string): Promise<string> {
   try {
     return selectTemplate(await loadTemplates(), { version, defaultVersion: version }).version;
   } catch (error) {
-    throw invalidArgument(error instanceof Error ? error.message : String(error));
+    throw invalidArgument(messageOf(error));
   }
 }
 

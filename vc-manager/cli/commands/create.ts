@@ -10,7 +10,7 @@ import {
   type VirtualClusterSpec,
   virtualClusterProblems,
 } from '../../../api/virtual-cluster.ts';
-import { isAlreadyExists, isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
+import { isAlreadyExists, isNotFound, type KubeClient, resources, messageOf } from '../../../kube/index.ts';
 import { selectTemplate } from '../../control-plane/template.ts';
 import { kubernetesVersion, labelPairs, wholeNumber } from '../arguments.ts';
 import { waitTimeoutOption } from '../command-line.ts';
@@ -185,7 +185,7 @@ async function refuseUnknownVersion(
   try {
     selectTemplate(templates, { template, version, defaultVersion: version });
   } catch (error) {
-    throw invalidArgument(error instanceof Error ? error.message : String(error));
+    throw invalidArgument(messageOf(error));
   }
 }
 

@@ -4,7 +4,7 @@ import type { ControlPlaneTemplate } from '../../../api/control-plane-template.t
 import { traitsOf } from '../../../api/drivers.ts';
 import type { VirtualClusterPolicy } from '../../../api/policy.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { Connection, KubeClient, printable, resources } from '../../../kube/index.ts';
+import { Connection, KubeClient, printable, resources, messageOf } from '../../../kube/index.ts';
 import { ControlPlaneError } from '../../control-plane/template.ts';
 import { OperatorError } from '../../operator/errors.ts';
 import {
@@ -277,10 +277,9 @@ async function removedApis(
     const text = await new KubeClient(connection).raw('GET', '/metrics', { signal });
     return parseDeprecatedApis(String(text), version);
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
     throw new CliError(
       'Conflict',
-      `its API server cannot be asked which APIs are in use (${why}): see "vc-manager describe ${vc.metadata.name}${namespaceFlag(vc.metadata.namespace ?? '')}"`,
+      `its API server cannot be asked which APIs are in use (${messageOf(cause)}): see "vc-manager describe ${vc.metadata.name}${namespaceFlag(vc.metadata.namespace ?? '')}"`,
       { cause },
     );
   } finally {

@@ -4,7 +4,7 @@ import { type Command, Option } from 'commander';
 import { loadAssets } from '../../../dashboard/assets.ts';
 import { Dashboard } from '../../../dashboard/dashboard.ts';
 import { isLoopback, type OidcSettings } from '../../../dashboard/oidc.ts';
-import type { ConnectionOptions } from '../../../kube/index.ts';
+import { type ConnectionOptions, messageOf } from '../../../kube/index.ts';
 import { packageRoot } from '../../../program/package-root.ts';
 import { addressRanges, repeatable } from '../arguments.ts';
 import type { Cli } from '../context.ts';
@@ -84,7 +84,7 @@ export async function listeningDashboard(cli: Pick<Cli, 'clock'>, options: Serve
     backend: dashboardBackend({
       ...{ clock: cli.clock, stateDir, systemNamespace },
       onProblem: (error, what) =>
-        onProblem(`${what}: ${error instanceof Error ? error.message : String(error)}`),
+        onProblem(`${what}: ${messageOf(error)}`),
     }),
     assets: await loadAssets(join(packageRoot(), 'dashboard', 'page')),
     systemNamespace,

@@ -4,6 +4,7 @@ import { readSuperVersion } from '../setup.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { checkSkew, type VersionChoice, versionChoice } from '../version-choice.ts';
+import { messageOf } from '../../../kube/index.ts';
 
 /** Chooses the template and the exact version. */
 export const version: Step = {
@@ -42,6 +43,6 @@ function noteSkew(tenant: Tenant, services: Services, running: string): void {
   try {
     checkSkew(running, services);
   } catch (error) {
-    tenant.notes.push(`Its version is too new: ${error instanceof Error ? error.message : String(error)}`);
+    tenant.notes.push(`Its version is too new: ${messageOf(error)}`);
   }
 }
