@@ -50,7 +50,7 @@ export async function isAllowed(
     kind: 'SelfSubjectAccessReview',
     spec: { resourceAttributes: { group: 'skerry.dev', ...attributes } },
   };
-  const review = await client.raw('POST', path, { body, ...(signal === undefined ? {} : { signal }) });
+  const review = await client.raw('POST', path, { body, signal });
   return isRecord(review) && isRecord(review['status']) && review['status']['allowed'] === true;
 }
 
@@ -59,7 +59,7 @@ export async function whoAmI(client: KubeClient, signal?: AbortSignal): Promise<
   const path = '/apis/authentication.k8s.io/v1/selfsubjectreviews';
   const review = await client.raw('POST', path, {
     body: { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' },
-    ...(signal === undefined ? {} : { signal }),
+    signal,
   });
   const status = isRecord(review) ? review['status'] : undefined;
   const info = isRecord(status) ? status['userInfo'] : undefined;

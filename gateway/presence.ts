@@ -1,11 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
-import {
-  gatewayAnnotation,
-  gatewayKey,
-  gatewaysLeaseName,
-  runningGateways,
-} from '../api/program-versions.ts';
+import { gatewayAnnotation, gatewayKey, gatewaysLeaseName, runningGateways } from '../api/program-versions.ts';
 import { type Clock, isNotFound, type KubeClient, type KubeObject, resources } from '../kube/index.ts';
 
 interface PresenceOptions {
@@ -73,15 +68,9 @@ export class Presence {
 
   #annotate(annotations: Readonly<Record<string, string | null>>, signal?: AbortSignal): Promise<KubeObject> {
     const { client, namespace } = this.#o;
-    const options = { type: 'merge', timeoutMs: callTimeoutMs } as const;
+    const options = { type: 'merge', timeoutMs: callTimeoutMs, signal } as const;
     const ref = { namespace, name: gatewaysLeaseName };
-    const change = { metadata: { annotations } };
-    return client.patch(
-      resources.leases,
-      ref,
-      change,
-      signal === undefined ? options : { ...options, signal },
-    );
+    return client.patch(resources.leases, ref, { metadata: { annotations } }, options);
   }
 
   async #attempt(write: () => Promise<unknown>): Promise<void> {

@@ -1,5 +1,5 @@
 import type { Call, Connection } from './connection.ts';
-import { ApiError, ConnectionError, isGone } from './errors.ts';
+import { ApiError, ConnectionError, isConflict, isGone, isNotFound } from './errors.ts';
 import { withoutManagedFields } from './managed-fields.ts';
 import { asAnswer, asObject, asObjectNamed, isContinueToken, isVersion } from './object-shape.ts';
 import { hasLongText } from './object-size.ts';
@@ -20,16 +20,16 @@ import { isRecord, type KubeList, type KubeObject, type ObjectRef, type Resource
 
 export interface ListOptions {
   /** All namespaces when absent. */
-  namespace?: string;
-  labelSelector?: string;
-  fieldSelector?: string;
+  namespace?: string | undefined;
+  labelSelector?: string | undefined;
+  fieldSelector?: string | undefined;
   /**
    * At most this many objects; what is left is not fetched (`metadata.continue` is then set). A page counts for as many as
    * were asked for, also when fewer came: a list of one page costs one request. Default: all.
    */
   limit?: number;
   /** Goes on where an earlier list ended; a token that is too old is answered with 410. */
-  continue?: string;
+  continue?: string | undefined;
   /** Objects per request, default 500: a page is parsed in one go, which blocks everything else. */
   pageSize?: number;
   /** Absent: the most recent state. '0': whatever the server has at hand. Else: not older than this. */
@@ -53,7 +53,7 @@ const wholeBytes = 16 * 2 ** 20;
 const maxPages = 10_000;
 const longestListMs = 10 * 60_000;
 
-type ListCall = ListOptions & { signal?: AbortSignal; timeoutMs?: number };
+type ListCall = ListOptions & CallOptions;
 
 /**
  * Lists in pages and joins them into one snapshot. When the server has forgotten the snapshot
@@ -245,9 +245,16 @@ function ofRightShape<T>(connection: Connection, check: () => T): T {
 }
 
 export interface CallOptions {
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
   /** How long the answer may take; default: the connection's. */
-  timeoutMs?: number;
+  timeoutMs?: number | undefined;
+}
+
+interface DeleteOptions extends CallOptions {
+  uid?: string | undefined;
+  resourceVersion?: string | undefined;
+  gracePeriodSeconds?: number | undefined;
+  propagationPolicy?: 'Background' | 'Foreground' | 'Orphan';
 }
 
 interface WriteOptions extends CallOptions {
@@ -363,12 +370,7 @@ export class KubeClient {
   async delete(
     resource: Resource,
     ref: ObjectRef,
-    options: CallOptions & {
-      uid?: string;
-      resourceVersion?: string;
-      gracePeriodSeconds?: number;
-      propagationPolicy?: 'Background' | 'Foreground' | 'Orphan';
-    } = {},
+    options: DeleteOptions = {},
   ): Promise<void> {
     const { uid, resourceVersion, gracePeriodSeconds, propagationPolicy } = options;
     const body = {
@@ -440,6 +442,35 @@ export class KubeClient {
     };
     const answer = await requestJson(this.connection, call, edit);
     return ofRightShape(this.connection, () => asAnswer<T>(answer, resource));
+  }
+}
+
+/** The object; undefined in place of the error NotFound. */
+export async function getIfPresent<T extends KubeObject = KubeObject>(
+  client: Pick<KubeClient, 'get'>,
+  resource: Resource,
+  ref: ObjectRef,
+  options: CallOptions,
+): Promise<T | undefined> {
+  try {
+    return await client.get<T>(resource, ref, options);
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Deletes an object; one that is gone, or by its preconditions another one by now, is as good as deleted. */
+export async function deleteIfPresent(
+  client: Pick<KubeClient, 'delete'>,
+  resource: Resource,
+  ref: ObjectRef,
+  options: DeleteOptions,
+): Promise<void> {
+  try {
+    await client.delete(resource, ref, options);
+  } catch (error) {
+    if (!isNotFound(error) && !isConflict(error)) throw error;
   }
 }
 

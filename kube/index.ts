@@ -1,8 +1,7 @@
 export { onAbort } from './abort.ts';
 export { type ShapeProblem, shapeProblems } from './api-shape.ts';
 export { Backoff } from './backoff.ts';
-export type { ListOptions } from './client.ts';
-export { type CallOptions, KubeClient } from './client.ts';
+export { type CallOptions, deleteIfPresent, getIfPresent, KubeClient, type ListOptions } from './client.ts';
 export {
   type Clock,
   type ClockReading as Instant,
@@ -43,6 +42,7 @@ export { formatQuantity, largestQuantity, nano, parseExactQuantity, parseQuantit
 export type { ReadMeter } from './read-limits.ts';
 export { Reflector, type ReflectorProblem } from './reflector.ts';
 export { apiVersionOf, resource, resources } from './resources.ts';
+export { decodeSecretData, encodeSecretData, type Secret } from './secrets.ts';
 export { findCondition, metaTime, modifyStatus, setCondition } from './status.ts';
 export { Store, type StoreEvent } from './store.ts';
 export { StringPool } from './string-pool.ts';

@@ -1,17 +1,7 @@
 import { createHash } from 'node:crypto';
 import { apiVersion, internalSecretNames } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import {
-  ApiError,
-  type Clock,
-  isAlreadyExists,
-  type KubeClient,
-  type KubeObject,
-  metaTime,
-  printable,
-  renderKubeconfig,
-  resources,
-} from '../../kube/index.ts';
+import { ApiError, type Clock, isAlreadyExists, type KubeClient, type KubeObject, metaTime, printable, renderKubeconfig, resources, decodeSecretData } from '../../kube/index.ts';
 import { adminGroup, issue, trustOf } from '../pki/index.ts';
 import { CliError } from './errors.ts';
 import { adminKubeconfig } from './virtual-clusters.ts';
@@ -99,14 +89,7 @@ async function readPki(
   ref: { namespace: string; name: string },
   signal: AbortSignal,
 ): Promise<{ data: Record<string, string>; required: (entry: string) => string }> {
-  const { data = {} } = await client.get<KubeObject & { data?: Record<string, string> }>(
-    resources.secrets,
-    ref,
-    { signal },
-  );
-  const decoded = Object.fromEntries(
-    Object.entries(data).map(([entry, encoded]) => [entry, Buffer.from(encoded, 'base64').toString()]),
-  );
+  const decoded = decodeSecretData(await client.get(resources.secrets, ref, { signal }));
   const required = (entry: string): string => {
     if (!decoded[entry])
       throw new CliError('NotReady', `Secret ${ref.namespace}/${ref.name} has no ${entry}`);

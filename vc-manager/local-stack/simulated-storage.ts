@@ -1,26 +1,7 @@
 import { extname, join } from 'node:path';
-import {
-  Backoff,
-  type Clock,
-  isAlreadyExists,
-  isConflict,
-  isNotFound,
-  type KubeClient,
-  type KubeObject,
-  Reflector,
-  type ReflectorProblem,
-  resource,
-  resources,
-  Store,
-  systemClock,
-} from '../../kube/index.ts';
+import { Backoff, type Clock, isAlreadyExists, type KubeClient, type KubeObject, Reflector, type ReflectorProblem, resource, resources, Store, systemClock, deleteIfPresent } from '../../kube/index.ts';
 import type { ComponentPlan } from '../control-plane/plan.ts';
-import {
-  simulatedCsiDriver,
-  simulatedLabel,
-  simulatedProvisionerName,
-  simulatedStorageClass,
-} from './simulated-nodes.ts';
+import { simulatedCsiDriver, simulatedLabel, simulatedProvisionerName, simulatedStorageClass } from './simulated-nodes.ts';
 import { type SuperClusterPlanOptions, superClusterKubeconfig } from './super-cluster-plan.ts';
 
 interface Claim extends KubeObject {
@@ -281,12 +262,9 @@ export class SimulatedProvisioner {
 
   async #deleteVolume(volume: Volume, signal: AbortSignal): Promise<void> {
     const { name = '', uid, resourceVersion } = volume.metadata;
-    const still = { ...(uid && { uid }), ...(resourceVersion && { resourceVersion }) };
-    // A conflict means that it has changed: its event brings us back.
-    await unless(
-      (error) => isNotFound(error) || isConflict(error),
-      this.#client.delete(resources.persistentVolumes, { name }, { ...still, signal }),
-    );
+    // Where it has changed, its event brings us back.
+    const options = { uid, resourceVersion, signal };
+    await deleteIfPresent(this.#client, resources.persistentVolumes, { name }, options);
   }
 
   // The volume first, as a real driver does, then the claim tells its user.

@@ -1,28 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import {
-  isAlreadyExists,
-  isNotFound,
-  type KubeClient,
-  type KubeObject,
-  type ObjectRef,
-  type Resource,
-} from '../../kube/index.ts';
+import { isAlreadyExists, type KubeClient, type KubeObject, type Resource, getIfPresent } from '../../kube/index.ts';
 import { answersContradict } from './errors.ts';
-
-/** The object, or undefined instead of the error NotFound. */
-export async function find<T extends KubeObject = KubeObject>(
-  client: KubeClient,
-  resource: Resource,
-  ref: ObjectRef,
-  signal: AbortSignal,
-): Promise<T | undefined> {
-  try {
-    return await client.get<T>(resource, ref, { signal });
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
-}
 
 /** Others may create and delete it meanwhile, but not each time. */
 const maxRounds = 3;
@@ -43,7 +21,7 @@ export async function ensureObject<T extends KubeObject>(
   const ref = { name: wanted.metadata.name ?? '', namespace: wanted.metadata.namespace };
   let { likely = 'there' } = options;
   for (let round = 0; round < maxRounds; round++, likely = 'there') {
-    const current = likely === 'absent' ? undefined : await find<T>(client, resource, ref, signal);
+    const current = likely === 'absent' ? undefined : await getIfPresent<T>(client, resource, ref, { signal });
     if (current === undefined) {
       try {
         return await client.create(resource, wanted, { signal });

@@ -3,18 +3,11 @@ import type { Logger } from 'pino';
 import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import { deletionProtectionBinding, deletionProtectionPolicy } from '../../api/deletion-protection.ts';
 import { labelKeys } from '../../api/labels.ts';
-import {
-  type Clock,
-  isDeniedByAdmission,
-  isNotFound,
-  type KubeClient,
-  type KubeObject,
-  resources,
-} from '../../kube/index.ts';
+import { type Clock, isDeniedByAdmission, isNotFound, type KubeClient, type KubeObject, resources, getIfPresent, encodeSecretData } from '../../kube/index.ts';
 import { widestServiceRange } from '../os/network.ts';
 import type { ManagerPki } from '../pki/index.ts';
 import { ensureCrds } from './ensure-crds.ts';
-import { ensureObject, find } from './objects.ts';
+import { ensureObject } from './objects.ts';
 import type { ServicePool, Services } from './services.ts';
 import type { OperatorSettings } from './settings.ts';
 
@@ -41,7 +34,7 @@ interface SetupOptions {
 
 /** Creates the namespace for Skerry's own objects if it is missing; one that exists stays as it is. */
 export async function ensureNamespace(client: KubeClient, name: string, signal: AbortSignal): Promise<void> {
-  if ((await find(client, resources.namespaces, { name }, signal)) !== undefined) return;
+  if ((await getIfPresent(client, resources.namespaces, { name }, { signal })) !== undefined) return;
   const namespace = { metadata: { name, labels: { [labelKeys.managedBy]: 'skerry' } } };
   await ensureObject(client, resources.namespaces, namespace, { signal, likely: 'absent' });
 }
@@ -198,7 +191,7 @@ interface Service extends KubeObject {
 /** An API server gives its own Service the first address of the range, which nothing else tells before 1.33. */
 async function widestServiceRanges(client: KubeClient, signal: AbortSignal): Promise<string[]> {
   const ref = { namespace: 'default', name: 'kubernetes' };
-  const address = (await find<Service>(client, resources.services, ref, signal))?.spec?.clusterIP;
+  const address = (await getIfPresent<Service>(client, resources.services, ref, { signal }))?.spec?.clusterIP;
   return address === undefined || address.includes(':') ? [] : [widestServiceRange(address)];
 }
 
@@ -212,7 +205,7 @@ export async function ensureTemplates(
   signal: AbortSignal,
 ): Promise<void> {
   for (const { metadata, spec } of templates) {
-    const existing = await find(client, resources.controlPlaneTemplates, { name: metadata.name }, signal);
+    const existing = await getIfPresent(client, resources.controlPlaneTemplates, { name: metadata.name }, { signal });
     if (existing !== undefined && existing.metadata.annotations?.[writtenKey] !== hashOf(existing['spec']))
       continue;
     const object: KubeObject = {
@@ -293,9 +286,7 @@ async function ensureKubeletProxySecret(
   const secret: KubeObject = {
     metadata: { name: kubeletProxySecretName, namespace, labels: { [labelKeys.managedBy]: 'skerry' } },
     type: 'kubernetes.io/tls',
-    data: Object.fromEntries(
-      Object.entries(data).map(([key, value]) => [key, Buffer.from(value).toString('base64')]),
-    ),
+    data: encodeSecretData(data),
   };
   await ensureObject(client, resources.secrets, secret, { signal });
 }

@@ -1,29 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import {
-  addUsage,
-  type MonthlyUsage,
-  monthlyUsage,
-  noUsage,
-  roundedUsage,
-  type UsageDay,
-  usageConfigMapName,
-  usageDays,
-  usageLabel,
-} from '../../api/usage.ts';
+import { addUsage, type MonthlyUsage, monthlyUsage, noUsage, roundedUsage, type UsageDay, usageConfigMapName, usageDays, usageLabel } from '../../api/usage.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../api/warm-pool.ts';
-import {
-  type Clock,
-  isNotFound,
-  type KubeClient,
-  type KubeObject,
-  modifyStatus,
-  parseQuantity,
-  resources,
-  type Store,
-} from '../../kube/index.ts';
+import { type Clock, isNotFound, type KubeClient, type KubeObject, modifyStatus, parseQuantity, resources, type Store, deleteIfPresent } from '../../kube/index.ts';
 import { keyOf } from './caches.ts';
 import { explain } from './errors.ts';
 import type { OperatorSettings } from './settings.ts';
@@ -222,7 +203,7 @@ export class UsageMeter {
     for (const { metadata } of items) {
       const { name = '', uid = '' } = metadata;
       if ((metadata.labels?.[usageLabel] ?? '') >= oldest) continue;
-      await client.delete(resources.configMaps, { namespace, name }, { uid, signal }).catch(ignoreMissing);
+      await deleteIfPresent(client, resources.configMaps, { namespace, name }, { uid, signal });
     }
   }
 }
@@ -298,10 +279,6 @@ async function publish(
       `its usage cannot be shown: ${explain(error).message}`,
     );
   }
-}
-
-function ignoreMissing(error: unknown): void {
-  if (!isNotFound(error)) throw error;
 }
 
 /** In UTC, as 2026-03-09. */

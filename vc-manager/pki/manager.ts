@@ -1,13 +1,5 @@
 import { resolve } from 'node:path';
-import {
-  isAlreadyExists,
-  isConflict,
-  isNotFound,
-  type KubeClient,
-  type KubeObject,
-  type ObjectRef,
-  resources,
-} from '../../kube/index.ts';
+import { isAlreadyExists, isConflict, isNotFound, type KubeClient, resources, type Secret, getIfPresent, encodeSecretData, decodeSecretData } from '../../kube/index.ts';
 import { subjectNames } from './certificates.ts';
 import { ensurePkiDirectory, type PairFiles, pairFiles } from './directory.ts';
 import { damagedAuthority } from './errors.ts';
@@ -100,10 +92,6 @@ export interface ManagerPkiSecretOptions extends ManagerPkiOptions {
   readonly signal: AbortSignal;
 }
 
-interface Secret extends KubeObject {
-  data?: Record<string, string>;
-}
-
 /**
  * Keeps the manager's PKI in a Secret of the super cluster; safe to call at any time and by several managers at once:
  * of two that make it one wins, and the other takes what the winner made. Throws PkiError `damaged-authority` when
@@ -111,15 +99,17 @@ interface Secret extends KubeObject {
  */
 export async function ensureManagerPkiSecret(options: ManagerPkiSecretOptions): Promise<ManagerPki> {
   const { client, namespace, name, etcdName, now, signal } = options;
+  const find = (secret: string): Promise<Secret | undefined> =>
+    getIfPresent<Secret>(client, resources.secrets, { namespace, name: secret }, { signal });
   for (;;) {
     // In this order: it is written after the other one.
-    const etcd = await find(client, { namespace, name: etcdName }, signal);
-    const stored = await find(client, { namespace, name }, signal);
+    const etcd = await find(etcdName);
+    const stored = await find(name);
     if (stored === undefined && etcd !== undefined) {
       const why = `the Secret ${namespace}/${name} is gone, and the datastore still trusts it (Secret ${etcdName})`;
       throw damagedAuthority('etcd-ca', why);
     }
-    const ensured = await ensurePkiSet(stored && decoded(stored), managerPkiSpec(options), now);
+    const ensured = await ensurePkiSet(stored && decodeSecretData(stored), managerPkiSpec(options), now);
     if (ensured.changed && !(await write(options, stored, ensured.data))) continue;
     const pki = managerPkiOf(`${namespace}/${name}`, ensured);
     if (await publish(options, etcd, pki)) return pki;
@@ -133,10 +123,10 @@ async function publish(
   { etcdCa, etcdServer }: ManagerPki,
 ): Promise<boolean> {
   const data = { 'ca.crt': etcdCa.certPem, 'tls.crt': etcdServer.certPem, 'tls.key': etcdServer.keyPem };
-  const present = stored && decoded(stored);
+  const present = stored && decodeSecretData(stored);
   if (present?.['ca.crt'] === data['ca.crt'] && present['tls.crt'] === data['tls.crt']) return true;
   const secret = { metadata: { namespace, name: etcdName, labels }, type: 'kubernetes.io/tls' };
-  return put(client, stored, { ...secret, data: encoded(data) }, signal);
+  return put(client, stored, { ...secret, data: encodeSecretData(data) }, signal);
 }
 
 function write(
@@ -144,7 +134,7 @@ function write(
   stored: Secret | undefined,
   data: PkiData,
 ): Promise<boolean> {
-  const secret = { metadata: { namespace, name, labels }, type: 'Opaque', data: encoded(data) };
+  const secret = { metadata: { namespace, name, labels }, type: 'Opaque', data: encodeSecretData(data) };
   return put(client, stored, secret, signal);
 }
 
@@ -168,25 +158,4 @@ async function put(
       return false;
     throw error;
   }
-}
-
-async function find(client: KubeClient, ref: ObjectRef, signal: AbortSignal): Promise<Secret | undefined> {
-  try {
-    return await client.get<Secret>(resources.secrets, ref, { signal });
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
-}
-
-function decoded({ data = {} }: Secret): PkiData {
-  return Object.fromEntries(
-    Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]),
-  );
-}
-
-function encoded(data: PkiData): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(data).map(([key, value]) => [key, Buffer.from(value).toString('base64')]),
-  );
 }

@@ -1,20 +1,13 @@
 import type { Command } from 'commander';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
+import { isNotFound, type KubeClient, resources, getIfPresent } from '../../../kube/index.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import { confirm, requireTerminal, yesOption } from '../confirm.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { type Progress, progressFor, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import {
-  getVirtualCluster,
-  namespaceFlag,
-  readyCondition,
-  type VirtualClusterRef,
-  validRef,
-  virtualClusterNotFound,
-} from '../virtual-clusters.ts';
+import { getVirtualCluster, namespaceFlag, readyCondition, type VirtualClusterRef, validRef, virtualClusterNotFound } from '../virtual-clusters.ts';
 import { waitFor } from '../wait-for.ts';
 import { takeAndWait } from './snapshot.ts';
 
@@ -135,12 +128,7 @@ async function find(
   { signal }: Cli,
 ): Promise<VirtualCluster | undefined> {
   if (!ignoreNotFound) return getVirtualCluster(client, ref, signal);
-  try {
-    return await client.get<VirtualCluster>(resources.virtualClusters, ref, { signal });
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
+  return getIfPresent<VirtualCluster>(client, resources.virtualClusters, ref, { signal });
 }
 
 async function removeOne(
@@ -154,7 +142,7 @@ async function removeOne(
   const { name = '', namespace = '', uid } = metadata;
   const ref = { namespace, name };
   try {
-    await client.delete(resources.virtualClusters, ref, { signal, ...(uid === undefined ? {} : { uid }) });
+    await client.delete(resources.virtualClusters, ref, { signal, uid });
   } catch (error) {
     if (!isNotFound(error)) throw error;
     if (!ignoreNotFound) throw await virtualClusterNotFound(client, ref, signal);

@@ -5,12 +5,7 @@ import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { ageSince, json, table } from '../output.ts';
 import { withConnection, withSuperCluster } from '../super-cluster.ts';
-import {
-  backgroundConnection,
-  getVirtualCluster,
-  type VirtualClusterRef,
-  validRef,
-} from '../virtual-clusters.ts';
+import { backgroundConnection, getVirtualCluster, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -136,7 +131,7 @@ export async function latestTenantEvents(
       fieldSelector: 'source=skerry-syncer',
       limit: eventsPerPage,
       signal,
-      ...(next === undefined ? {} : { continue: next }),
+      continue: next,
     });
     latest.push(...items.map((event) => ({ event, at: lastSeenMs(event) })));
     latest.sort((a, b) => b.at - a.at);

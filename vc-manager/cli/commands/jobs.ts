@@ -2,13 +2,7 @@ import { Argument, type Command, Option } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { duration } from '../arguments.ts';
-import {
-  type Candidate,
-  type CompletionContext,
-  offerTenants,
-  outputOption,
-  withCompletion,
-} from '../command-line.ts';
+import { type Candidate, type CompletionContext, offerTenants, outputOption, withCompletion } from '../command-line.ts';
 import { confirm, yesOption } from '../confirm.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
@@ -16,13 +10,7 @@ import { jobsOf, jobTable } from '../job-table.ts';
 import { followsRequest, requestAndWait } from '../manager-request.ts';
 import { serialize, type TableFormat } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import {
-  getVirtualCluster,
-  listTenants,
-  namespaceFlag,
-  type VirtualClusterRef,
-  validRef,
-} from '../virtual-clusters.ts';
+import { getVirtualCluster, listTenants, namespaceFlag, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace?: string;
@@ -111,8 +99,7 @@ async function show(cli: Cli, name: string | undefined, flags: Flags): Promise<v
   const items = await withSuperCluster(cli, flags, async (client) => {
     if (name !== undefined)
       return [await getVirtualCluster(client, validRef(name, flags.namespace ?? 'default'), signal)];
-    const where = flags.namespace === undefined ? {} : { namespace: flags.namespace };
-    return listTenants(client, { ...where, signal });
+    return listTenants(client, { namespace: flags.namespace, signal });
   });
   const found = items.flatMap((vc) => jobsOf(vc, name === undefined));
   if (flags.output !== 'table') cli.stdout.write(serialize(flags.output, found));

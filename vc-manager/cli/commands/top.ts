@@ -53,8 +53,7 @@ async function top(cli: Cli, name: string | undefined, flags: Flags): Promise<vo
   const items = await withSuperCluster(cli, flags, async (client) => {
     if (name !== undefined)
       return [await getVirtualCluster(client, validRef(name, flags.namespace ?? 'default'), signal)];
-    const where = flags.namespace === undefined ? {} : { namespace: flags.namespace };
-    return listTenants(client, { ...where, signal });
+    return listTenants(client, { namespace: flags.namespace, signal });
   });
   const rows = items
     .map((vc) => topRow(vc, cli.clock.now()))

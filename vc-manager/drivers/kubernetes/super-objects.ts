@@ -1,17 +1,4 @@
-import {
-  apiVersionOf,
-  type Clock,
-  isAlreadyExists,
-  isConflict,
-  isNotFound,
-  type KubeClient,
-  type KubeObject,
-  type ObjectRef,
-  Reflector,
-  type Resource,
-  resources,
-  Store,
-} from '../../../kube/index.ts';
+import { apiVersionOf, type Clock, isAlreadyExists, type KubeClient, type KubeObject, type ObjectRef, Reflector, type Resource, resources, Store, getIfPresent, deleteIfPresent } from '../../../kube/index.ts';
 import type { OnProblem } from '../driver.ts';
 import { namespaceWillNotGo, notOurs } from '../errors.ts';
 import { componentLabel, fieldManager, idLabel, namespaceOf, type Pod, type StatefulSet } from './types.ts';
@@ -37,32 +24,17 @@ export class SuperObjects {
   }
 
   /** Undefined instead of NotFound. */
-  async find(resource: Resource, ref: ObjectRef, signal: AbortSignal): Promise<KubeObject | undefined> {
-    try {
-      return await this.client.get(resource, ref, { signal });
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
+  find(resource: Resource, ref: ObjectRef, signal: AbortSignal): Promise<KubeObject | undefined> {
+    return getIfPresent(this.client, resource, ref, { signal });
   }
 
   /** One that is gone, or another one by now, is as good as deleted. */
-  async delete(
+  delete(
     resource: Resource,
     ref: ObjectRef,
     options: { signal: AbortSignal; uid?: string | undefined; gracePeriodSeconds?: number },
   ): Promise<void> {
-    const { signal, uid, gracePeriodSeconds } = options;
-    try {
-      await this.client.delete(resource, ref, {
-        ...(uid === undefined ? {} : { uid }),
-        ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }),
-        propagationPolicy: 'Background',
-        signal,
-      });
-    } catch (error) {
-      if (!isNotFound(error) && !isConflict(error)) throw error;
-    }
+    return deleteIfPresent(this.client, resource, ref, { ...options, propagationPolicy: 'Background' });
   }
 
   async deletePods(pods: readonly Pod[], gracePeriodSeconds: number, signal: AbortSignal): Promise<void> {

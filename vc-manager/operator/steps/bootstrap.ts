@@ -1,17 +1,10 @@
 import { isIPv6 } from 'node:net';
 import { labelKeys } from '../../../api/labels.ts';
 import { podEndpoint } from '../../../api/virtual-cluster.ts';
-import {
-  ConnectionError,
-  isAlreadyExists,
-  type KubeObject,
-  type ObjectRef,
-  type Resource,
-  resources,
-} from '../../../kube/index.ts';
+import { ConnectionError, isAlreadyExists, type KubeObject, type ObjectRef, type Resource, resources, getIfPresent } from '../../../kube/index.ts';
 import { adminGroup } from '../../pki/index.ts';
 import { tenantNotBootstrapped } from '../errors.ts';
-import { ensureObject, find } from '../objects.ts';
+import { ensureObject } from '../objects.ts';
 import type { Services } from '../services.ts';
 import { uidOfKubeSystem } from '../setup.ts';
 import type { Step } from '../step-runner.ts';
@@ -83,7 +76,7 @@ async function acceptAssigned(tenant: Tenant, { pool }: Services): Promise<void>
     Promise.all(
       pool.superRanges.map(async (cidr) => {
         const name = `assigned-${cidr.replaceAll(/[./]/g, '-')}`;
-        if ((await find(client, resources.serviceCidrs, { name }, signal)) !== undefined) return;
+        if ((await getIfPresent(client, resources.serviceCidrs, { name }, { signal })) !== undefined) return;
         const metadata = { name, labels: { [labelKeys.managedBy]: 'skerry' } };
         await client
           .create(resources.serviceCidrs, { metadata, spec: { cidrs: [cidr] } }, { signal })
@@ -126,7 +119,7 @@ export async function waitForObject(
   const { client, clock, signal } = tenant;
   const start = clock.monotonic();
   for (;;) {
-    const found = await find(client, resource, ref, signal).catch((error: unknown) => {
+    const found = await getIfPresent(client, resource, ref, { signal }).catch((error: unknown) => {
       if (!mayComeUp || !(error instanceof ConnectionError)) throw error;
       return error;
     });

@@ -1,17 +1,9 @@
 import { labelKeys } from '../../../api/labels.ts';
 import { group } from '../../../api/names.ts';
 import { isForPods } from '../../../api/virtual-cluster.ts';
-import {
-  isAlreadyExists,
-  isNotFound,
-  type KubeClient,
-  type KubeObject,
-  type Resource,
-  resources,
-} from '../../../kube/index.ts';
+import { isAlreadyExists, isNotFound, type KubeClient, type KubeObject, type Resource, resources, getIfPresent, deleteIfPresent } from '../../../kube/index.ts';
 import { addressAt, allocateSlice } from '../../os/network.ts';
 import { addressNotFreed, addressTaken, poolExhausted } from '../errors.ts';
-import { find } from '../objects.ts';
 import type { Services } from '../services.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
@@ -141,7 +133,7 @@ async function routeToApiServer(
   const { id, signal } = tenant;
   const endMs = clock.monotonic() + freedWithinMs;
   while (!(await driver.routeAddress?.(id, address, { signal }))) {
-    const existing = await find<IPAddress>(client, resources.ipAddresses, { name: address }, signal);
+    const existing = await getIfPresent<IPAddress>(client, resources.ipAddresses, { name: address }, { signal });
     const service = existing && (await serviceAt(tenant, client, existing));
     const isReserved = isOf(tenant, existing);
     const isSyncers = isOf(tenant, service);
@@ -151,7 +143,7 @@ async function routeToApiServer(
     // Before it is deleted once more: it reserves the address at the old place too.
     if (clock.monotonic() >= endMs)
       throw addressNotFreed(address, conflictOf(address, existing).holder, freedWithinMs / 1_000);
-    if (isReserved) await deleteReservation(client, existing, signal);
+    if (isReserved) await deleteObject(client, resources.ipAddresses, existing, signal);
     else if (isSyncers) await deleteObject(client, resources.services, service, signal);
     // A syncer that has not left yet makes its Service again.
     await clock.sleep(againAfterMs, signal);
@@ -171,7 +163,7 @@ async function serviceAt(
 ): Promise<KubeObject | undefined> {
   const { resource, namespace, name } = spec?.parentRef ?? {};
   if (resource !== 'services' || name === undefined) return undefined;
-  return find(client, resources.services, { namespace, name }, signal);
+  return getIfPresent(client, resources.services, { namespace, name }, { signal });
 }
 
 function isOf<T extends KubeObject>({ uid }: Tenant, object: T | undefined): object is T {
@@ -194,7 +186,7 @@ async function reserveAddress(
   const existing =
     likely === 'absent'
       ? undefined
-      : await find<IPAddress>(client, resources.ipAddresses, { name: address }, signal);
+      : await getIfPresent<IPAddress>(client, resources.ipAddresses, { name: address }, { signal });
   if (existing === undefined) {
     try {
       await client.create<IPAddress>(resources.ipAddresses, reservation(tenant, address, purpose), {
@@ -228,7 +220,7 @@ function reservation(tenant: Tenant, address: string, purpose: string): IPAddres
 export async function releaseReservations(tenant: Tenant, { client }: Services): Promise<void> {
   const { signal, uid } = tenant;
   for (const address of await reservationsOf(uid, client, signal))
-    await deleteReservation(client, address, signal);
+    await deleteObject(client, resources.ipAddresses, address, signal);
 }
 
 /** Makes those that are reserved for the VirtualCluster with the UID `from` this tenant's. */
@@ -253,19 +245,11 @@ async function reservationsOf(uid: string, client: KubeClient, signal: AbortSign
   }
 }
 
-function deleteReservation(client: KubeClient, address: KubeObject, signal: AbortSignal): Promise<void> {
-  return deleteObject(client, resources.ipAddresses, address, signal);
-}
-
 async function deleteObject(
   client: KubeClient,
   resource: Resource,
   { metadata: { namespace, name = '', uid } }: KubeObject,
   signal: AbortSignal,
 ): Promise<void> {
-  try {
-    await client.delete(resource, { namespace, name }, { ...(uid === undefined ? {} : { uid }), signal });
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
+  await deleteIfPresent(client, resource, { namespace, name }, { uid, signal });
 }
