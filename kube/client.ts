@@ -1,5 +1,5 @@
 import type { Call, Connection } from './connection.ts';
-import { ApiError, ConnectionError, isConflict, isGone, isNotFound } from './errors.ts';
+import { ApiError, ConnectionError, isAlreadyExists, isConflict, isGone, isNotFound } from './errors.ts';
 import { withoutManagedFields } from './managed-fields.ts';
 import { asAnswer, asObject, asObjectNamed, isContinueToken, isVersion } from './object-shape.ts';
 import { hasLongText } from './object-size.ts';
@@ -457,6 +457,20 @@ export async function getIfPresent<T extends KubeObject = KubeObject>(
   } catch (error) {
     if (isNotFound(error)) return undefined;
     throw error;
+  }
+}
+
+/** One that exists stays as it is. */
+export async function createIfAbsent(
+  client: Pick<KubeClient, 'create'>,
+  resource: Resource,
+  object: KubeObject,
+  options: CallOptions,
+): Promise<void> {
+  try {
+    await client.create(resource, object, options);
+  } catch (error) {
+    if (!isAlreadyExists(error)) throw error;
   }
 }
 

@@ -2,19 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { apiVersion } from '../../api/names.ts';
 import type { VirtualCluster, VirtualClusterSpec } from '../../api/virtual-cluster.ts';
-import {
-  type Condition,
-  Connection,
-  type ConnectionOptions,
-  connectionFromSecret,
-  isAlreadyExists,
-  isNotFound,
-  KubeClient,
-  Reflector,
-  resources,
-  Store,
-  systemClock,
-} from '../../kube/index.ts';
+import { type Condition, Connection, type ConnectionOptions, connectionFromSecret, KubeClient, Reflector, resources, Store, systemClock, createIfAbsent, getIfPresent, deleteIfPresent } from '../../kube/index.ts';
 import { adminKubeconfig } from '../../vc-manager/cli/virtual-clusters.ts';
 import { GeneratorProcess } from './child-process.ts';
 import type { Target } from './generator/protocol.ts';
@@ -355,15 +343,8 @@ class Tenants {
   async remove(names: readonly string[], signal: AbortSignal): Promise<void> {
     await Promise.all(
       names.map(async (name) => {
-        try {
-          await this.#client.delete(
-            resources.virtualClusters,
-            { namespace: this.#namespace, name },
-            { signal },
-          );
-        } catch (error) {
-          if (!isNotFound(error)) throw error;
-        }
+        const ref = { namespace: this.#namespace, name };
+        await deleteIfPresent(this.#client, resources.virtualClusters, ref, { signal });
         await this.#when(name, (vc) => vc === undefined, signal);
       }),
     );
@@ -404,18 +385,10 @@ class Tenants {
 
 /** Creates a namespace and waits until pods may be created in it. */
 async function prepareNamespace(client: KubeClient, name: string, signal: AbortSignal): Promise<void> {
-  await client.create(resources.namespaces, { metadata: { name } }, { signal }).catch((error: unknown) => {
-    if (!isAlreadyExists(error)) throw error;
-  });
-  for (;;) {
-    try {
-      await client.get(resources.serviceAccounts, { namespace: name, name: 'default' }, { signal });
-      return;
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-    }
+  await createIfAbsent(client, resources.namespaces, { metadata: { name } }, { signal });
+  const account = { namespace: name, name: 'default' };
+  while ((await getIfPresent(client, resources.serviceAccounts, account, { signal })) === undefined)
     await systemClock.sleep(pollMs, signal);
-  }
 }
 
 function isTrue(vc: VirtualCluster | undefined, type: string): boolean {

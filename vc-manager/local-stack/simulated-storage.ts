@@ -1,5 +1,5 @@
 import { extname, join } from 'node:path';
-import { Backoff, type Clock, isAlreadyExists, type KubeClient, type KubeObject, Reflector, type ReflectorProblem, resource, resources, Store, systemClock, deleteIfPresent } from '../../kube/index.ts';
+import { Backoff, type Clock, type KubeClient, type KubeObject, Reflector, type ReflectorProblem, resource, resources, Store, systemClock, deleteIfPresent, createIfAbsent } from '../../kube/index.ts';
 import type { ComponentPlan } from '../control-plane/plan.ts';
 import { simulatedCsiDriver, simulatedLabel, simulatedProvisionerName, simulatedStorageClass } from './simulated-nodes.ts';
 import { type SuperClusterPlanOptions, superClusterKubeconfig } from './super-cluster-plan.ts';
@@ -87,19 +87,8 @@ const csiDrivers = resource('storage.k8s.io', 'v1', 'csidrivers', 'CSIDriver', f
 
 /** Makes sure that claims can be made: the default StorageClass `simulated`, published to tenants. */
 export async function createSimulatedStorage(client: KubeClient, signal: AbortSignal): Promise<void> {
-  await createUnlessThere(client, csiDrivers, csiDriver(), signal);
-  await createUnlessThere(client, resources.storageClasses, storageClass(), signal);
-}
-
-async function createUnlessThere(
-  client: KubeClient,
-  kind: typeof csiDrivers,
-  object: KubeObject,
-  signal: AbortSignal,
-): Promise<void> {
-  await client.create(kind, object, { signal }).catch((error: unknown) => {
-    if (!isAlreadyExists(error)) throw error;
-  });
+  await createIfAbsent(client, csiDrivers, csiDriver(), { signal });
+  await createIfAbsent(client, resources.storageClasses, storageClass(), { signal });
 }
 
 function storageClass(): KubeObject {
@@ -257,7 +246,7 @@ export class SimulatedProvisioner {
       { signal },
     );
     const volume = volumeFor(claim, storageClass.reclaimPolicy ?? 'Delete');
-    await unless(isAlreadyExists, this.#client.create(resources.persistentVolumes, volume, { signal }));
+    await createIfAbsent(this.#client, resources.persistentVolumes, volume, { signal });
   }
 
   async #deleteVolume(volume: Volume, signal: AbortSignal): Promise<void> {
@@ -287,14 +276,6 @@ export class SimulatedProvisioner {
         signal,
       });
     }
-  }
-}
-
-async function unless(expected: (error: unknown) => boolean, call: Promise<unknown>): Promise<void> {
-  try {
-    await call;
-  } catch (error) {
-    if (!expected(error)) throw error;
   }
 }
 

@@ -2,13 +2,7 @@ import { once } from 'node:events';
 import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, createServer } from 'node:net';
 import { Readable } from 'node:stream';
-import {
-  isAlreadyExists,
-  type KubeClient,
-  type KubeObject,
-  resource,
-  resources,
-} from '../../../kube/index.ts';
+import { type KubeClient, type KubeObject, resource, resources, createIfAbsent } from '../../../kube/index.ts';
 import { defaultAdvertiseAddress } from '../../../vc-manager/cli/arguments.ts';
 import { createAuthority } from '../../../vc-manager/pki/index.ts';
 
@@ -44,12 +38,10 @@ async function fill(
 ): Promise<void> {
   let left = objects;
   const create = async (): Promise<void> => {
-    while (left-- > 0)
-      await client
-        .create(resources.configMaps, { metadata: { namespace, name: `filler-${left}` } }, { signal })
-        .catch((error: unknown) => {
-          if (!isAlreadyExists(error)) throw error;
-        });
+    while (left-- > 0) {
+      const filler = { metadata: { namespace, name: `filler-${left}` } };
+      await createIfAbsent(client, resources.configMaps, filler, { signal });
+    }
   };
   await Promise.all(Array.from({ length: 20 }, create));
 }

@@ -1,14 +1,7 @@
 import { apiVersion } from '../../../api/names.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../../api/warm-pool.ts';
-import {
-  connectionFromSecret,
-  isAlreadyExists,
-  type KubeClient,
-  type KubeObject,
-  type Resource,
-  resources,
-} from '../../../kube/index.ts';
+import { connectionFromSecret, type KubeClient, type KubeObject, type Resource, resources, createIfAbsent } from '../../../kube/index.ts';
 import { simulatedStorageClass } from '../../local-stack/simulated-nodes.ts';
 import type { Cli } from '../context.ts';
 import { describeFailure } from '../errors.ts';
@@ -161,9 +154,7 @@ export async function createSampleTenants(
       },
       spec: {},
     };
-    await client.create(resources.virtualClusters, vc, { signal: options.signal }).catch((error: unknown) => {
-      if (!isAlreadyExists(error)) throw error;
-    });
+    await createIfAbsent(client, resources.virtualClusters, vc, { signal: options.signal });
   }
 }
 
@@ -206,11 +197,7 @@ async function createSamples({ client, signal, withStorage }: CreateSamplesOptio
       [resources.deployments, deployment('database', 1, 'data')],
     );
   }
-  for (const [resource, object] of objects) {
-    await client.create(resource, object, { signal }).catch((error: unknown) => {
-      if (!isAlreadyExists(error)) throw error;
-    });
-  }
+  for (const [resource, object] of objects) await createIfAbsent(client, resource, object, { signal });
 }
 
 interface SampleState {

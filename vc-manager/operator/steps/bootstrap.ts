@@ -1,7 +1,7 @@
 import { isIPv6 } from 'node:net';
 import { labelKeys } from '../../../api/labels.ts';
 import { podEndpoint } from '../../../api/virtual-cluster.ts';
-import { ConnectionError, isAlreadyExists, type KubeObject, type ObjectRef, type Resource, resources, getIfPresent } from '../../../kube/index.ts';
+import { ConnectionError, type KubeObject, type ObjectRef, type Resource, resources, getIfPresent, createIfAbsent } from '../../../kube/index.ts';
 import { adminGroup } from '../../pki/index.ts';
 import { tenantNotBootstrapped } from '../errors.ts';
 import { ensureObject } from '../objects.ts';
@@ -78,11 +78,8 @@ async function acceptAssigned(tenant: Tenant, { pool }: Services): Promise<void>
         const name = `assigned-${cidr.replaceAll(/[./]/g, '-')}`;
         if ((await getIfPresent(client, resources.serviceCidrs, { name }, { signal })) !== undefined) return;
         const metadata = { name, labels: { [labelKeys.managedBy]: 'skerry' } };
-        await client
-          .create(resources.serviceCidrs, { metadata, spec: { cidrs: [cidr] } }, { signal })
-          .catch((error: unknown) => {
-            if (!isAlreadyExists(error)) throw error;
-          });
+        const range = { metadata, spec: { cidrs: [cidr] } };
+        await createIfAbsent(client, resources.serviceCidrs, range, { signal });
       }),
     ),
   );
