@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import { gatewayAnnotation, gatewayKey, gatewaysLeaseName, runningGateways } from '../api/program-versions.ts';
-import { type Clock, isNotFound, type KubeClient, type KubeObject, resources } from '../kube/index.ts';
+import { type Clock, isNotFound, type KubeClient, type KubeObject, resources, repeatUntilAborted } from '../kube/index.ts';
 
 interface PresenceOptions {
   client: Pick<KubeClient, 'create' | 'patch'>;
@@ -38,12 +38,10 @@ export class Presence {
 
   /** Until aborted; takes it back then. Nothing else depends on it: what fails is tried again. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#o;
-    while (!signal.aborted) {
-      await this.#attempt(() => this.#say(signal));
-      await clock.sleep(sayAgainMs, signal).catch(() => undefined);
-    }
-    await this.#attempt(() => this.#annotate({ [gatewayKey(this.#o.identity)]: null }));
+    const { clock, identity, logger } = this.#o;
+    const onError = (error: unknown): void => logger.debug({ err: error }, 'cannot say that this gateway runs');
+    await repeatUntilAborted({ everyMs: sayAgainMs, clock, onError }, signal, () => this.#say(signal));
+    await this.#annotate({ [gatewayKey(identity)]: null }).catch(onError);
   }
 
   async #say(signal: AbortSignal): Promise<void> {
@@ -71,11 +69,5 @@ export class Presence {
     const options = { type: 'merge', timeoutMs: callTimeoutMs, signal } as const;
     const ref = { namespace, name: gatewaysLeaseName };
     return client.patch(resources.leases, ref, { metadata: { annotations } }, options);
-  }
-
-  async #attempt(write: () => Promise<unknown>): Promise<void> {
-    await write().catch((error: unknown) =>
-      this.#o.logger.debug({ err: error }, 'cannot say that this gateway runs'),
-    );
   }
 }

@@ -7,6 +7,7 @@ export {
   type ClockReading as Instant,
   elapsedMs,
   readClock as instantOf,
+  repeatUntilAborted,
   systemClock,
 } from './clock.ts';
 export { type CallRecord, Connection, type ConnectionOptions } from './connection.ts';

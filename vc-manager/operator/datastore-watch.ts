@@ -3,10 +3,11 @@ import type { DatastoreSize } from '../etcd/admin.ts';
 import { EtcdError } from '../etcd/errors.ts';
 import type { Services } from './services.ts';
 import { snapshotBegunMs } from './snapshots.ts';
+import { repeatUntilAborted } from '../../kube/index.ts';
 
 const MiB = 1024 ** 2;
 
-const pauseMs = 5_000;
+const lookEveryMs = 5_000;
 /** So much more means that somebody writes a lot: all tenants are measured, and history is not kept for long. */
 const growthBytes = 256 * MiB;
 /** History that stays whatever happens: watches and lists in pages need the most recent of it. */
@@ -50,17 +51,12 @@ export class DatastoreWatch {
   /** Looks every five seconds until aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#services;
-    while (!signal.aborted) {
-      try {
-        await this.look(signal);
-      } catch (error) {
-        if (signal.aborted) break;
-        // The reconciles report an outage of the datastore.
-        if (!(error instanceof EtcdError)) logger.error({ err: error }, 'the datastore cannot be watched');
-        else logger.debug({ err: error }, 'the size of the datastore cannot be read');
-      }
-      await clock.sleep(pauseMs, signal).catch(() => undefined);
-    }
+    const onError = (error: unknown): void => {
+      // The reconciles report an outage of the datastore.
+      if (!(error instanceof EtcdError)) logger.error({ err: error }, 'the datastore cannot be watched');
+      else logger.debug({ err: error }, 'the size of the datastore cannot be read');
+    };
+    await repeatUntilAborted({ everyMs: lookEveryMs, clock, onError }, signal, () => this.look(signal));
   }
 
   async look(signal: AbortSignal): Promise<void> {

@@ -1,14 +1,7 @@
 import { noSyncerReason } from '../../api/conditions.ts';
 import { labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import {
-  findCondition,
-  isNotFound,
-  type Lease,
-  modifyStatus,
-  resources,
-  setCondition,
-} from '../../kube/index.ts';
+import { findCondition, isNotFound, type Lease, modifyStatus, resources, setCondition, repeatUntilAborted } from '../../kube/index.ts';
 import type { Services } from './services.ts';
 import { isAsleep } from './sleep.ts';
 
@@ -43,15 +36,9 @@ export class SyncerPresence {
   /** Looks every half minute until aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#services;
-    while (!signal.aborted) {
-      try {
-        await this.look(signal);
-      } catch (error) {
-        if (signal.aborted) break;
-        logger.debug({ err: error }, 'the Leases of syncers cannot be read');
-      }
-      await clock.sleep(lookEveryMs, signal).catch(() => undefined);
-    }
+    const onError = (error: unknown): void =>
+      logger.debug({ err: error }, 'the Leases of syncers cannot be read');
+    await repeatUntilAborted({ everyMs: lookEveryMs, clock, onError }, signal, () => this.look(signal));
   }
 
   async look(signal: AbortSignal): Promise<void> {

@@ -4,7 +4,7 @@ import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { addUsage, type MonthlyUsage, monthlyUsage, noUsage, roundedUsage, type UsageDay, usageConfigMapName, usageDays, usageLabel } from '../../api/usage.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../api/warm-pool.ts';
-import { type Clock, isNotFound, type KubeClient, type KubeObject, modifyStatus, parseQuantity, resources, type Store, deleteIfPresent } from '../../kube/index.ts';
+import { type Clock, isNotFound, type KubeClient, type KubeObject, modifyStatus, parseQuantity, resources, type Store, deleteIfPresent, repeatUntilAborted } from '../../kube/index.ts';
 import { keyOf } from './caches.ts';
 import { explain } from './errors.ts';
 import type { OperatorSettings } from './settings.ts';
@@ -96,29 +96,22 @@ export class UsageMeter {
       const meter = type === 'deleted' ? this.#meters.get(object.metadata.uid ?? '') : undefined;
       if (meter !== undefined) meter.flushedMs = 0;
     });
-    try {
-      while (!signal.aborted) {
-        try {
-          const today = dayOf(clock.now());
-          if (cleanedDay !== today) {
-            await this.#load(services, signal);
-            await this.#clean(services, signal);
-            cleanedDay = today;
-          }
-          const now = clock.now();
-          const sinceMs = Math.min(longestGapMs, Math.max(0, now - sampledMs));
-          sampledMs = now;
-          this.sample(services, sinceMs);
-          await this.#flushDue(services, signal);
-        } catch (error) {
-          if (signal.aborted) break;
-          logger.warn({ err: error }, `usage cannot be kept: ${explain(error).message}`);
-        }
-        await clock.sleep(sampleMs, signal).catch(() => undefined);
+    const onError = (error: unknown): void =>
+      logger.warn({ err: error }, `usage cannot be kept: ${explain(error).message}`);
+    await repeatUntilAborted({ everyMs: sampleMs, clock, onError }, signal, async () => {
+      const today = dayOf(clock.now());
+      if (cleanedDay !== today) {
+        await this.#load(services, signal);
+        await this.#clean(services, signal);
+        cleanedDay = today;
       }
-    } finally {
-      stop();
-    }
+      const now = clock.now();
+      const sinceMs = Math.min(longestGapMs, Math.max(0, now - sampledMs));
+      sampledMs = now;
+      this.sample(services, sinceMs);
+      await this.#flushDue(services, signal);
+    });
+    stop();
   }
 
   /** Adds what each tenant has to its row of today, for so long. */
