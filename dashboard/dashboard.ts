@@ -1,11 +1,5 @@
 import { randomBytes, X509Certificate } from 'node:crypto';
-import {
-  createServer,
-  type IncomingMessage,
-  type RequestListener,
-  type Server,
-  type ServerResponse,
-} from 'node:http';
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer, Server as TlsServer } from 'node:https';
 import { type AddressInfo, BlockList, isIP } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
@@ -20,22 +14,12 @@ import type { Assets } from './assets.ts';
 import type { Action, Backend, ListedPods, TenantRef, TracedPod } from './backend.ts';
 import { Clients } from './clients.ts';
 import { type Changes, Fleet } from './fleet.ts';
-import {
-  ConcurrencyLimiter,
-  clientAddress,
-  cookieOf,
-  EventStream,
-  HttpError,
-  networkOf,
-  readJson,
-  sendAsset,
-  sendJson,
-  UnreadStream,
-} from './http.ts';
-import { isLoopback, Oidc, OidcRefusal, type OidcSettings } from './oidc.ts';
+import { ConcurrencyLimiter, clientAddress, cookieOf, EventStream, HttpError, networkOf, readJson, sendAsset, sendJson, UnreadStream } from './http.ts';
+import { Oidc, OidcRefusal, type OidcSettings } from './oidc.ts';
 import { isSameSecret, type Session, Sessions, SessionTooLarge } from './sessions.ts';
 import { Syncers } from './syncers.ts';
 import { ownTenant, tenantDetail } from './views.ts';
+import { isLoopback, hostInUrl } from '../program/hosts.ts';
 
 export interface DashboardOptions {
   /** With the credentials of this program. */
@@ -246,9 +230,8 @@ export class Dashboard {
 
   /** An address that signs in whoever opens it first as this program. The secret is in the part that no server sees. */
   link(): string {
-    const host = this.#host.includes(':') ? `[${this.#host}]` : this.#host;
     const scheme = this.#options.tls === undefined ? 'http' : 'https';
-    return `${scheme}://${host}:${this.#port}/#link=${this.#sessions.link()}`;
+    return `${scheme}://${hostInUrl(this.#host)}:${this.#port}/#link=${this.#sessions.link()}`;
   }
 
   /** Resolves when all tenants are known, or when the signal ends the wait. */

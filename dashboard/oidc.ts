@@ -1,6 +1,6 @@
-import { isIP } from 'node:net';
 import * as client from 'openid-client';
 import type { PendingSignIn } from './sessions.ts';
+import { isLoopback } from '../program/hosts.ts';
 
 export interface OidcSettings {
   readonly issuer: string;
@@ -80,11 +80,6 @@ export class Oidc {
     }
     return this.#configuration;
   }
-}
-
-export function isLoopback(host: string): boolean {
-  const bare = host.replace(/^\[|\]$/g, '');
-  return bare === 'localhost' || bare === '::1' || (isIP(bare) === 4 && bare.startsWith('127.'));
 }
 
 /** Throws OidcRefusal for somebody without a name or without a group that counts. */

@@ -1,18 +1,11 @@
-import { isIPv6 } from 'node:net';
 import type { ControlPlaneTemplateSpec, TemplateComponent } from '../../api/control-plane-template.ts';
 import type { PodSecurityLevel } from '../../api/policy.ts';
 import { renderKubeconfig } from '../../kube/index.ts';
 import { type EncryptionState, encryptionProviders, type TenantPki } from '../pki/index.ts';
 import { authorizers, noWebhookFile, noWebhookKubeconfig, type WriteStop } from './authorizers.ts';
-import {
-  type ComponentPlan,
-  type ControlPlanePlan,
-  type PlanFile,
-  type PlanNetwork,
-  type PlanResources,
-  validatePlan,
-} from './plan.ts';
+import { type ComponentPlan, type ControlPlanePlan, type PlanFile, type PlanNetwork, type PlanResources, validatePlan } from './plan.ts';
 import { unknownPlaceholder } from './template.ts';
+import { hostInUrl } from '../../program/hosts.ts';
 
 /** The address at which a server bound to `bindAddress` is reached from its own machine. */
 export function localAddress(bindAddress: string): string {
@@ -63,7 +56,7 @@ function controllerManagerKubeconfig(options: RenderPlanOptions): string {
   const { certPem, keyPem } = options.pki.leafs.controllerManager;
   return renderKubeconfig({
     clusterName: options.id,
-    server: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
+    server: `https://${hostInUrl(host)}:${port}`,
     ca: options.pki.trust.servingCa,
     user: 'system:kube-controller-manager',
     cert: certPem,
@@ -202,7 +195,7 @@ class Filler {
       serviceCIDR: options.serviceCIDR,
       clusterDomain: options.clusterDomain,
       bindAddress: bindAddressOf(component, options),
-      bindHost: inUrl(bindAddressOf(component, options)),
+      bindHost: hostInUrl(bindAddressOf(component, options)),
       advertiseAddress: options.advertiseAddress,
       etcdEndpoint: options.etcd.endpoint,
       podSecurity: options.podSecurity ?? 'baseline',
@@ -249,10 +242,6 @@ class Filler {
   files(): PlanFile[] {
     return [...this.#used.values()].sort((a, b) => (a.path < b.path ? -1 : 1));
   }
-}
-
-function inUrl(address: string): string {
-  return isIPv6(address) ? `[${address}]` : address;
 }
 
 /** Without what zod has left undefined. */

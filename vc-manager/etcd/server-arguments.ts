@@ -1,4 +1,5 @@
 import { EtcdError } from './errors.ts';
+import { hostInUrl } from '../../program/hosts.ts';
 
 export interface EtcdServerOptions {
   /** Name of the member; kept for the life of the data. */
@@ -55,8 +56,7 @@ const compactedAtOnce = 20;
 export function etcdServerArguments(options: EtcdServerOptions): string[] {
   validate(options);
   const { name, dataDir, tls } = options;
-  const host = options.host ?? '127.0.0.1';
-  const at = host.includes(':') ? `[${host}]` : host;
+  const at = hostInUrl(options.host ?? '127.0.0.1');
   const clientUrl = `https://${at}:${options.clientPort}`;
   const peerUrl = `https://${at}:${options.peerPort}`;
   return [

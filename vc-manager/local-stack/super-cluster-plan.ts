@@ -1,4 +1,3 @@
-import { isIPv6 } from 'node:net';
 import { stringify } from 'yaml';
 import { renderKubeconfig } from '../../kube/index.ts';
 import type { ComponentPlan, PlanFile } from '../control-plane/plan.ts';
@@ -8,6 +7,7 @@ import { etcdComponent } from './datastore-plan.ts';
 import { kwokConfiguration } from './kwok-configuration.ts';
 import { kwokNodeAnnotation } from './simulated-nodes.ts';
 import type { StackPorts } from './stack-ports.ts';
+import { hostInUrl } from '../../program/hosts.ts';
 
 export interface SuperClusterPlanOptions {
   versions: { kubernetes: string; etcd: string; kwok: string };
@@ -64,8 +64,7 @@ export function superClusterServer({
   bindAddress,
   ports,
 }: Pick<SuperClusterPlanOptions, 'bindAddress' | 'ports'>): string {
-  const host = localAddress(bindAddress);
-  return `https://${isIPv6(host) ? `[${host}]` : host}:${ports['super-cluster']}`;
+  return `https://${hostInUrl(localAddress(bindAddress))}:${ports['super-cluster']}`;
 }
 
 /** A kubeconfig for the local super cluster, for the user that the certificate names. */

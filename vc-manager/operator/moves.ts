@@ -8,7 +8,6 @@ import {
 import type { TemplateChoice } from '../control-plane/template.ts';
 import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import { isHeld } from '../jobs/job-status.ts';
-import { isLoopback } from '../os/network.ts';
 import { limitingPolicy } from './effective-policy.ts';
 import {
   driverMissing,
@@ -20,6 +19,7 @@ import {
 } from './errors.ts';
 import type { Services } from './services.ts';
 import { datastoreOf, type VersionSources, versionChoice, wantedDatastore } from './version-choice.ts';
+import { isLoopback } from '../../program/hosts.ts';
 
 /** Where the spec has a control plane go, and why it does not, if it does not. */
 interface WantedMove {

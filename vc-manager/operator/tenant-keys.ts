@@ -4,6 +4,7 @@ import type { Entry, KeyspaceView } from '../etcd/keyspace.ts';
 import { withinDatastoreQuota } from './datastore-quota.ts';
 import type { Services } from './services.ts';
 import type { Tenant } from './tenant.ts';
+import { hostInUrl } from '../../program/hosts.ts';
 
 interface Call {
   signal: AbortSignal;
@@ -64,7 +65,7 @@ export function ownKeys(
   const { certPem: cert, keyPem: key } = tenant.required(leafs.etcdManager, 'certificate for its etcd');
   const apiServer = template.spec.components.find(({ name }) => name === apiServerName);
   return ownDatastore({
-    endpoint: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
+    endpoint: `https://${hostInUrl(host)}:${port}`,
     ca: tenant.required(etcdCa, 'authority of its etcd').certPem,
     cert,
     key,

@@ -219,8 +219,3 @@ export function isInRange(address: string, range: string): boolean {
   const [network, bits] = ipaddr.parseCIDR(range);
   return parsed.kind() === network.kind() && parsed.match(network, bits);
 }
-
-/** Whether only the machine itself reaches this address or name; in brackets, as in a URL, or without. */
-export function isLoopback(host: string): boolean {
-  return host.startsWith('127.') || host === 'localhost' || host === '::1' || host === '[::1]';
-}

@@ -3,13 +3,14 @@ import { join } from 'node:path';
 import { type Command, Option } from 'commander';
 import { loadAssets } from '../../../dashboard/assets.ts';
 import { Dashboard } from '../../../dashboard/dashboard.ts';
-import { isLoopback, type OidcSettings } from '../../../dashboard/oidc.ts';
+import type { OidcSettings } from '../../../dashboard/oidc.ts';
 import { type ConnectionOptions, messageOf } from '../../../kube/index.ts';
 import { packageRoot } from '../../../program/package-root.ts';
 import { addressRanges, repeatable } from '../arguments.ts';
 import type { Cli } from '../context.ts';
 import { invalidArgument } from '../errors.ts';
 import { dashboardBackend } from './backend.ts';
+import { isLoopback } from '../../../program/hosts.ts';
 
 /** Options that say who reaches the dashboard, and who is let in. */
 export interface DashboardFlags {

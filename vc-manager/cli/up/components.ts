@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { isIPv6 } from 'node:net';
 import { availableParallelism, hostname, networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { labelKeys } from '../../../api/labels.ts';
@@ -12,6 +11,7 @@ import type { LocalStackParts } from '../../local-stack/local-stack.ts';
 import { grantRights, programs, userOf } from '../../rights.ts';
 import type { Cli } from '../context.ts';
 import type { StateSettings } from '../state-directory.ts';
+import { hostInUrl } from '../../../program/hosts.ts';
 
 export const managerComponent = 'vc-manager';
 export const syncerComponent = 'vc-syncer';
@@ -152,7 +152,7 @@ function gateway(options: ComponentOptions, parts: LocalStackParts): ComponentPl
 }
 
 function hostPort(host: string, port: number): string {
-  return `${isIPv6(host) ? `[${host}]` : host}:${port}`;
+  return `${hostInUrl(host)}:${port}`;
 }
 
 /**

@@ -11,6 +11,7 @@ import type { Services } from '../services.ts';
 import type { GatewaySettings } from '../settings.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
+import { hostInUrl } from '../../../program/hosts.ts';
 
 /**
  * The address of the API server. Kubeconfigs contain it, so it is chosen once and kept: a port of this machine, or what
@@ -91,7 +92,7 @@ async function locate(tenant: Tenant, { driver }: Services): Promise<void> {
     );
   }
   tenant.status.set({
-    endpoint: `https://${isIPv6(host) ? `[${host}]` : host}:${port}`,
+    endpoint: `https://${hostInUrl(host)}:${port}`,
     advertisedAddress: host,
     advertisedPort: port,
   });
@@ -127,7 +128,7 @@ function setGateway(tenant: Tenant, gateway: GatewaySettings, port: number | und
   tenant.status.set((status) => {
     const serverName = gatewayServerName(status.id ?? '', gateway);
     const { host = serverName } = gateway;
-    const server = `https://${bracketed(host)}:${gateway.portsForPods === true ? gateway.port : (port ?? gateway.port)}`;
+    const server = `https://${hostInUrl(host)}:${gateway.portsForPods === true ? gateway.port : (port ?? gateway.port)}`;
     return {
       ...status,
       gateway: {
@@ -252,12 +253,8 @@ function choosePort(
 /** Sets the port and the addresses in the status; flush before anything listens there. */
 export function recordAddress(tenant: Tenant, { settings }: Services, port: number): void {
   tenant.status.set({
-    endpoint: `https://${bracketed(settings.endpointHost)}:${port}`,
+    endpoint: `https://${hostInUrl(settings.endpointHost)}:${port}`,
     advertisedAddress: settings.advertiseAddress,
     advertisedPort: port,
   });
-}
-
-function bracketed(host: string): string {
-  return host.includes(':') ? `[${host}]` : host;
 }

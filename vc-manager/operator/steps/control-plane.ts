@@ -1,4 +1,3 @@
-import { isIPv6 } from 'node:net';
 import { fetchingReason, fetchingText } from '../../../api/conditions.ts';
 import { labelKeys } from '../../../api/labels.ts';
 import { isPaused } from '../../../api/virtual-cluster.ts';
@@ -19,6 +18,7 @@ import { allocatePort, hasOwnDatastore, locateOnMachine, recordAddress } from '.
 import { publishAddress, waitForObject } from './bootstrap.ts';
 import { credentials } from './certificates.ts';
 import { writeStopOf } from './datastore-usage.ts';
+import { hostInUrl } from '../../../program/hosts.ts';
 
 /** A user and a prefix for this tenant in the shared datastore, unless the template has an etcd of its own. */
 export const datastore: Step = {
@@ -375,7 +375,7 @@ async function planAt(
 }
 
 function urlOf({ host, port }: { host: string; port: number }): string {
-  return `https://${isIPv6(host) ? `[${host}]` : host}:${port}`;
+  return `https://${hostInUrl(host)}:${port}`;
 }
 
 /** Reports that components have ended before they are started again, which takes time. */
