@@ -1,11 +1,5 @@
 import type { Command } from 'commander';
-import {
-  Binaries,
-  type BinaryListing,
-  controlPlaneRequests,
-  defaultCacheDirectory,
-  defaultRequests,
-} from '../../binaries/index.ts';
+import { Binaries, type BinaryListing, controlPlaneRequests, defaultCacheDirectory, defaultRequests } from '../../binaries/index.ts';
 import { loadTemplates, selectTemplate } from '../../control-plane/template.ts';
 import { kubernetesVersion } from '../arguments.ts';
 import { outputOption } from '../command-line.ts';
@@ -13,7 +7,7 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { exitCodes, invalidArgument } from '../errors.ts';
 import { binariesWithProgress } from '../fetch-binaries.ts';
 import { serialize, type TableFormat, table } from '../output.ts';
-import { progressFor } from '../progress.ts';
+import { withProgress } from '../progress.ts';
 import { messageOf } from '../../../kube/index.ts';
 
 interface Flags extends GlobalFlags {
@@ -51,14 +45,8 @@ async function binaries(cli: Cli, flags: Flags): Promise<void> {
     flags.kubernetesVersion === undefined
       ? defaultRequests()
       : controlPlaneRequests(await wholeVersion(flags.kubernetesVersion));
-  if (flags.fetch) {
-    const progress = progressFor(cli);
-    try {
-      await binariesWithProgress(cli, progress).ensureAll(requests, { signal });
-    } finally {
-      progress.close();
-    }
-  }
+  if (flags.fetch)
+    await withProgress(cli, (progress) => binariesWithProgress(cli, progress).ensureAll(requests, { signal }));
   const listing = await new Binaries({ cacheDir: defaultCacheDirectory(env), env, clock }).list(requests);
   cli.stdout.write(render(listing, flags.output));
   for (const { name, notes } of listing) for (const note of notes) cli.stderr.write(`${name}: ${note}\n`);

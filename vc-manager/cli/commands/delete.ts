@@ -5,7 +5,7 @@ import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import { confirm, requireTerminal, yesOption } from '../confirm.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { type Progress, progressFor, withStep } from '../progress.ts';
+import { type Progress, withProgress, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, namespaceFlag, readyCondition, type VirtualClusterRef, validRef, virtualClusterNotFound } from '../virtual-clusters.ts';
 import { waitFor } from '../wait-for.ts';
@@ -53,9 +53,8 @@ export function configure(command: Command, cli: Cli): void {
 async function remove(cli: Cli, names: readonly string[], flags: Flags): Promise<void> {
   const refs = names.map((name) => validRef(name, flags.namespace));
   if (!flags.dryRun) requireTerminal(cli, flags);
-  const progress = progressFor(cli);
-  try {
-    await withSuperCluster(cli, flags, async (client) => {
+  await withProgress(cli, (progress) =>
+    withSuperCluster(cli, flags, async (client) => {
       const found: VirtualCluster[] = [];
       // All are looked up before the first is deleted, so that one mistyped name deletes none.
       for (const ref of refs) {
@@ -72,10 +71,8 @@ async function remove(cli: Cli, names: readonly string[], flags: Flags): Promise
         await confirm(cli, flags, `Delete ${named} with all pods, volumes and data? There is no way back.`);
       if (flags.snapshotFirst) await keepAll(cli, client, found, flags.timeout);
       await Promise.all(found.map((vc) => removeOne(cli, client, vc, flags, progress)));
-    });
-  } finally {
-    progress.close();
-  }
+    }),
+  );
 }
 
 /** Of all before the first is deleted. Throws for one that could not be kept. */

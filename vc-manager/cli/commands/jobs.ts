@@ -132,9 +132,8 @@ async function cancelJob(cli: Cli, ref: VirtualClusterRef, flags: Flags): Promis
     }
     if (kind === 'provision')
       await confirm(cli, flags, `Cancel the creation of ${ref.name}? ${stopsProvision}`);
-    const until = (found: VirtualCluster | undefined): boolean => {
-      if (found === undefined) throw new CliError('Conflict', `${ref.name} is gone: its deletion has ended`);
-      const { jobs } = found.status ?? {};
+    const until = ({ status }: VirtualCluster): boolean => {
+      const { jobs } = status ?? {};
       if (jobs?.current?.id === id) {
         if (jobs.current.refusal === undefined) return false;
         throw new CliError(
@@ -151,7 +150,8 @@ async function cancelJob(cli: Cli, ref: VirtualClusterRef, flags: Flags): Promis
     };
     const request = { client, ref, annotation: annotationKeys.cancelJob, value: id };
     const timeoutMs = flags.timeout;
-    await requestAndWait(cli, request, { timeoutMs, what: `cancel its ${kind}`, until });
+    const gone = new CliError('Conflict', `${ref.name} is gone: its deletion has ended`);
+    await requestAndWait(cli, request, { timeoutMs, what: `cancel its ${kind}`, until, gone });
     cli.stdout.write(`${kind} of ${ref.name} cancelled\n`);
   });
 }
@@ -166,10 +166,7 @@ async function retryJob(cli: Cli, ref: VirtualClusterRef, flags: Flags): Promise
     await requestAndWait(cli, request, {
       timeoutMs: flags.timeout,
       what: 'try again',
-      until: (found) => {
-        if (found === undefined) throw new CliError('NotFound', `${ref.name} is gone`);
-        return isFollowed(found);
-      },
+      until: isFollowed,
     });
     cli.stdout.write(
       `${ref.name} is tried again: see "vc-manager jobs ${ref.name}${namespaceFlag(ref.namespace)}"\n`,

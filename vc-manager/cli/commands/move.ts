@@ -12,7 +12,7 @@ import { driverChoices } from '../drivers.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { followsRequest } from '../manager-request.ts';
 import { json } from '../output.ts';
-import { progressFor, withStep } from '../progress.ts';
+import { withProgress, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, namespaceFlag, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
 import { waitFor } from '../wait-for.ts';
@@ -203,10 +203,9 @@ async function waitUntilMoved(
   const { clock, signal } = cli;
   const { name = '', namespace = '' } = asked.before.metadata;
   const ref: VirtualClusterRef = { name, namespace };
-  const progress = progressFor(cli);
   let pausedMs = 0;
-  try {
-    await withStep(progress, `Moving ${name}`, (step) =>
+  await withProgress(cli, (progress) =>
+    withStep(progress, `Moving ${name}`, (step) =>
       waitFor({
         ...{ client, ref, clock, signal, timeoutMs },
         what: `move ${name}`,
@@ -217,10 +216,8 @@ async function waitUntilMoved(
           return ended !== undefined;
         },
       }),
-    );
-  } finally {
-    progress.close();
-  }
+    ),
+  );
   return pausedMs;
 }
 

@@ -7,12 +7,7 @@ import { confirm, requireTerminal, yesOption } from '../confirm.ts';
 import type { Cli } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { requestAndWait } from '../manager-request.ts';
-import {
-  describeSnapshot,
-  type SnapshotFlags,
-  snapshotFileName,
-  snapshotStoreFlag,
-} from '../snapshot-store.ts';
+import { describeSnapshot, type SnapshotFlags, snapshotFileName, snapshotStoreFlag } from '../snapshot-store.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, namespaceFlag, validRef } from '../virtual-clusters.ts';
 
@@ -101,16 +96,15 @@ async function restore(cli: Cli, name: string, flags: Flags): Promise<void> {
     await requestAndWait(
       cli,
       { client, ref, annotation: annotationKeys.restore, value },
-      { timeoutMs: flags.timeout, what: 'restore it', until: isRestored(name, value) },
+      { timeoutMs: flags.timeout, what: 'restore it', until: isRestored(value) },
     );
     cli.stdout.write(`${name} is put back to ${from}\n`);
   });
 }
 
-function isRestored(name: string, request: string): (found: VirtualCluster | undefined) => boolean {
-  return (found) => {
-    if (found === undefined) throw new CliError('NotFound', `${name} is gone`);
-    const { restored, phase } = found.status ?? {};
+function isRestored(request: string): (found: VirtualCluster) => boolean {
+  return ({ status }) => {
+    const { restored, phase } = status ?? {};
     if (restored?.request !== request) return false;
     if (restored.refused !== undefined)
       throw new CliError('Conflict', `nothing was changed: ${restored.refused}`);

@@ -178,8 +178,7 @@ export async function takeAndWait(
   await requestAndWait(cli, request, {
     timeoutMs,
     what: 'take a snapshot',
-    until: (found: VirtualCluster | undefined) => {
-      if (found === undefined) throw new CliError('NotFound', `${ref.name} is gone`);
+    until: (found) => {
       if (!isFollowed(found)) return false;
       const { snapshots, jobs } = found.status ?? {};
       kept = snapshots?.kept?.find(({ name, reason }) => reason === 'Requested' && !known.has(name));

@@ -7,25 +7,14 @@ import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { Connection, KubeClient, printable, resources, messageOf } from '../../../kube/index.ts';
 import { ControlPlaneError } from '../../control-plane/template.ts';
 import { OperatorError } from '../../operator/errors.ts';
-import {
-  compareVersions,
-  type VersionChoice,
-  type VersionSources,
-  versionChoice,
-} from '../../operator/version-choice.ts';
+import { compareVersions, type VersionChoice, type VersionSources, versionChoice } from '../../operator/version-choice.ts';
 import { kubernetesVersion } from '../arguments.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { progressFor, withStep } from '../progress.ts';
+import { withProgress, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import {
-  backgroundConnection,
-  getVirtualCluster,
-  namespaceFlag,
-  type VirtualClusterRef,
-  validRef,
-} from '../virtual-clusters.ts';
+import { backgroundConnection, getVirtualCluster, namespaceFlag, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
 import { waitFor } from '../wait-for.ts';
 
 interface Flags extends GlobalFlags {
@@ -196,9 +185,8 @@ async function waitUntilRunning(
   { version, timeoutMs, isPatient }: { version: string; timeoutMs: number; isPatient: boolean },
 ): Promise<void> {
   const { clock, signal } = cli;
-  const progress = progressFor(cli);
-  try {
-    await withStep(progress, `Waiting for ${version}`, (step) =>
+  await withProgress(cli, (progress) =>
+    withStep(progress, `Waiting for ${version}`, (step) =>
       waitFor({
         ...{ client, ref, clock, signal, timeoutMs },
         isSlow: (vc) => isPatient && isFetching(vc),
@@ -220,10 +208,8 @@ async function waitUntilRunning(
           return found.status?.version === version && phase === 'Ready';
         },
       }),
-    );
-  } finally {
-    progress.close();
-  }
+    ),
+  );
 }
 
 async function readSources(
