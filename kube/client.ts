@@ -4,17 +4,7 @@ import { withoutManagedFields } from './managed-fields.ts';
 import { asAnswer, asObject, asObjectNamed, isContinueToken, isVersion } from './object-shape.ts';
 import { hasLongText } from './object-size.ts';
 import { hasMoreValues, isTooLarge, metered, parseJson, TooLarge, TooManyValues } from './read-limits.ts';
-import {
-  apiError,
-  collectionPath,
-  metadataAccept,
-  metadataVersion,
-  objectPath,
-  parseAnswer,
-  query,
-  requestJson,
-  requestText,
-} from './request.ts';
+import { apiError, collectionPath, metadataAccept, metadataVersion, objectPath, parseAnswer, query, requestJson, requestText } from './request.ts';
 import { apiVersionOf } from './resources.ts';
 import { isRecord, type KubeList, type KubeObject, type ObjectRef, type Resource } from './types.ts';
 
@@ -443,6 +433,12 @@ export class KubeClient {
     const answer = await requestJson(this.connection, call, edit);
     return ofRightShape(this.connection, () => asAnswer<T>(answer, resource));
   }
+}
+
+/** Exact Kubernetes version of the server, as 1.36.3. */
+export async function serverVersion(client: Pick<KubeClient, 'raw'>, options: CallOptions): Promise<string> {
+  const { gitVersion = '' } = (await client.raw('GET', '/version', options)) as { gitVersion?: string };
+  return gitVersion.replace(/^v/, '');
 }
 
 /** The object; undefined in place of the error NotFound. */

@@ -2,7 +2,7 @@ import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import { gatewaysLeaseName, runningGateways, versionOfHolder } from '../../api/program-versions.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../api/warm-pool.ts';
-import { type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
+import { type KubeClient, type KubeObject, resources, serverVersion } from '../../kube/index.ts';
 import { packageVersion } from '../../program/package-root.ts';
 
 /** What runs in which version. */
@@ -26,8 +26,8 @@ export async function readVersions(
   systemNamespace: string,
   signal: AbortSignal,
 ): Promise<Versions> {
-  const [version, leases, templates, tenants] = await Promise.all([
-    client.raw('GET', '/version', { signal }) as Promise<{ gitVersion?: string }>,
+  const [superCluster, leases, templates, tenants] = await Promise.all([
+    serverVersion(client, { signal }),
     client.list<Lease>(resources.leases, { namespace: systemNamespace, signal }),
     client.list<ControlPlaneTemplate>(resources.controlPlaneTemplates, { signal }),
     client.list<VirtualCluster>(resources.virtualClusters, { signal }),
@@ -35,7 +35,7 @@ export async function readVersions(
   return {
     skerry: packageVersion(),
     node: process.versions.node,
-    superCluster: (version.gitVersion ?? '').replace(/^v/, ''),
+    superCluster,
     running: leases.items.flatMap(({ metadata, spec }) => {
       if (metadata.name === gatewaysLeaseName)
         return runningGateways(metadata.annotations).map(({ seen, ...gateway }) => ({

@@ -3,7 +3,7 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { parseExactQuantity } from '../../kube/index.ts';
 import { tenantPrefix } from '../etcd/grants.ts';
 import type { Entry, KeyspaceSize } from '../etcd/keyspace.ts';
-import { datastoreQuotaExceeded } from './errors.ts';
+import { datastoreQuotaExceeded, inMiB } from './errors.ts';
 import type { Tenant } from './tenant.ts';
 
 /** Of `datastore.keys` and `datastore.bytes`; Infinity: no limit. */
@@ -34,7 +34,7 @@ export async function* withinDatastoreQuota(
     bytes += prefixLength + Buffer.byteLength(entry.key) + entry.value.length;
     if (keys > limits.keys) throw datastoreQuotaExceeded('datastore.keys', String(Math.floor(limits.keys)));
     if (bytes > limits.bytes)
-      throw datastoreQuotaExceeded('datastore.bytes', `${(limits.bytes / 1024 ** 2).toFixed(1)} MiB`);
+      throw datastoreQuotaExceeded('datastore.bytes', inMiB(limits.bytes));
     yield entry;
   }
 }

@@ -407,6 +407,11 @@ export function datastoreChanged(template: string, has: string): OperatorError {
   );
 }
 
+/** For messages. */
+export function inMiB(bytes: number): string {
+  return `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
+}
+
 /** An error as conditions show it and as the queue needs it. */
 interface Explanation {
   /** For a condition: CamelCase. */
@@ -487,7 +492,6 @@ export function snapshotStorageExceeded(
   { usedBytes, maxBytes }: { usedBytes: number; maxBytes: number },
   { namespace, location }: { namespace: string; location: string },
 ): OperatorError {
-  const inMiB = (bytes: number): string => `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
   return new OperatorError(
     'SnapshotStorageExceeded',
     `the snapshots of the namespace ${namespace} may take ${inMiB(maxBytes)} in ${location} and take ${inMiB(usedBytes)}: there ` +

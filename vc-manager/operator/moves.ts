@@ -1,22 +1,10 @@
 import { type DriverName, defaultDriver } from '../../api/drivers.ts';
-import {
-  type ControlPlanePlacement,
-  isForPods,
-  type Move,
-  type VirtualCluster,
-} from '../../api/virtual-cluster.ts';
+import { type ControlPlanePlacement, isForPods, type Move, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { TemplateChoice } from '../control-plane/template.ts';
 import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import { isHeld } from '../jobs/job-status.ts';
 import { limitingPolicy } from './effective-policy.ts';
-import {
-  driverMissing,
-  driverNotAllowed,
-  driverNotConfigured,
-  moveNotSupported,
-  OperatorError,
-  templateNotAllowed,
-} from './errors.ts';
+import { driverMissing, driverNotAllowed, driverNotConfigured, moveNotSupported, OperatorError, templateNotAllowed } from './errors.ts';
 import type { Services } from './services.ts';
 import { datastoreOf, type VersionSources, versionChoice, wantedDatastore } from './version-choice.ts';
 import { isLoopback } from '../../program/hosts.ts';
@@ -104,7 +92,10 @@ function placementOf(driver: DriverName, choice: TemplateChoice): ControlPlanePl
 }
 
 /** As jobs and people name it. */
-export function placementText({ driver, datastore }: ControlPlanePlacement): string {
+export function placementText({
+  driver,
+  datastore,
+}: Pick<ControlPlanePlacement, 'driver' | 'datastore'>): string {
   return `${driver}/${datastore}`;
 }
 

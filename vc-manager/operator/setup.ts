@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import { deletionProtectionBinding, deletionProtectionPolicy } from '../../api/deletion-protection.ts';
 import { labelKeys } from '../../api/labels.ts';
-import { type Clock, isDeniedByAdmission, isNotFound, type KubeClient, type KubeObject, resources, getIfPresent, encodeSecretData } from '../../kube/index.ts';
+import { type Clock, isDeniedByAdmission, isNotFound, type KubeClient, type KubeObject, resources, getIfPresent, encodeSecretData, serverVersion } from '../../kube/index.ts';
 import { widestServiceRange } from '../os/network.ts';
 import type { ManagerPki } from '../pki/index.ts';
 import { ensureCrds } from './ensure-crds.ts';
@@ -15,12 +15,6 @@ import type { OperatorSettings } from './settings.ts';
 export async function uidOfKubeSystem(client: KubeClient, signal: AbortSignal): Promise<string> {
   const { metadata } = await client.get(resources.namespaces, { name: 'kube-system' }, { signal });
   return metadata.uid ?? '';
-}
-
-/** Exact Kubernetes version of the super cluster, as 1.36.3. */
-export async function readSuperVersion(client: KubeClient, signal: AbortSignal): Promise<string> {
-  const { gitVersion } = (await client.raw('GET', '/version', { signal })) as { gitVersion: string };
-  return gitVersion.replace(/^v/, '');
 }
 
 interface SetupOptions {
@@ -50,7 +44,7 @@ export async function readSuperClusterFacts(
   const [pool, superIdentity, superVersion] = await Promise.all([
     readServicePool(client, settings, signal),
     uidOfKubeSystem(client, signal),
-    readSuperVersion(client, signal),
+    serverVersion(client, { signal }),
   ]);
   return { pool, superIdentity, superVersion };
 }
@@ -70,7 +64,7 @@ export async function prepareSuperCluster(
     managerPki: handedOn,
     pool,
     superIdentity: await uidOfKubeSystem(client, signal),
-    superVersion: await readSuperVersion(client, signal),
+    superVersion: await serverVersion(client, { signal }),
   };
 }
 
@@ -189,7 +183,7 @@ interface Service extends KubeObject {
 }
 
 /** An API server gives its own Service the first address of the range, which nothing else tells before 1.33. */
-async function widestServiceRanges(client: KubeClient, signal: AbortSignal): Promise<string[]> {
+export async function widestServiceRanges(client: KubeClient, signal: AbortSignal): Promise<string[]> {
   const ref = { namespace: 'default', name: 'kubernetes' };
   const address = (await getIfPresent<Service>(client, resources.services, ref, { signal }))?.spec?.clusterIP;
   return address === undefined || address.includes(':') ? [] : [widestServiceRange(address)];

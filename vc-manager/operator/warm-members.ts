@@ -55,7 +55,8 @@ function suits(member: VirtualCluster, { vc, policy }: Tenant, services: Service
   }
 }
 
-export function dnsOf({ status }: VirtualCluster): 'coredns' | 'none' {
+/** The DNS server that the manager has installed where the spec names none. */
+export function dnsOf({ status }: { status?: VirtualClusterStatus | undefined }): 'coredns' | 'none' {
   return findCondition(status?.conditions, 'DNSReady') === undefined ? 'none' : 'coredns';
 }
 
@@ -139,7 +140,7 @@ function givenTo(member: VirtualCluster, { allocations }: Services): string | un
   return warmClaim(member)?.uid ?? allocations.givenTo(member);
 }
 
-function bornAt({ metadata }: VirtualCluster): string {
+export function bornAt({ metadata }: VirtualCluster): string {
   return `${metadata.creationTimestamp ?? ''} ${metadata.uid ?? ''}`;
 }
 

@@ -9,7 +9,7 @@ import { insufficientMemory } from '../drivers/errors.ts';
 import { explain } from './errors.ts';
 import type { MachineMemory, Services } from './services.ts';
 import { type VersionChoice, versionChoice } from './version-choice.ts';
-import { dnsOf, isAvailable } from './warm-members.ts';
+import { dnsOf, isAvailable, bornAt } from './warm-members.ts';
 
 /** A member that waits, or will. */
 interface Member {
@@ -104,10 +104,6 @@ function templateOf(templates: readonly PoolTemplate[], template: string): PoolT
 
 function sum(members: readonly Member[]): number {
   return members.reduce((total, { bytes }) => total + bytes, 0);
-}
-
-function bornAt({ metadata }: VirtualCluster): string {
-  return `${metadata.creationTimestamp ?? ''} ${metadata.uid ?? ''}`;
 }
 
 /** Where a template names none. */

@@ -4,7 +4,7 @@ import type { ControlPlaneTemplate } from '../../../api/control-plane-template.t
 import { traitsOf } from '../../../api/drivers.ts';
 import type { VirtualClusterPolicy } from '../../../api/policy.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { Connection, KubeClient, printable, resources, messageOf } from '../../../kube/index.ts';
+import { Connection, KubeClient, printable, resources, messageOf, serverVersion } from '../../../kube/index.ts';
 import { ControlPlaneError } from '../../control-plane/template.ts';
 import { OperatorError } from '../../operator/errors.ts';
 import { compareVersions, type VersionChoice, type VersionSources, versionChoice } from '../../operator/version-choice.ts';
@@ -217,16 +217,16 @@ async function readSources(
   running: string,
   signal: AbortSignal,
 ): Promise<VersionSources> {
-  const [templates, policies, version] = await Promise.all([
+  const [templates, policies, superVersion] = await Promise.all([
     client.list<ControlPlaneTemplate>(resources.controlPlaneTemplates, { signal }),
     client.list<VirtualClusterPolicy>(resources.virtualClusterPolicies, { signal }),
-    client.raw('GET', '/version', { signal }) as Promise<{ gitVersion?: string }>,
+    serverVersion(client, { signal }),
   ]);
   return {
     templates: { list: () => templates.items },
     policies: { list: () => policies.items },
     settings: { defaultVersion: running },
-    superVersion: (version.gitVersion ?? '').replace(/^v/, ''),
+    superVersion,
   };
 }
 

@@ -6,6 +6,7 @@ import type { Services } from '../services.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { hasOwnDatastore } from './address.ts';
+import { inMiB } from '../errors.ts';
 
 type Usage = NonNullable<VirtualClusterStatus['datastoreUsage']>;
 type Size = Pick<Usage, 'keys' | 'bytes'>;
@@ -169,5 +170,5 @@ function shown(value: number): string {
 }
 
 function mebibytes(bytes: number): string {
-  return Number.isFinite(bytes) ? `${(bytes / 1024 ** 2).toFixed(1)} MiB` : 'any size';
+  return Number.isFinite(bytes) ? inMiB(bytes) : 'any size';
 }

@@ -1,10 +1,9 @@
 import { OperatorError } from '../errors.ts';
 import type { Services } from '../services.ts';
-import { readSuperVersion } from '../setup.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { checkSkew, type VersionChoice, versionChoice } from '../version-choice.ts';
-import { messageOf } from '../../../kube/index.ts';
+import { messageOf, serverVersion } from '../../../kube/index.ts';
 
 /** Chooses the template and the exact version. */
 export const version: Step = {
@@ -34,7 +33,7 @@ async function chosen(tenant: Tenant, services: Services): Promise<VersionChoice
   } catch (error) {
     if (!isTooNew(error)) throw error;
   }
-  services.superVersion = await readSuperVersion(services.client, tenant.signal);
+  services.superVersion = await serverVersion(services.client, { signal: tenant.signal });
   return versionChoice(tenant.vc, services);
 }
 
