@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
 import { apiVersion, internalSecretNames } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { ApiError, type Clock, isAlreadyExists, type KubeClient, type KubeObject, metaTime, printable, renderKubeconfig, resources, decodeSecretData } from '../../kube/index.ts';
+import { ApiError, type Clock, isAlreadyExists, type KubeClient, type KubeObject, metaTime, renderKubeconfig, resources, decodeSecretData } from '../../kube/index.ts';
 import { adminGroup, issue, trustOf } from '../pki/index.ts';
 import { CliError } from './errors.ts';
 import { adminKubeconfig } from './virtual-clusters.ts';
+import { virtualClusterEvent } from '../operator/events.ts';
 
 interface Caller {
   readonly clock: Pick<Clock, 'now'>;
@@ -113,25 +114,15 @@ async function whoAmI(client: KubeClient, signal: AbortSignal): Promise<string> 
 /** One event for each that does the same, with the number of times. */
 async function recordAccess(
   client: KubeClient,
-  { metadata }: VirtualCluster,
+  vc: VirtualCluster,
   { who, message, now }: { who: string; message: string; now: Date },
   signal: AbortSignal,
 ): Promise<void> {
-  const { name = '', namespace = '', uid = '' } = metadata;
-  const { kind } = resources.virtualClusters;
-  const digest = createHash('sha256').update(`${uid}\n${who}\n${message}`).digest('hex').slice(0, 16);
-  const ref = { namespace, name: `${name}.${digest}` };
-  const event = {
-    metadata: ref,
-    involvedObject: { apiVersion, kind, namespace, name, uid },
-    type: 'Normal',
-    reason: 'AdminAccess',
-    message: printable(message, 1_000),
-    source: { component: 'vc-manager' },
-    firstTimestamp: metaTime(now),
-    lastTimestamp: metaTime(now),
-    count: 1,
-  };
+  const { uid = '' } = vc.metadata;
+  const suffix = createHash('sha256').update(`${uid}\n${who}\n${message}`).digest('hex').slice(0, 16);
+  const event = virtualClusterEvent(vc, { reason: 'AdminAccess', message, now, suffix });
+  const { namespace, name = '' } = event.metadata;
+  const ref = { namespace, name };
   try {
     await client.create(resources.events, event, { signal });
   } catch (error) {
