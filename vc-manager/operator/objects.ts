@@ -2,6 +2,28 @@ import { isDeepStrictEqual } from 'node:util';
 import { isAlreadyExists, type KubeClient, type KubeObject, type Resource, getIfPresent } from '../../kube/index.ts';
 import { answersContradict } from './errors.ts';
 
+const pageSize = 100;
+const maxPages = 10_000;
+
+/**
+ * A list page by page: as a whole it may be larger than what is read of one. Throws what the client throws, and RangeError for a
+ * list without an end.
+ */
+export async function* pagesOf<T extends KubeObject = KubeObject>(
+  client: KubeClient,
+  resource: Resource,
+  signal: AbortSignal,
+): AsyncGenerator<readonly T[]> {
+  let token: string | undefined;
+  for (let page = 0; page < maxPages; page++) {
+    const { items, metadata } = await client.list<T>(resource, { limit: pageSize, continue: token, signal });
+    yield items;
+    token = metadata.continue;
+    if (!token) return;
+  }
+  throw new RangeError(`the list of ${resource.plural} has no end`);
+}
+
 /** Others may create and delete it meanwhile, but not each time. */
 const maxRounds = 3;
 

@@ -2,23 +2,12 @@ import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
 import type { SnapshotHeader } from '../snapshot/archive.ts';
-import {
-  certificatesAbsent,
-  certificatesInUse,
-  certificatesNotEncrypted,
-  certificatesWanted,
-} from './errors.ts';
+import { certificatesAbsent, certificatesInUse, certificatesNotEncrypted, certificatesWanted } from './errors.ts';
 import type { Services } from './services.ts';
 import type { SnapshotServices } from './snapshots.ts';
 import type { Tenant } from './tenant.ts';
-import {
-  findInternalSecret,
-  findStoredSecret,
-  removeInternalSecret,
-  removeStoredSecret,
-  replaceStoredSecret,
-  type SecretData,
-} from './tenant-secrets.ts';
+import { findInternalSecret, findStoredSecret, removeInternalSecret, removeStoredSecret, replaceStoredSecret, type SecretData } from './tenant-secrets.ts';
+import { isOlder } from './caches.ts';
 
 /*
  * What makes kubeconfigs and tokens of a tenant valid: it travels in a snapshot only when that is asked for, and only
@@ -131,13 +120,13 @@ export async function confirmCertificates(
     const found = await findStoredSecret({ key, signal }, services, otherId, 'pki');
     if (found === undefined || !hasAnyOf(found.data, own)) continue;
     const isOtherClaim = isClaim(found.data) && !isStarted(other);
-    const comesFirst = isGivenUp(other) || isBefore(vc, other);
+    const comesFirst = isGivenUp(other) || isOlder(vc, other);
     if (isClaim(own) && isOtherClaim && comesFirst) {
       if (!(await removeStoredSecret(tenant, services, found))) throw certificatesWanted(key);
       continue;
     }
     // A claim that is written later than this one was confirmed sees it, and gives way.
-    if (!isClaim(own) && (isOtherClaim || (!isStarted(other) && isBefore(vc, other)))) continue;
+    if (!isClaim(own) && (isOtherClaim || (!isStarted(other) && isOlder(vc, other)))) continue;
     if (isClaim(own)) await removeInternalSecret(tenant, services, 'pki');
     throw certificatesInUse(key);
   }
@@ -146,13 +135,6 @@ export async function confirmCertificates(
     claim !== undefined &&
     (await replaceStoredSecret(tenant, services, claim, { ...own, [claimEntry]: confirmed }));
   if (!isConfirmed) throw certificatesWanted('another tenant');
-}
-
-/** The older one, or of two of one second that with the lower UID. */
-function isBefore({ metadata: one }: VirtualCluster, { metadata: other }: VirtualCluster): boolean {
-  const at = ({ creationTimestamp = '', uid = '' }: VirtualCluster['metadata']): string =>
-    `${creationTimestamp} ${uid}`;
-  return at(one) < at(other);
 }
 
 /** The PKI of a tenant that has none yet, which is completed with what belongs to this place. */

@@ -39,6 +39,21 @@ export async function openSnapshot(
   return archive;
 }
 
+/** As `openSnapshot`, for as long as `work` takes. */
+export async function withSnapshot<T>(
+  tenant: Tenant,
+  services: Services,
+  from: string,
+  work: (archive: Archive) => Promise<T>,
+): Promise<T> {
+  const archive = await openSnapshot(tenant, snapshotServices(services), from);
+  try {
+    return await work(archive);
+  } finally {
+    archive.close();
+  }
+}
+
 /** Throws `SnapshotForeign` for one that a newer Kubernetes has written. */
 export function refuseNewer(from: string, { kubernetes }: SnapshotHeader, version: string): void {
   if (compareVersions(kubernetes, version) <= 0) return;

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { TemplateChoice } from '../control-plane/template.ts';
 import type { DatastoreLocation } from '../drivers/driver.ts';
 import type { Entry, KeyspaceView } from '../etcd/keyspace.ts';
@@ -5,6 +6,10 @@ import { withinDatastoreQuota } from './datastore-quota.ts';
 import type { Services } from './services.ts';
 import type { Tenant } from './tenant.ts';
 import { hostInUrl } from '../../program/hosts.ts';
+import { writingKey } from '../pki/index.ts';
+import { encrypted } from '../snapshot/secretbox.ts';
+import type { Archive } from '../snapshot/archive.ts';
+import { recordProgress } from './jobs.ts';
 
 interface Call {
   signal: AbortSignal;
@@ -71,4 +76,29 @@ export function ownKeys(
     key,
     prefix: String(apiServer?.args?.['etcd-prefix'] ?? '/registry'),
   });
+}
+
+/** Those of a snapshot that are to be written, with the Secrets encrypted. All of it is read: the end says whether it is whole. */
+export async function* encryptedEntries(
+  tenant: Tenant,
+  entries: Archive['entries'],
+  isWanted: (key: string) => boolean = () => true,
+): AsyncGenerator<Entry> {
+  const key = writingKey(tenant.required(tenant.encryption, 'encryption key'));
+  for await (const entry of entries) if (isWanted(entry.key)) yield encrypted(entry, key);
+}
+
+/** Writes these in place of what it has; `keepOthers`: beside it. Its job shows how far it is. */
+export async function replaceKeys(
+  tenant: Tenant,
+  services: Services,
+  entries: AsyncIterable<Entry>,
+  keepOthers = false,
+): Promise<void> {
+  await withKeys(tenant, services, (keys) =>
+    keys.replace(entries, {
+      ...{ signal: tenant.signal, attempt: randomUUID(), keepOthers },
+      onProgress: (written) => recordProgress(tenant, `${written} entries are written`),
+    }),
+  );
 }

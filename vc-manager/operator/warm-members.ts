@@ -6,6 +6,7 @@ import type { ReconcileResult } from '../jobs/job-runner.ts';
 import type { Services } from './services.ts';
 import { dropFinalizer, type Tenant } from './tenant.ts';
 import { versionChoice } from './version-choice.ts';
+import { isOlder } from './caches.ts';
 
 /*
  * How a control plane of the warm pool gets its owner. A member is a VirtualCluster in Skerry's own namespace. It is given
@@ -86,7 +87,7 @@ export async function claimWarm(
   const { uid, signal } = tenant;
   const members = [...virtualClusters.list()]
     .filter((vc) => isWarmPoolMember(vc, settings.namespace))
-    .sort((a, b) => (bornAt(a) < bornAt(b) ? -1 : 1));
+    .sort((a, b) => (isOlder(a, b) ? -1 : 1));
   // By an attempt that was cut off.
   const given = members.find((vc) => givenTo(vc, services) === uid);
   const own = given && (await asClaimed(given, tenant, services));
@@ -138,10 +139,6 @@ async function asClaimed(
 
 function givenTo(member: VirtualCluster, { allocations }: Services): string | undefined {
   return warmClaim(member)?.uid ?? allocations.givenTo(member);
-}
-
-export function bornAt({ metadata }: VirtualCluster): string {
-  return `${metadata.creationTimestamp ?? ''} ${metadata.uid ?? ''}`;
 }
 
 const inherited = [

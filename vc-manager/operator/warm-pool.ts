@@ -9,7 +9,8 @@ import { insufficientMemory } from '../drivers/errors.ts';
 import { explain } from './errors.ts';
 import type { MachineMemory, Services } from './services.ts';
 import { type VersionChoice, versionChoice } from './version-choice.ts';
-import { dnsOf, isAvailable, bornAt } from './warm-members.ts';
+import { dnsOf, isAvailable } from './warm-members.ts';
+import { isOlder } from './caches.ts';
 
 /** A member that waits, or will. */
 interface Member {
@@ -68,7 +69,7 @@ export function nextStep(view: PoolView): PoolStep {
   const current = members.filter((member) => !outdated.includes(member));
   // The ones that are of least use first.
   const byUse = current.toSorted(
-    (a, b) => Number(a.isReady) - Number(b.isReady) || (bornAt(a.vc) > bornAt(b.vc) ? -1 : 1),
+    (a, b) => Number(a.isReady) - Number(b.isReady) || (isOlder(b.vc, a.vc) ? -1 : 1),
   );
   const surplus = templates.flatMap(({ template, wanted }) => {
     const all = byUse.filter((member) => member.template === template);

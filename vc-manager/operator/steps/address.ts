@@ -1,6 +1,5 @@
 import { isIPv6 } from 'node:net';
 import { defaultDriver } from '../../../api/drivers.ts';
-import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { Wakeup } from '../../../kube/index.ts';
 import type { TemplateChoice } from '../../control-plane/template.ts';
 import type { DatastoreLocation } from '../../drivers/driver.ts';
@@ -12,6 +11,7 @@ import type { GatewaySettings } from '../settings.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { hostInUrl } from '../../../program/hosts.ts';
+import { isOlder } from '../caches.ts';
 
 /**
  * The address of the API server. Kubeconfigs contain it, so it is chosen once and kept: a port of this machine, or what
@@ -198,12 +198,6 @@ async function isItsOwn(
 
 /** A cache that lags more has lost its watch. */
 const shownWithinMs = 10_000;
-
-function isOlder({ metadata: a }: VirtualCluster, { metadata: b }: VirtualCluster): boolean {
-  const bornAt = ({ creationTimestamp = '', uid = '' }: VirtualCluster['metadata']): string =>
-    `${creationTimestamp} ${uid}`;
-  return bornAt(a) < bornAt(b);
-}
 
 async function isFree(port: number): Promise<boolean> {
   return freePort({ host: '0.0.0.0', range: [port, port] }).then(

@@ -5,46 +5,19 @@ import { isWarmPoolMember } from '../../../api/warm-pool.ts';
 import { renderKubeconfig } from '../../../kube/index.ts';
 import { isHeld } from '../../jobs/job-status.ts';
 import { addressAt } from '../../os/network.ts';
-import {
-  authorityState,
-  type EncryptionState,
-  encryptionData,
-  ensureAuthorities,
-  ensureEncryption,
-  ensureTenantPki,
-  type KeyPair,
-  parseAuthorityRequest,
-  reachedStage,
-  type TenantPkiOptions,
-  writingKey,
-} from '../../pki/index.ts';
+import { authorityState, type EncryptionState, encryptionData, ensureAuthorities, ensureEncryption, ensureTenantPki, type KeyPair, parseAuthorityRequest, reachedStage, type TenantPkiOptions, writingKey } from '../../pki/index.ts';
 import { pkiLost } from '../errors.ts';
 import { findProvenFormerPki } from '../id-claim.ts';
-import {
-  authorityRequest,
-  recordAuthorities,
-  recordRenewed,
-  renewalRequest,
-  rotationRequest,
-} from '../jobs.ts';
+import { authorityRequest, recordAuthorities, recordRenewed, renewalRequest, rotationRequest } from '../jobs.ts';
 import type { Services } from '../services.ts';
 import type { GatewaySettings } from '../settings.ts';
 import { certificatesIn, confirmCertificates, pkiWith } from '../snapshot-certificates.ts';
 import { openSnapshot, snapshotServices } from '../snapshot-files.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import {
-  findFormerPki,
-  internalSecretRef,
-  mayHaveFormerSecrets,
-  readInternalSecret,
-  removeFormerSecret,
-  type SecretData,
-  verifyCopy,
-  writeInternalSecret,
-  writeKubeconfigSecret,
-} from '../tenant-secrets.ts';
+import { findFormerPki, internalSecretRef, mayHaveFormerSecrets, readInternalSecret, removeFormerSecret, type SecretData, verifyCopy, writeInternalSecret, writeKubeconfigSecret } from '../tenant-secrets.ts';
 import { gatewayServerName } from './address.ts';
+import { isFilledIn } from '../../control-plane/template.ts';
 
 /**
  * Authorities, keys and certificates, kept in a Secret. Written before anything uses them: keys that only
@@ -89,7 +62,11 @@ export const certificates: Step = {
     });
     const encryption = ensureEncryption(stored, {
       wasStarted: tenant.wasStarted,
-      isConfigured: usesEncryption(tenant),
+      isConfigured: isFilledIn(
+        tenant.required(tenant.choice, 'template'),
+        'encryption-provider-config',
+        '${encryptionProviders}',
+      ),
       reported: status?.encryption?.key,
       request: rotationRequest(tenant.vc),
     });
@@ -195,15 +172,6 @@ async function findFormer(tenant: Tenant, services: Services): Promise<SecretDat
 function lost(tenant: Tenant, services: Services): Error {
   const { namespace, name } = internalSecretRef(services, tenant.id, 'pki');
   return pkiLost(namespace, name);
-}
-
-function usesEncryption(tenant: Tenant): boolean {
-  const { components } = tenant.required(tenant.choice, 'template').template.spec;
-  return components.some(
-    ({ args = {}, files = {} }) =>
-      args['encryption-provider-config'] !== undefined &&
-      Object.values(files).some((text) => text.includes('${encryptionProviders}')),
-  );
 }
 
 /** Shows in the status which key writes, and at which stage of a rotation it is. */

@@ -7,6 +7,7 @@ import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { hasOwnDatastore } from './address.ts';
 import { inMiB } from '../errors.ts';
+import { isFilledIn } from '../../control-plane/template.ts';
 
 type Usage = NonNullable<VirtualClusterStatus['datastoreUsage']>;
 type Size = Pick<Usage, 'keys' | 'bytes'>;
@@ -129,7 +130,8 @@ function report(tenant: Tenant, usage: Size, limits: Size, writesStopped: boolea
   const type = 'DatastoreWithinQuota';
   const what = `${usage.keys} keys of ${shown(limits.keys)} and ${mebibytes(usage.bytes)} of ${mebibytes(limits.bytes)} in the datastore`;
   const remedy = 'Delete objects, or have spec.quota (datastore.keys, datastore.bytes) raised.';
-  if (writesStopped && canStop(tenant)) {
+  const choice = tenant.required(tenant.choice, 'template');
+  if (writesStopped && isFilledIn(choice, 'authorization-config', '${authorizers}')) {
     status.condition(
       type,
       'False',
@@ -137,7 +139,7 @@ function report(tenant: Tenant, usage: Size, limits: Size, writesStopped: boolea
       `It has ${what}: its API server refuses to create and change objects until it has less than ${resumeShare * 100} % of that after ${restMs / 60_000} minutes, or less than ${roomyShare * 100} %. ${remedy}`,
     );
   } else if (writesStopped) {
-    const { name } = tenant.required(tenant.choice, 'template').template.metadata;
+    const { name } = choice.template.metadata;
     status.condition(
       type,
       'False',
@@ -154,15 +156,6 @@ function report(tenant: Tenant, usage: Size, limits: Size, writesStopped: boolea
   } else {
     status.condition(type, 'True', 'Enough', `It has less than ${warnShare * 100} % of its datastore quota.`);
   }
-}
-
-function canStop(tenant: Tenant): boolean {
-  const { components } = tenant.required(tenant.choice, 'template').template.spec;
-  return components.some(
-    ({ args = {}, files = {} }) =>
-      args['authorization-config'] !== undefined &&
-      Object.values(files).some((text) => text.includes('${authorizers}')),
-  );
 }
 
 function shown(value: number): string {

@@ -3,7 +3,7 @@ import { annotationKeys } from '../../../api/labels.ts';
 import { hasRunSince } from '../../../api/running-pods.ts';
 import { sleepAfterIdleMs, storedRequest, type VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { wakeReasonText } from '../../../api/wake-reasons.ts';
-import { type KubeObject, type Resource, resources } from '../../../kube/index.ts';
+import { type KubeObject, resources } from '../../../kube/index.ts';
 import { explain, OperatorError, tooManySchedules } from '../errors.ts';
 import { recordEvent } from '../events.ts';
 import { authorityRequest } from '../jobs.ts';
@@ -13,6 +13,7 @@ import { idleAtMs, isAsleep, isSleepScheduled, sleepRequest } from '../sleep.ts'
 import type { Step } from '../step-runner.ts';
 import { CallTimeBudget, type Tenant } from '../tenant.ts';
 import { ensureOnlyDatastore } from './control-plane.ts';
+import { pagesOf } from '../objects.ts';
 
 /** Its API server answers: whoever waits for it need not wait for the rest. */
 export const awake: Step = {
@@ -241,8 +242,7 @@ async function whatIsLeft(
   const known = new Map<string, number>();
   let schedules = 0;
   let readingMs = 0;
-  const visit = visitor(tenant, signal);
-  await visit(resources.cronJobs, (page) => {
+  for await (const page of pagesOf(tenant.client, resources.cronJobs, signal)) {
     const startedMs = clock.monotonic();
     for (const cronJob of page) {
       if (readingMs + clock.monotonic() - startedMs > longestReadingMs) throw tooManySchedules(schedules);
@@ -251,24 +251,20 @@ async function whatIsLeft(
       if (ms < due.ms) due = { ms, of: cronJob, kind: 'CronJob' };
     }
     readingMs += clock.monotonic() - startedMs;
-    return !isSoon();
-  });
-  if (isSoon()) return undefined;
-  await visit(resources.jobs, (page) => {
+    if (isSoon()) return undefined;
+  }
+  for await (const page of pagesOf(tenant.client, resources.jobs, signal)) {
     for (const job of page) {
       // No pod runs whose end would wake the tenant.
       const isRetried = untilMs !== undefined && isBetweenTries(job);
       const ms = isRetried ? nowMs : Math.max(jobDueMs(job), nowMs + overdueMs);
       if (ms < due.ms) due = { ms, of: job, kind: 'Job' };
     }
-    return !isSoon();
-  });
-  if (isSoon()) return undefined;
+    if (isSoon()) return undefined;
+  }
   let pods = 0;
-  await visit(resources.pods, (page) => {
+  for await (const page of pagesOf(tenant.client, resources.pods, signal))
     for (const pod of page) if (hasRunSince(pod, nowMs)) pods++;
-    return true;
-  });
   if (due.ms > latestMs) return { pods };
   const { namespace = '', name = '' } = due.of?.metadata ?? {};
   // A tenant's API server may send anything.
@@ -277,30 +273,5 @@ async function whatIsLeft(
   return { pods, dueAt: new Date(due.ms).toISOString(), ...(dueFor !== undefined && { dueFor }) };
 }
 
-const pageSize = 100;
-const maxPages = 10_000;
 /** For all lists together: its API server may be slow, and say that there is always more. */
 const longestVisitMs = 60_000;
-
-/**
- * Lists page by page: a list as a whole may be larger than what is read of one. `see` returns whether to go on. Throws what
- * a client throws, what `see` throws, RangeError.
- */
-function visitor(
-  { client }: Tenant,
-  signal: AbortSignal,
-): (resource: Resource, see: (page: readonly KubeObject[]) => boolean) => Promise<void> {
-  return async (resource, see) => {
-    let token: string | undefined;
-    for (let page = 0; page < maxPages; page++) {
-      const { items, metadata } = await client.list(resource, {
-        ...{ limit: pageSize, signal },
-        ...(token !== undefined && { continue: token }),
-      });
-      if (!see(items)) return;
-      token = metadata.continue;
-      if (!token) return;
-    }
-    throw new RangeError(`its list of ${resource.plural} has no end`);
-  };
-}
