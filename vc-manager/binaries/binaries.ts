@@ -11,6 +11,7 @@ import {
   defaultVersions,
   familyOf,
   hostPlatform,
+  isOlderVersion,
   knownGoVersion,
   normalizeRequest,
   type Platform,
@@ -256,7 +257,7 @@ export class Binaries {
     if (error instanceof BinaryError && error.code === 'HttpStatus') {
       const url = newestPatchUrl(version, this.#mirror(name));
       const newest = await newestPatch(this.#http, url, signal);
-      if (newest !== undefined && version.localeCompare(newest, 'en', { numeric: true }) > 0)
+      if (newest !== undefined && isOlderVersion(newest, version))
         throw noSuchVersion(version, URL.parse(url)?.host ?? url, [newest]);
     }
     await this.#cache.withTemporaryDirectory(name, async (directory) => {

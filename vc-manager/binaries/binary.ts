@@ -45,6 +45,11 @@ export function parseVersion(text: string): Version | undefined {
   return { major: Number(match[1]), minor: Number(match[2]), patch: Number(match[3]), text: match[0] };
 }
 
+/** Compares the numbers in two versions as numbers. */
+export function isOlderVersion(version: string, other: string): boolean {
+  return version.localeCompare(other, 'en', { numeric: true }) < 0;
+}
+
 /**
  * Whether a binary of a user may stand in for the wanted version: same minor version, since patches of one
  * minor share flags and stored formats. kubectl may be one minor off, which is Kubernetes' own skew policy.

@@ -9,6 +9,7 @@ export {
   defaultRequests,
   defaultVersions,
   hostPlatform,
+  isOlderVersion,
 } from './binary.ts';
 export { defaultCacheDirectory } from './binary-cache.ts';
 export { BinaryError } from './errors.ts';

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { Clock } from '../../kube/index.ts';
 import type { ComponentPlan, PlanProbe } from '../control-plane/plan.ts';
 import type { ComponentExit } from './driver.ts';
+import { notReady } from './errors.ts';
 
 /** So many exits in a row, each after less than `healthyAfterMs`, are reported as a failure. */
 export const exitsUntilFailed = 5;
@@ -100,6 +101,35 @@ export class Probe {
       });
       request.end();
     });
+  }
+}
+
+const defaultReadyTimeoutMs = 60_000;
+
+interface ReadyInTimeOptions {
+  component: Pick<ComponentPlan, 'probe'> | undefined;
+  where: { id: string; component: string };
+  clock: Clock;
+  signal: AbortSignal;
+  /** Why it is not ready yet. */
+  problem: () => string;
+  /** The last lines of its log. */
+  tail: () => Promise<string[]>;
+}
+
+/** Settles as `outcome` does; rejects with `NotReady` when that takes longer than the probe allows. */
+export async function readyInTime(outcome: Promise<void>, options: ReadyInTimeOptions): Promise<void> {
+  const { component, where, clock, signal, problem, tail } = options;
+  const timeoutMs = component?.probe?.timeoutMs ?? defaultReadyTimeoutMs;
+  const waiting = new AbortController();
+  const late = clock
+    .sleep(timeoutMs, AbortSignal.any([signal, waiting.signal]))
+    .then(async () => Promise.reject(notReady(where, timeoutMs, problem(), await tail())));
+  try {
+    await Promise.race([outcome, late]);
+  } finally {
+    waiting.abort();
+    late.catch(() => undefined);
   }
 }
 

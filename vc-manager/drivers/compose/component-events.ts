@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import type { Clock } from '../../../kube/index.ts';
 import type { ComponentEvent, ComponentExit, ComponentListener } from '../driver.ts';
-import { keepsExiting, notReady } from '../errors.ts';
-import { describeExit, exitsUntilFailed, healthyAfterMs, untilReady } from '../readiness.ts';
+import { keepsExiting } from '../errors.ts';
+import { describeExit, exitsUntilFailed, healthyAfterMs, untilReady, readyInTime } from '../readiness.ts';
 import { componentOf } from '../slots.ts';
 import { type ContainerSpec, labels } from './compose-file.ts';
 import type { Docker } from './docker.ts';
@@ -102,8 +102,6 @@ function parse(line: string): z.infer<typeof schema> | undefined {
   }
 }
 
-const defaultReadyTimeoutMs = 60_000;
-
 interface ComponentWatchOptions {
   id: string;
   /** Its slot. */
@@ -179,20 +177,12 @@ export class ComponentWatch {
   }
 
   /** Until it is ready; rejects when it keeps exiting or is not ready in time. */
-  async ready(signal: AbortSignal): Promise<void> {
-    const timeoutMs = this.#target?.component.probe?.timeoutMs ?? defaultReadyTimeoutMs;
-    const waiting = new AbortController();
-    const late = this.#o.clock
-      .sleep(timeoutMs, AbortSignal.any([signal, waiting.signal]))
-      .then(async () =>
-        Promise.reject(notReady(this.#where, timeoutMs, this.#problem, await this.#o.tail())),
-      );
-    try {
-      await Promise.race([this.#outcome.promise, late]);
-    } finally {
-      waiting.abort();
-      late.catch(() => undefined);
-    }
+  ready(signal: AbortSignal): Promise<void> {
+    const { clock, tail } = this.#o;
+    return readyInTime(this.#outcome.promise, {
+      ...{ component: this.#target?.component, where: this.#where, clock, signal, tail },
+      problem: () => this.#problem,
+    });
   }
 
   /** Looks away. */

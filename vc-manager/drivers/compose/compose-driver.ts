@@ -1,49 +1,16 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { type Clock, KeyedMutex, systemClock } from '../../../kube/index.ts';
-import {
-  type ComponentPlan,
-  type ControlPlanePlan,
-  startOrder,
-  validatePlan,
-} from '../../control-plane/plan.ts';
+import { type ComponentPlan, type ControlPlanePlan, startOrder, validatePlan } from '../../control-plane/plan.ts';
 import type { EgressTarget } from '../../os/egress-filter.ts';
 import { runInDependencyOrder } from '../dependency-order.ts';
-import {
-  type ComponentListener,
-  type Confinement,
-  type ControlPlaneDriver,
-  type ControlPlaneObservation,
-  componentHash,
-  controlPlanesIn,
-  type EnsureOptions,
-  handOverPauseMs,
-  type LogOptions,
-  type OnProblem,
-  type StopOptions,
-} from '../driver.ts';
+import { type ComponentListener, type Confinement, type ControlPlaneDriver, type ControlPlaneObservation, componentHash, controlPlanesIn, type EnsureOptions, type LogOptions, type OnProblem, type StopOptions } from '../driver.ts';
 import { EgressConfinement } from '../egress-confinement.ts';
 import { cannotWrite } from '../errors.ts';
-import {
-  chooseSlot,
-  componentOf,
-  type Occupant,
-  observedComponents,
-  planBeside,
-  refuseSlotNames,
-  slotsOf,
-} from '../slots.ts';
+import { chooseSlot, componentOf, type Occupant, observedComponents, planBeside, refuseSlotNames, slotsOf, startInSlot } from '../slots.ts';
 import { followEngine, Watches } from './component-events.ts';
 import { type ContainerSpec, composeFile, containerSpec, projectOf, stopOrder } from './compose-file.ts';
-import {
-  type ComponentContainer,
-  ContainerCommands,
-  findContainers,
-  groupsInUse,
-  observation,
-  provideImages,
-  readContainerLog,
-} from './containers.ts';
+import { type ComponentContainer, ContainerCommands, findContainers, groupsInUse, observation, provideImages, readContainerLog } from './containers.ts';
 import { Docker } from './docker.ts';
 
 interface ComposeDriverOptions {
@@ -210,24 +177,16 @@ export class ComposeDriver implements ControlPlaneDriver {
       const target = inSlot(component);
       const slot = target.component.name;
       const others = places.get(name)?.others ?? [];
-      const isBeside = name === beside?.component;
-      onProgress?.(`starting ${name}`);
-      if (!isBeside) await this.#clear(id, others, startSignal);
-      try {
-        await this.#ensureComponent(id, file, target, containers.get(slot), startSignal);
-      } catch (error) {
-        if (isBeside && !startSignal.aborted) {
+      await startInSlot({
+        ...{ name, onProgress, onReady, clock: this.#clock, signal: startSignal },
+        beside: name === beside?.component ? beside : undefined,
+        start: () => this.#ensureComponent(id, file, target, containers.get(slot), startSignal),
+        clearOthers: () => this.#clear(id, others, startSignal),
+        giveUp: async () => {
           await this.#clear(id, [slot], startSignal);
           if (group !== undefined && !earlierGroups.has(group)) await this.#egress?.forget([group]);
-        }
-        throw error;
-      }
-      if (isBeside) await beside.handOver();
-      onProgress?.(`${name} is ready`);
-      onReady?.(name);
-      if (!isBeside) return;
-      await this.#clock.sleep(handOverPauseMs, startSignal);
-      await this.#clear(id, others, startSignal);
+        },
+      });
     });
     // At another port its components have another group.
     await this.#egress?.forget([...earlierGroups].filter((each) => each !== group));

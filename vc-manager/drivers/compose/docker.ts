@@ -1,5 +1,6 @@
 import { execa } from 'execa';
 import { DriverError } from '../errors.ts';
+import { isOlderVersion } from '../../binaries/index.ts';
 
 /** Oldest Docker Compose that the driver is written for. */
 const oldestCompose = '2.20.0';
@@ -79,19 +80,8 @@ function lastLine(said: string): string {
 /** From what `docker compose version --short` prints; undefined when that is no version. */
 export function parseComposeVersion(printed: string): { text: string; suffices: boolean } | undefined {
   const text = printed.trim().replace(/^v/, '');
-  const actual = numbersOf(text);
-  const needed = numbersOf(oldestCompose);
-  if (actual === undefined || needed === undefined) return undefined;
-  for (const [i, have] of actual.entries()) {
-    const want = needed[i] ?? 0;
-    if (have !== want) return { text, suffices: have > want };
-  }
-  return { text, suffices: true };
-}
-
-function numbersOf(version: string): number[] | undefined {
-  const match = /^(\d+)\.(\d+)\.(\d+)/.exec(version);
-  return match?.slice(1).map(Number);
+  if (!/^\d+\.\d+\.\d+/.test(text)) return undefined;
+  return { text, suffices: !isOlderVersion(text, oldestCompose) };
 }
 
 /** What a command has said and how it ended; 0 is success. */

@@ -4,54 +4,19 @@ import { type Clock, KeyedMutex, onAbort, systemClock } from '../../../kube/inde
 
 import { type Binaries, type BinaryName, type BinaryProgress, FetchShare } from '../../binaries/index.ts';
 
-import {
-  type ComponentPlan,
-  type ControlPlanePlan,
-  startOrder,
-  validatePlan,
-} from '../../control-plane/plan.ts';
+import { type ComponentPlan, type ControlPlanePlan, startOrder, validatePlan } from '../../control-plane/plan.ts';
 import type { ControlGroups } from '../../os/control-groups.ts';
 import type { EgressTarget } from '../../os/egress-filter.ts';
 import { isAlive, processesWithVariable } from '../../os/process-identity.ts';
 import { ProcessorShares } from '../../os/processor-shares.ts';
 import { runInDependencyOrder } from '../dependency-order.ts';
-import {
-  type ComponentListener,
-  type ComponentObservation,
-  type Confinement,
-  type ControlPlaneDriver,
-  type ControlPlaneObservation,
-  componentHash,
-  controlPlanesIn,
-  type EnsureOptions,
-  handOverPauseMs,
-  isControlPlaneName,
-  type LogOptions,
-  type OnProblem,
-  type StopOptions,
-} from '../driver.ts';
+import { type ComponentListener, type ComponentObservation, type Confinement, type ControlPlaneDriver, type ControlPlaneObservation, componentHash, controlPlanesIn, type EnsureOptions, isControlPlaneName, type LogOptions, type OnProblem, type StopOptions } from '../driver.ts';
 import { EgressConfinement, placeOnMachine } from '../egress-confinement.ts';
 import { cannotWrite, unknownComponent } from '../errors.ts';
 import { runningPids } from '../ports.ts';
-import {
-  chooseSlot,
-  componentOf,
-  type Occupant,
-  observedComponents,
-  planBeside,
-  refuseSlotNames,
-  slotsOf,
-} from '../slots.ts';
+import { chooseSlot, componentOf, type Occupant, observedComponents, planBeside, refuseSlotNames, slotsOf, startInSlot } from '../slots.ts';
 import { ComponentPaths } from './component-files.ts';
-import {
-  confined,
-  LivenessPoll,
-  markVariable,
-  processSpec,
-  type Spawn,
-  shareOf,
-  spawnChild,
-} from './component-process.ts';
+import { confined, LivenessPoll, markVariable, processSpec, type Spawn, shareOf, spawnChild } from './component-process.ts';
 import { spawnByKeeper } from './keeper/process-keeper.ts';
 import { readLog } from './logs.ts';
 import { readRecords } from './run-record.ts';
@@ -254,23 +219,16 @@ export class ProcessDriver implements ControlPlaneDriver {
         marked: left.get(slots.target) ?? [],
         group,
       });
-      onProgress?.(`starting ${name}`);
-      if (!isBeside) await this.#clear(id, slots.others, startSignal);
-      try {
-        await this.#supervisor(id, slots.target).ensure(target, startSignal);
-      } catch (error) {
-        if (isBeside && !startSignal.aborted) {
+      await startInSlot({
+        ...{ name, onProgress, onReady, clock: this.#clock, signal: startSignal },
+        beside: isBeside ? beside : undefined,
+        start: () => this.#supervisor(id, slots.target).ensure(target, startSignal),
+        clearOthers: () => this.#clear(id, slots.others, startSignal),
+        giveUp: async () => {
           await this.#clear(id, [slots.target], startSignal);
           if (group !== undefined && !earlierGroups.has(group)) await this.#egress?.forget([group]);
-        }
-        throw error;
-      }
-      if (isBeside) await beside.handOver();
-      onProgress?.(`${name} is ready`);
-      onReady?.(name);
-      if (!isBeside) return;
-      await this.#clock.sleep(handOverPauseMs, startSignal);
-      await this.#clear(id, slots.others, startSignal);
+        },
+      });
     });
     // At another port its components have another group.
     const groups = await this.#confinedGroups(id);
