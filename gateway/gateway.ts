@@ -35,7 +35,7 @@ export const maxHellos = 1_024;
 const longestStart = longestHello + 16 * 1024;
 /** A peer that has gone without a word is noticed. */
 const keepAliveMs = 30_000;
-const serverOptions = {
+const socketOptions = {
   allowHalfOpen: true,
   noDelay: true,
   keepAlive: true,
@@ -79,7 +79,7 @@ export class Gateway {
 
   constructor(options: GatewayOptions) {
     this.#o = options;
-    this.#server = createServer(serverOptions, (client) => this.#accept(client));
+    this.#server = createServer(socketOptions, (client) => this.#accept(client));
   }
 
   /** Returns the port. Throws what the system says, and can be tried again then. */
@@ -111,7 +111,7 @@ export class Gateway {
     const problems: string[] = [];
     for (const [port, id] of wanted) {
       if (this.#own.has(port) || !this.#server.listening) continue;
-      const server = createServer(serverOptions, (client) => this.#accept(client, id));
+      const server = createServer(socketOptions, (client) => this.#accept(client, id));
       try {
         await this.#listen(server, port);
         // It may have ended meanwhile.
@@ -330,14 +330,7 @@ export class Gateway {
   #dial(client: Socket, route: Route, start: Buffer, isLast = false): void {
     const { metrics, clock, readiness, connectTimeoutMs = 10_000 } = this.#o;
     const startedMs = clock.monotonic();
-    const server = connect({
-      host: route.host,
-      port: route.port,
-      allowHalfOpen: true,
-      noDelay: true,
-      keepAlive: true,
-      keepAliveInitialDelay: keepAliveMs,
-    });
+    const server = connect({ host: route.host, port: route.port, ...socketOptions });
     this.#track(server);
     const timer = setTimeout(() => server.destroy(), connectTimeoutMs);
     let isConnected = false;

@@ -4,7 +4,7 @@ import { Command } from 'commander';
 import { type Logger, pino } from 'pino';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { isUnclaimed } from '../api/warm-pool.ts';
-import { Connection, KubeClient, loadKubeconfig, Reflector, resources, Store, systemClock, messageOf } from '../kube/index.ts';
+import { KubeClient, loadKubeconfig, Reflector, resources, Store, systemClock, messageOf, withClient } from '../kube/index.ts';
 import { type Address, address, dnsDomain, positive } from '../program/flags.ts';
 import { HealthServer } from '../program/health-server.ts';
 import { packageVersion } from '../program/package-root.ts';
@@ -79,12 +79,9 @@ async function main(): Promise<void> {
   for (const signal of ['SIGINT', 'SIGTERM'] as const)
     process.on(signal, () => stop.abort(new Error(`received ${signal}`)));
   const superCluster = await loadKubeconfig(flags.kubeconfig, flags.context);
-  const connection = new Connection({ ...superCluster, userAgent: 'vc-gateway' });
-  try {
-    await serve(flags, new KubeClient(connection), logger, stop.signal);
-  } finally {
-    await connection.close();
-  }
+  await withClient({ ...superCluster, userAgent: 'vc-gateway' }, (client) =>
+    serve(flags, client, logger, stop.signal),
+  );
 }
 
 const changesMs = 50;

@@ -1,4 +1,4 @@
-import type { Call, Connection } from './connection.ts';
+import { type Call, Connection, type ConnectionOptions } from './connection.ts';
 import { ApiError, ConnectionError, isAlreadyExists, isConflict, isGone, isNotFound } from './errors.ts';
 import { withoutManagedFields } from './managed-fields.ts';
 import { asAnswer, asObject, asObjectNamed, isContinueToken, isVersion } from './object-shape.ts';
@@ -432,6 +432,19 @@ export class KubeClient {
     };
     const answer = await requestJson(this.connection, call, edit);
     return ofRightShape(this.connection, () => asAnswer<T>(answer, resource));
+  }
+}
+
+/** Runs `work` with a client on a connection of its own, which is closed afterwards. */
+export async function withClient<T>(
+  options: ConnectionOptions,
+  work: (client: KubeClient) => Promise<T>,
+): Promise<T> {
+  const connection = new Connection(options);
+  try {
+    return await work(new KubeClient(connection));
+  } finally {
+    await connection.close();
   }
 }
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { apiVersion } from '../../api/names.ts';
 import type { VirtualCluster, VirtualClusterSpec } from '../../api/virtual-cluster.ts';
-import { type Condition, Connection, type ConnectionOptions, connectionFromSecret, KubeClient, Reflector, resources, Store, systemClock, createIfAbsent, getIfPresent, deleteIfPresent } from '../../kube/index.ts';
+import { type Condition, Connection, type ConnectionOptions, connectionFromSecret, KubeClient, Reflector, resources, Store, systemClock, createIfAbsent, getIfPresent, deleteIfPresent, withClient } from '../../kube/index.ts';
 import { adminKubeconfig } from '../../vc-manager/cli/virtual-clusters.ts';
 import { GeneratorProcess } from './child-process.ts';
 import type { Target } from './generator/protocol.ts';
@@ -110,12 +110,9 @@ export class Lab {
     await this.request(name, spec);
     const connection = await this.tenants.waitUntilUsable(name, this.signal);
     await this.tenants.waitUntilSynced(name, this.signal);
-    const client = new Connection({ ...connection, userAgent: 'skerry-bench' });
-    try {
-      await prepareNamespace(new KubeClient(client), tenantNamespace, this.signal);
-    } finally {
-      await client.close();
-    }
+    await withClient({ ...connection, userAgent: 'skerry-bench' }, (client) =>
+      prepareNamespace(client, tenantNamespace, this.signal),
+    );
     return { name, namespace: tenantNamespace, connection };
   }
 
@@ -266,9 +263,7 @@ class Tenants {
     const vc = this.get(name);
     if (vc === undefined) throw new Error(`the tenant ${name} was deleted`);
     const options = connectionFromSecret(await adminKubeconfig(this.#client, vc, signal));
-    const connection = new Connection({ ...options, requestTimeoutMs: 5_000 });
-    try {
-      const tenant = new KubeClient(connection);
+    return withClient({ ...options, requestTimeoutMs: 5_000 }, async (tenant) => {
       for (;;) {
         try {
           await tenant.list(resources.namespaces, { signal });
@@ -279,9 +274,7 @@ class Tenants {
         throwIfFailed(this.get(name));
         await systemClock.sleep(pollMs, signal);
       }
-    } finally {
-      await connection.close();
-    }
+    });
   }
 
   /** Resolves when the conditions Ready and Synced are both True. */

@@ -1,13 +1,6 @@
 import { readFile, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import {
-  type Clock,
-  Connection,
-  connectionFromSecret,
-  KubeClient,
-  resources,
-  systemClock,
-} from '../../kube/index.ts';
+import { type Clock, connectionFromSecret, KubeClient, resources, systemClock, withClient } from '../../kube/index.ts';
 import { type Binaries, defaultVersions } from '../binaries/index.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../control-plane/plan.ts';
 import { localAddress } from '../control-plane/render-plan.ts';
@@ -19,13 +12,7 @@ import { datastorePlan } from './datastore-plan.ts';
 import { createSimulatedNodes, simulatedLabel } from './simulated-nodes.ts';
 import { createSimulatedStorage, storagePlan } from './simulated-storage.ts';
 import { type StackPorts, stackPorts, writePrivateFile } from './stack-ports.ts';
-import {
-  type Audited,
-  type SuperClusterPlanOptions,
-  superClusterKubeconfig,
-  superClusterPlan,
-  superClusterServer,
-} from './super-cluster-plan.ts';
+import { type Audited, type SuperClusterPlanOptions, superClusterKubeconfig, superClusterPlan, superClusterServer } from './super-cluster-plan.ts';
 
 interface LocalStackOptions {
   stateDir: string;
@@ -255,16 +242,8 @@ export class LocalStack {
     return { plan, parts, ours: new Set(further.map(({ name }) => name)) };
   }
 
-  async #asAdmin<T>(kubeconfig: string, work: (client: KubeClient) => Promise<T>): Promise<T> {
-    const connection = new Connection({
-      ...connectionFromSecret(kubeconfig),
-      userAgent: 'skerry-local-stack',
-    });
-    try {
-      return await work(new KubeClient(connection));
-    } finally {
-      await connection.close();
-    }
+  #asAdmin<T>(kubeconfig: string, work: (client: KubeClient) => Promise<T>): Promise<T> {
+    return withClient({ ...connectionFromSecret(kubeconfig), userAgent: 'skerry-local-stack' }, work);
   }
 
   async #nodesReady(client: KubeClient, count: number, signal: AbortSignal): Promise<void> {

@@ -4,7 +4,7 @@ import type { ControlPlaneTemplate } from '../../../api/control-plane-template.t
 import { traitsOf } from '../../../api/drivers.ts';
 import type { VirtualClusterPolicy } from '../../../api/policy.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { Connection, KubeClient, printable, resources, messageOf, serverVersion } from '../../../kube/index.ts';
+import { KubeClient, printable, resources, messageOf, serverVersion, withClient } from '../../../kube/index.ts';
 import { ControlPlaneError } from '../../control-plane/template.ts';
 import { OperatorError } from '../../operator/errors.ts';
 import { compareVersions, type VersionChoice, type VersionSources, versionChoice } from '../../operator/version-choice.ts';
@@ -255,12 +255,12 @@ async function removedApis(
   signal: AbortSignal,
 ): Promise<string[] | undefined> {
   if (vc.status?.phase === 'Asleep') return undefined;
-  const connection = new Connection({
-    ...(await backgroundConnection(client, vc, signal)),
-    readLimits: { objectBytes: 12 * 1024 * 1024, answerValues: 250_000 },
-  });
+  const connection = await backgroundConnection(client, vc, signal);
+  const readLimits = { objectBytes: 12 * 1024 * 1024, answerValues: 250_000 };
   try {
-    const text = await new KubeClient(connection).raw('GET', '/metrics', { signal });
+    const text = await withClient({ ...connection, readLimits }, (asked) =>
+      asked.raw('GET', '/metrics', { signal }),
+    );
     return parseDeprecatedApis(String(text), version);
   } catch (cause) {
     throw new CliError(
@@ -268,8 +268,6 @@ async function removedApis(
       `its API server cannot be asked which APIs are in use (${messageOf(cause)}): see "vc-manager describe ${vc.metadata.name}${namespaceFlag(vc.metadata.namespace ?? '')}"`,
       { cause },
     );
-  } finally {
-    await connection.close();
   }
 }
 
