@@ -1,20 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import {
-  access,
-  chmod,
-  constants,
-  mkdtemp,
-  open,
-  readdir,
-  readFile,
-  rename,
-  rm,
-  stat,
-  writeFile,
-} from 'node:fs/promises';
+import { access, chmod, constants, mkdtemp, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { makeDirectory } from '../os/make-directory.ts';
+import { makeDirectory } from '../os/files.ts';
 import { identify } from '../os/process-identity.ts';
 import type { BinaryRequest, Platform } from './binary.ts';
 import { BinaryError } from './errors.ts';

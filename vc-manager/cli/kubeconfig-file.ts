@@ -1,7 +1,7 @@
-import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
-import { delimiter, dirname, join } from 'node:path';
-import { makeDirectory } from '../os/make-directory.ts';
+import { delimiter, join } from 'node:path';
+import { replaceFile } from '../os/files.ts';
 import type { Cli } from './context.ts';
 import { CliError } from './errors.ts';
 import { messageOf } from '../../kube/index.ts';
@@ -16,18 +16,14 @@ export async function changeKubeconfigFile(
 ): Promise<string> {
   const named = (env['KUBECONFIG'] ?? '').split(delimiter).find((each) => each !== '');
   const file = named ?? join(env['HOME'] ?? homedir(), '.kube', 'config');
-  const temporary = `${file}.${process.pid}.tmp`;
   try {
-    await makeDirectory(dirname(file), 0o700);
     const existing = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return '';
       throw error;
     });
-    await writeFile(temporary, change(existing), { mode: 0o600 });
-    await rename(temporary, file);
+    await replaceFile(file, change(existing));
     return file;
   } catch (cause) {
-    await rm(temporary, { force: true });
     if (cause instanceof CliError) throw cause;
     throw new CliError('StateUnusable', `${file} could not be changed (${messageOf(cause)})`, { cause });
   }

@@ -11,8 +11,9 @@ import { ensureManagerPki, ensureSuperClusterPki, type ManagerPki } from '../pki
 import { datastorePlan } from './datastore-plan.ts';
 import { createSimulatedNodes, simulatedLabel } from './simulated-nodes.ts';
 import { createSimulatedStorage, storagePlan } from './simulated-storage.ts';
-import { type StackPorts, stackPorts, writePrivateFile } from './stack-ports.ts';
+import { type StackPorts, stackPorts } from './stack-ports.ts';
 import { type Audited, type SuperClusterPlanOptions, superClusterKubeconfig, superClusterPlan, superClusterServer } from './super-cluster-plan.ts';
+import { replaceFile } from '../os/files.ts';
 
 interface LocalStackOptions {
   stateDir: string;
@@ -227,7 +228,7 @@ export class LocalStack {
       if (isSimulated) components.push(...storagePlan({ ...options, packageVersion }));
       const kubeconfig = superClusterKubeconfig(options, 'system:admin', pki.admin);
       const kubeconfigFile = join(directory, 'admin.kubeconfig');
-      await writePrivateFile(kubeconfigFile, kubeconfig);
+      await replaceFile(kubeconfigFile, kubeconfig);
       parts.superCluster = {
         server: superClusterServer(options),
         kubeconfigFile,
