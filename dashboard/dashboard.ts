@@ -19,7 +19,7 @@ import { Oidc, OidcRefusal, type OidcSettings } from './oidc.ts';
 import { isSameSecret, type Session, Sessions, SessionTooLarge } from './sessions.ts';
 import { Syncers } from './syncers.ts';
 import { ownTenant, tenantDetail } from './views.ts';
-import { isLoopback, hostInUrl } from '../program/hosts.ts';
+import { isLoopback, hostInUrl } from '../program/addresses.ts';
 
 export interface DashboardOptions {
   /** With the credentials of this program. */

@@ -1,6 +1,6 @@
 import * as client from 'openid-client';
 import type { PendingSignIn } from './sessions.ts';
-import { isLoopback } from '../program/hosts.ts';
+import { isLoopback } from '../program/addresses.ts';
 
 export interface OidcSettings {
   readonly issuer: string;

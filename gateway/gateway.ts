@@ -1,10 +1,9 @@
+import { ListenError } from '../program/addresses.ts';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { type Clock, onAbort } from '../kube/index.ts';
-import { ListenError } from '../program/listen-error.ts';
 import { splice } from '../program/splice.ts';
-import { longestHello, readClientHello } from './client-hello.ts';
+import { longestHello, readClientHello, readProxyHeader } from './client-hello.ts';
 import type { GatewayMetrics, Refusal } from './gateway-metrics.ts';
-import { readProxyHeader } from './proxy-header.ts';
 import type { Readiness } from './readiness.ts';
 import type { Route, Routes } from './routes.ts';
 import type { TenantLimits } from './tenant-limits.ts';

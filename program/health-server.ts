@@ -1,7 +1,7 @@
+import { ListenError } from './addresses.ts';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
-import { ListenError } from './listen-error.ts';
 import { messageOf } from '../kube/index.ts';
 
 /** `true`: well. `false`, or the reason as text: not well. A check that throws or does not answer in time has failed. */

@@ -1,5 +1,6 @@
-import { readFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
+import { execa } from 'execa';
+import { readFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { homedir, tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { replaceFile } from '../os/files.ts';
 import type { Cli } from './context.ts';
@@ -26,5 +27,47 @@ export async function changeKubeconfigFile(
   } catch (cause) {
     if (cause instanceof CliError) throw cause;
     throw new CliError('StateUnusable', `${file} could not be changed (${messageOf(cause)})`, { cause });
+  }
+}
+
+/**
+ * Runs a command with $KUBECONFIG for one tenant, as if the shell had started it, and ends with its exit code. The
+ * kubeconfig lies in a directory that nobody else may enter, and goes with the command.
+ */
+export async function runWithKubeconfig(
+  cli: Cli,
+  kubeconfig: string,
+  [command = '', ...args]: readonly string[],
+): Promise<void> {
+  const directory = await mkdtemp(join(tmpdir(), 'skerry-kubeconfig-'));
+  try {
+    const file = join(directory, 'kubeconfig');
+    await writeFile(file, kubeconfig, { mode: 0o600 });
+    // Tests capture what a terminal shows.
+    const isOurs = cli.stdout === process.stdout;
+    const child = execa(command, args, {
+      env: { ...cli.env, KUBECONFIG: file },
+      extendEnv: false,
+      stdin: 'inherit',
+      stdout: isOurs ? 'inherit' : 'pipe',
+      stderr: isOurs ? 'inherit' : 'pipe',
+      buffer: false,
+      reject: false,
+    });
+    // A terminal sends its signals to the command, too, which decides what comes of them.
+    cli.onSignal((signal) => {
+      if (process.stdin.isTTY !== true) child.kill(signal);
+    });
+    child.stdout?.pipe(cli.stdout, { end: false });
+    child.stderr?.pipe(cli.stderr, { end: false });
+    const { exitCode, signal, code } = await child;
+    if (code === 'ENOENT' || code === 'EACCES')
+      throw new CliError(
+        'NotFound',
+        `"${command}" cannot be run (${code}): is it installed, and in the PATH?`,
+      );
+    cli.setExitCode(exitCode ?? (signal === undefined ? 1 : 130));
+  } finally {
+    await rm(directory, { recursive: true, force: true });
   }
 }

@@ -5,7 +5,7 @@ import { type EncryptionState, encryptionProviders, type TenantPki } from '../pk
 import { authorizers, noWebhookFile, noWebhookKubeconfig, type WriteStop } from './authorizers.ts';
 import { type ComponentPlan, type ControlPlanePlan, type PlanFile, type PlanNetwork, type PlanResources, validatePlan } from './plan.ts';
 import { unknownPlaceholder } from './template.ts';
-import { hostInUrl } from '../../program/hosts.ts';
+import { hostInUrl } from '../../program/addresses.ts';
 
 /** The address at which a server bound to `bindAddress` is reached from its own machine. */
 export function localAddress(bindAddress: string): string {

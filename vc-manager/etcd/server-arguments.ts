@@ -1,5 +1,5 @@
 import { EtcdError } from './errors.ts';
-import { hostInUrl } from '../../program/hosts.ts';
+import { hostInUrl } from '../../program/addresses.ts';
 
 export interface EtcdServerOptions {
   /** Name of the member; kept for the life of the data. */

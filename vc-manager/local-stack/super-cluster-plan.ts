@@ -7,7 +7,7 @@ import { etcdComponent } from './datastore-plan.ts';
 import { kwokConfiguration } from './kwok-configuration.ts';
 import { kwokNodeAnnotation } from './simulated-nodes.ts';
 import type { StackPorts } from './stack-ports.ts';
-import { hostInUrl } from '../../program/hosts.ts';
+import { hostInUrl } from '../../program/addresses.ts';
 
 export interface SuperClusterPlanOptions {
   versions: { kubernetes: string; etcd: string; kwok: string };

@@ -7,7 +7,7 @@ import { limitingPolicy } from './effective-policy.ts';
 import { driverMissing, driverNotAllowed, driverNotConfigured, moveNotSupported, OperatorError, templateNotAllowed } from './errors.ts';
 import type { Services } from './services.ts';
 import { datastoreOf, type VersionSources, versionChoice, wantedDatastore } from './version-choice.ts';
-import { isLoopback } from '../../program/hosts.ts';
+import { isLoopback } from '../../program/addresses.ts';
 
 /** Where the spec has a control plane go, and why it does not, if it does not. */
 interface WantedMove {

@@ -1,3 +1,4 @@
+import { RestorePauses } from './snapshots.ts';
 import { randomBytes } from 'node:crypto';
 import type { DriverName } from '../../api/drivers.ts';
 import { holderVersion } from '../../api/program-versions.ts';
@@ -9,7 +10,6 @@ import { Caches } from './caches.ts';
 import { explain } from './errors.ts';
 import { assertHeld, fenced } from './fencing.ts';
 import { LeaderLoop } from './leader-loop.ts';
-import { RestorePauses } from './restore-pauses.ts';
 import type { OperatorOptions, Services } from './services.ts';
 import { operatorSettings } from './settings.ts';
 import { ensureNamespace, prepareSuperCluster, readSuperClusterFacts, type SuperClusterFacts, uidOfKubeSystem } from './setup.ts';

@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 import { type DriverName, defaultDriver } from '../../api/drivers.ts';
 import type { DnsChoice } from '../../api/virtual-cluster.ts';
 import { invalidSettings } from './errors.ts';
-import { isLoopback } from '../../program/hosts.ts';
+import { isLoopback } from '../../program/addresses.ts';
 
 export interface GatewaySettings {
   /** Tenants are told apart by the TLS server name `<id>.<domain>`. */

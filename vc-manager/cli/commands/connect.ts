@@ -3,9 +3,8 @@ import { leaveContext, mergeKubeconfig, parseKubeconfig, rememberContext } from 
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { changeKubeconfigFile } from '../kubeconfig-file.ts';
+import { changeKubeconfigFile, runWithKubeconfig } from '../kubeconfig-file.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { runWithKubeconfig } from '../tenant-command.ts';
 import { tenantKubeconfig } from '../tenant-kubeconfig.ts';
 import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
 

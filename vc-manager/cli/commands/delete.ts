@@ -1,8 +1,7 @@
 import type { Command } from 'commander';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { isNotFound, type KubeClient, resources, getIfPresent } from '../../../kube/index.ts';
-import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
-import { confirm, requireTerminal, yesOption } from '../confirm.ts';
+import { tenantArgument, waitTimeoutOption, confirm, requireTerminal, yesOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { type Progress, withProgress, withStep } from '../progress.ts';

@@ -1,10 +1,10 @@
+import { runWithKubeconfig } from '../kubeconfig-file.ts';
 import type { Command } from 'commander';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../../binaries/index.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { runWithKubeconfig } from '../tenant-command.ts';
 import { tenantKubeconfig } from '../tenant-kubeconfig.ts';
 import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
 

@@ -10,7 +10,7 @@ import { addressRanges, repeatable } from '../arguments.ts';
 import type { Cli } from '../context.ts';
 import { invalidArgument } from '../errors.ts';
 import { dashboardBackend } from './backend.ts';
-import { isLoopback } from '../../../program/hosts.ts';
+import { isLoopback } from '../../../program/addresses.ts';
 
 /** Options that say who reaches the dashboard, and who is let in. */
 export interface DashboardFlags {

@@ -11,7 +11,7 @@ import type { LocalStackParts } from '../../local-stack/local-stack.ts';
 import { grantRights, programs, userOf } from '../../rights.ts';
 import type { Cli } from '../context.ts';
 import type { StateSettings } from '../state-directory.ts';
-import { hostInUrl } from '../../../program/hosts.ts';
+import { hostInUrl } from '../../../program/addresses.ts';
 
 export const managerComponent = 'vc-manager';
 export const syncerComponent = 'vc-syncer';

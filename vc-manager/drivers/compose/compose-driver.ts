@@ -1,9 +1,8 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { type Clock, KeyedMutex, systemClock } from '../../../kube/index.ts';
-import { type ComponentPlan, type ControlPlanePlan, startOrder, validatePlan } from '../../control-plane/plan.ts';
+import { type ComponentPlan, type ControlPlanePlan, startOrder, validatePlan, runInDependencyOrder } from '../../control-plane/plan.ts';
 import type { EgressTarget } from '../../os/egress-filter.ts';
-import { runInDependencyOrder } from '../dependency-order.ts';
 import { type ComponentListener, type Confinement, type ControlPlaneDriver, type ControlPlaneObservation, componentHash, controlPlanesIn, type EnsureOptions, type LogOptions, type OnProblem, type StopOptions } from '../driver.ts';
 import { EgressConfinement } from '../egress-confinement.ts';
 import { cannotWrite } from '../errors.ts';

@@ -6,13 +6,7 @@ import {
   resources,
   systemClock,
 } from '../../../kube/index.ts';
-import {
-  type ComponentPlan,
-  type ControlPlanePlan,
-  startOrder,
-  validatePlan,
-} from '../../control-plane/plan.ts';
-import { runInDependencyOrder } from '../dependency-order.ts';
+import { type ComponentPlan, type ControlPlanePlan, startOrder, validatePlan, runInDependencyOrder } from '../../control-plane/plan.ts';
 import {
   type ComponentListener,
   type ControlPlaneDriver,

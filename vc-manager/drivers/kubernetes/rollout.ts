@@ -1,6 +1,5 @@
 import { type Clock, isNotFound, type KubeClient, type KubeObject, resources } from '../../../kube/index.ts';
-import { type ComponentPlan, startOrder } from '../../control-plane/plan.ts';
-import { runInDependencyOrder } from '../dependency-order.ts';
+import { type ComponentPlan, startOrder, runInDependencyOrder } from '../../control-plane/plan.ts';
 import type {
   ComponentExit,
   ComponentObservation,

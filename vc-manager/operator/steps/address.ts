@@ -10,7 +10,7 @@ import type { Services } from '../services.ts';
 import type { GatewaySettings } from '../settings.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import { hostInUrl } from '../../../program/hosts.ts';
+import { hostInUrl } from '../../../program/addresses.ts';
 import { isOlder } from '../caches.ts';
 
 /**

@@ -18,7 +18,7 @@ import { allocatePort, hasOwnDatastore, locateOnMachine, recordAddress } from '.
 import { publishAddress, waitForObject } from './bootstrap.ts';
 import { credentials } from './certificates.ts';
 import { writeStopOf } from './datastore-usage.ts';
-import { hostInUrl } from '../../../program/hosts.ts';
+import { hostInUrl } from '../../../program/addresses.ts';
 
 /** A user and a prefix for this tenant in the shared datastore, unless the template has an etcd of its own. */
 export const datastore: Step = {

@@ -1,7 +1,7 @@
+import { datastoreLimits } from '../tenant-keys.ts';
 import { isPaused, type VirtualCluster, type VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import type { WriteStop } from '../../control-plane/authorizers.ts';
 import { EtcdError } from '../../etcd/errors.ts';
-import { datastoreLimits } from '../datastore-quota.ts';
 import type { Services } from '../services.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';

@@ -1,11 +1,10 @@
 import { labelKeys } from '../../../api/labels.ts';
 import { ApiError, isAlreadyExists, isConflict, isNotFound, type KubeObject, type ObjectRef, type Resource, resources, isForbidden } from '../../../kube/index.ts';
 import { isInRange } from '../../os/network.ts';
-import { checkDatastoreQuota } from '../datastore-quota.ts';
 import type { Services } from '../services.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import { withKeys, replaceKeys, encryptedEntries } from '../tenant-keys.ts';
+import { withKeys, replaceKeys, encryptedEntries, checkDatastoreQuota } from '../tenant-keys.ts';
 import { ensureOnlyDatastore, stopWriters } from './control-plane.ts';
 import { withSnapshot } from '../snapshot-files.ts';
 import { pagesOf } from '../objects.ts';

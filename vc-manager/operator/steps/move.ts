@@ -7,7 +7,6 @@ import {
 } from '../../../api/virtual-cluster.ts';
 import { ApiError, ConnectionError, findCondition } from '../../../kube/index.ts';
 import { EtcdError } from '../../etcd/errors.ts';
-import { checkDatastoreQuota } from '../datastore-quota.ts';
 import {
   copyTooSlow,
   datastoreChanged,
@@ -22,7 +21,7 @@ import type { Services } from '../services.ts';
 import { isAsleep } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import { ownKeys, sharedKeys, type TenantKeys } from '../tenant-keys.ts';
+import { ownKeys, sharedKeys, type TenantKeys, checkDatastoreQuota } from '../tenant-keys.ts';
 import { withDatastore } from '../version-choice.ts';
 import { locateOnMachine } from './address.ts';
 import { ensureControlPlane, ensureOnlyDatastore, isNotStarting, stopWriters } from './control-plane.ts';

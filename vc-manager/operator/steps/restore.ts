@@ -1,6 +1,5 @@
 import { annotationKeys } from '../../../api/labels.ts';
 import type { SnapshotHeader } from '../../snapshot/archive.ts';
-import { checkDatastoreQuota } from '../datastore-quota.ts';
 import { certificatesAbsent, explain } from '../errors.ts';
 import { recordProgress, recordWake } from '../jobs.ts';
 import type { Services } from '../services.ts';
@@ -10,7 +9,7 @@ import { refuseOther, snapshotServices, withSnapshot } from '../snapshot-files.t
 import { inTurn, restoreRequest } from '../snapshots.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import { encryptedEntries, replaceKeys } from '../tenant-keys.ts';
+import { encryptedEntries, replaceKeys, checkDatastoreQuota } from '../tenant-keys.ts';
 import { readInternalSecret, writeInternalSecret } from '../tenant-secrets.ts';
 import { certificates } from './certificates.ts';
 import { stopWriters } from './control-plane.ts';
