@@ -1,6 +1,7 @@
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { get, type Preview, post, type TenantDetail, tenantPath } from './api.ts';
+import { get, post, type TenantDetail, tenantPath } from './api.ts';
+import type { Preview } from '../types.ts';
 import { Dialog, html } from './ui.ts';
 import { messageOf } from './format.ts';
 

@@ -1,7 +1,8 @@
 import htm from 'htm';
 import { type ComponentChildren, h, type VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { type Health, isPassing, Refused } from './api.ts';
+import { isPassing, Refused } from './api.ts';
+import type { Health } from '../types.ts';
 import { percent, withCommands, messageOf } from './format.ts';
 
 export const html = htm.bind(h) as (strings: TemplateStringsArray, ...values: unknown[]) => VNode;
