@@ -1,4 +1,3 @@
-export { lockHolder, withFileLock } from '../os/file-lock.ts';
 export { Binaries, type BinaryListing } from './binaries.ts';
 export type { BinaryProgress } from './binary.ts';
 export {

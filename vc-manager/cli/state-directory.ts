@@ -3,7 +3,7 @@ import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { z } from 'zod';
 import { type Clock, messageOf } from '../../kube/index.ts';
-import { lockHolder, withFileLock } from '../binaries/index.ts';
+import { lockHolder, withFileLock } from '../os/file-lock.ts';
 import { makeDirectory, replaceFile } from '../os/files.ts';
 import type { Cli, GlobalFlags } from './context.ts';
 import { alreadyRunning, CliError } from './errors.ts';

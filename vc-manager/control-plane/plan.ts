@@ -144,17 +144,12 @@ function staysInside(path: string): boolean {
   return path.split('/').every((part) => part !== '' && part !== '.' && part !== '..');
 }
 
-interface Step {
-  name: string;
-  dependsOn: readonly string[];
-}
-
 /**
  * Runs a task for each step as soon as the steps that it depends on are done, side by side where
  * possible. `steps` come in an order that has dependencies first. The first failure is thrown, after
  * the other tasks have been aborted and have ended; steps that wait are not run then.
  */
-export async function runInDependencyOrder<T extends Step>(
+export async function runInDependencyOrder<T extends Pick<ComponentPlan, 'name' | 'dependsOn'>>(
   steps: readonly T[],
   signal: AbortSignal,
   task: (step: T, signal: AbortSignal) => Promise<void>,
