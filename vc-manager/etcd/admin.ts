@@ -14,7 +14,6 @@ import {
 } from './grants.ts';
 import {
   countKeys,
-  deleteKeys,
   type Entry,
   type EtcdCaller,
   type KeyspaceSize,
@@ -132,11 +131,6 @@ export class EtcdAdmin {
       if (keys > 0) left.push(`${keys} keys below ${prefix}`);
       if (left.length > 0) throw tenantNotRemoved(id, left);
     });
-  }
-
-  /** Deletes every key of a tenant and keeps its user and role. Returns how many there were. */
-  async emptyTenant(id: string, { signal }: AdminCall = {}): Promise<number> {
-    return await deleteKeys(this.#session, tenantPrefix(id), signal);
   }
 
   /** All that a tenant has, at one revision. */

@@ -138,16 +138,6 @@ function bytesOfBase64(text: string): number {
   return (text.length / 4) * 3 - padding;
 }
 
-/** Deletes in pages, in one pass: what is written behind it while it runs stays. Returns the number of deleted keys. */
-export async function deleteKeys(session: EtcdCaller, prefix: string, signal?: AbortSignal): Promise<number> {
-  let deleted = 0;
-  for await (const page of pagesOf(session, prefix, signal)) {
-    const answer = (await session.call('/v3/kv/deleterange', wire(page), signal)) as { deleted?: string };
-    deleted += Number(answer.deleted ?? 0);
-  }
-  return deleted;
-}
-
 interface Removal {
   /** A key outside of the prefix, which goes too. */
   readonly guard: string;
