@@ -7,7 +7,7 @@ import { createSecureContext } from 'node:tls';
 import { z } from 'zod';
 import { type PodList, podStages } from '../api/pod-report.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
-import { ApiError, Connection, ConnectionError, type ConnectionOptions, connectionFromSecret, KubeClient, messageOf } from '../kube/index.ts';
+import { ApiError, Connection, ConnectionError, type ConnectionOptions, connectionFromSecret, KubeClient, messageOf, untilAborted } from '../kube/index.ts';
 import { FairShares } from '../program/fair-shares.ts';
 import { Access, type Attributes, isAllowed, whoAmI } from './access.ts';
 import type { Assets } from './assets.ts';
@@ -236,10 +236,7 @@ export class Dashboard {
 
   /** Resolves when all tenants are known, or when the signal ends the wait. */
   async ready(signal: AbortSignal): Promise<void> {
-    if (signal.aborted) return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    signal.addEventListener('abort', () => resolve(), { once: true });
-    await Promise.race([this.#fleet.synced, promise]);
+    await Promise.race([this.#fleet.synced, untilAborted(signal)]);
   }
 
   /** Keeps what it shows up to date until aborted; then closes everything. Throws what it did not expect. */

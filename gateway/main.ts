@@ -4,7 +4,7 @@ import { Command } from 'commander';
 import { type Logger, pino } from 'pino';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { isUnclaimed } from '../api/warm-pool.ts';
-import { KubeClient, loadKubeconfig, Reflector, resources, Store, systemClock, messageOf, withClient } from '../kube/index.ts';
+import { KubeClient, loadKubeconfig, Reflector, resources, Store, systemClock, messageOf, withClient, untilAborted } from '../kube/index.ts';
 import { type Address, address, dnsDomain, positive } from '../program/flags.ts';
 import { HealthServer } from '../program/health-server.ts';
 import { packageVersion } from '../program/package-root.ts';
@@ -183,7 +183,7 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
       ...{ ...flags.listen, clock, signal, random: Math.random },
       listen: () => gateway.listen(flags.listen.port, flags.listen.host),
       holder: async () => {
-        await Promise.race([routesKnown, aborted(signal)]);
+        await Promise.race([routesKnown, untilAborted(signal)]);
         signal.throwIfAborted();
         const { domain } = flags;
         return portHolder({ ...flags.listen, domain, proxyProtocol, signal, id: routes.all()[0]?.id });
@@ -196,7 +196,7 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
     waitsFor = undefined;
     if (reflector.hasSynced) followed();
     logger.info({ host: flags.listen.host, port, domain: flags.domain }, 'serving');
-    await aborted(signal);
+    await untilAborted(signal);
     logger.info({ seconds: flags.drainSeconds }, 'waiting for open connections to end');
     await gateway.close(AbortSignal.timeout(flags.drainSeconds * 1_000));
   } catch (error) {
@@ -208,11 +208,6 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
     await running;
     await health.close();
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
 }
 
 main().catch((error: unknown) => {

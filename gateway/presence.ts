@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import { gatewayAnnotation, gatewayKey, gatewaysLeaseName, runningGateways } from '../api/program-versions.ts';
-import { type Clock, isNotFound, type KubeClient, type KubeObject, resources, repeatUntilAborted } from '../kube/index.ts';
+import { type Clock, type KubeClient, type KubeObject, resources, repeatUntilAborted, ignoreNotFound } from '../kube/index.ts';
 
 interface PresenceOptions {
   client: Pick<KubeClient, 'create' | 'patch'>;
@@ -48,11 +48,8 @@ export class Presence {
     const { identity, version, clock, client, namespace } = this.#o;
     const now = clock.now();
     const mine = gatewayAnnotation({ identity, version, seen: new Date(now).toISOString() });
-    let lease: KubeObject;
-    try {
-      lease = await this.#annotate(mine, signal);
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
+    const lease = await ignoreNotFound(this.#annotate(mine, signal));
+    if (lease === undefined) {
       const made = { metadata: { name: gatewaysLeaseName, namespace, annotations: mine }, spec: {} };
       await client.create(resources.leases, made, { signal, timeoutMs: callTimeoutMs });
       return;

@@ -454,21 +454,6 @@ export async function serverVersion(client: Pick<KubeClient, 'raw'>, options: Ca
   return gitVersion.replace(/^v/, '');
 }
 
-/** The object; undefined in place of the error NotFound. */
-export async function getIfPresent<T extends KubeObject = KubeObject>(
-  client: Pick<KubeClient, 'get'>,
-  resource: Resource,
-  ref: ObjectRef,
-  options: CallOptions,
-): Promise<T | undefined> {
-  try {
-    return await client.get<T>(resource, ref, options);
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
-}
-
 /** One that exists stays as it is. */
 export async function createIfAbsent(
   client: Pick<KubeClient, 'create'>,

@@ -178,6 +178,16 @@ export function isNotFound(error: unknown): error is ApiError {
   return error instanceof ApiError && error.code === 404;
 }
 
+/** What the server answered; undefined: it does not have what was asked for. */
+export async function ignoreNotFound<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    return undefined;
+  }
+}
+
 export function isAlreadyExists(error: unknown): error is ApiError {
   return error instanceof ApiError && error.reason === 'AlreadyExists';
 }

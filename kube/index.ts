@@ -1,7 +1,7 @@
-export { onAbort } from './abort.ts';
+export { onAbort, untilAborted } from './abort.ts';
 export { type ShapeProblem, shapeProblems } from './api-shape.ts';
 export { Backoff } from './backoff.ts';
-export { type CallOptions, createIfAbsent, deleteIfPresent, getIfPresent, KubeClient, type ListOptions, serverVersion, withClient } from './client.ts';
+export { type CallOptions, createIfAbsent, deleteIfPresent, KubeClient, type ListOptions, serverVersion, withClient } from './client.ts';
 export {
   type Clock,
   type ClockReading as Instant,
@@ -15,6 +15,7 @@ export {
   ApiError,
   CodedError,
   ConnectionError,
+  ignoreNotFound,
   isAlreadyExists,
   isConflict,
   isDeniedByAdmission,

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { apiVersion } from '../../api/names.ts';
 import type { VirtualCluster, VirtualClusterSpec } from '../../api/virtual-cluster.ts';
-import { type Condition, Connection, type ConnectionOptions, connectionFromSecret, KubeClient, Reflector, resources, Store, systemClock, createIfAbsent, getIfPresent, deleteIfPresent, withClient } from '../../kube/index.ts';
+import { type Condition, Connection, type ConnectionOptions, connectionFromSecret, KubeClient, Reflector, resources, Store, systemClock, createIfAbsent, ignoreNotFound, deleteIfPresent, withClient } from '../../kube/index.ts';
 import { adminKubeconfig } from '../../vc-manager/cli/virtual-clusters.ts';
 import { GeneratorProcess } from './child-process.ts';
 import type { Target } from './generator/protocol.ts';
@@ -380,7 +380,7 @@ class Tenants {
 async function prepareNamespace(client: KubeClient, name: string, signal: AbortSignal): Promise<void> {
   await createIfAbsent(client, resources.namespaces, { metadata: { name } }, { signal });
   const account = { namespace: name, name: 'default' };
-  while ((await getIfPresent(client, resources.serviceAccounts, account, { signal })) === undefined)
+  while ((await ignoreNotFound(client.get(resources.serviceAccounts, account, { signal }))) === undefined)
     await systemClock.sleep(pollMs, signal);
 }
 

@@ -1,6 +1,6 @@
 import ipaddr from 'ipaddr.js';
 import { networkPolicyEngine } from '../../api/network-policy-engines.ts';
-import { ApiError, isDeniedByAdmission, isNotFound, type KubeClient, type KubeObject, type Resource, resource, resources, getIfPresent } from '../../kube/index.ts';
+import { ApiError, isDeniedByAdmission, isNotFound, type KubeClient, type KubeObject, type Resource, resource, resources, ignoreNotFound } from '../../kube/index.ts';
 import { defaultVersions } from '../binaries/index.ts';
 import { widestServiceRanges } from '../operator/setup.ts';
 
@@ -323,7 +323,7 @@ export function checkNetworkPolicies(apis: unknown, nodes: readonly KubeObject[]
 async function checkEarlier(client: KubeClient, signal: AbortSignal): Promise<CheckResult> {
   const name = 'Skerry';
   const ref = { name: 'virtualclusters.skerry.dev' };
-  const found = await getIfPresent(client, resources.customResourceDefinitions, ref, { signal });
+  const found = await ignoreNotFound(client.get(resources.customResourceDefinitions, ref, { signal }));
   if (found === undefined) return ok(name, 'not there yet');
   return warn(name, 'its kinds are there already', 'use helm upgrade; there is one release for each cluster');
 }

@@ -3,7 +3,7 @@ import { DelayedError, Queue, type Job as QueuedJob, QueueEvents, UnrecoverableE
 import { Redis } from 'ioredis';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
-import { type Clock, onAbort, messageOf } from '../../kube/index.ts';
+import { type Clock, onAbort, messageOf, untilAborted } from '../../kube/index.ts';
 import { type Job, JobError, type JobHandler, type JobRunner, type ReconcileResult } from './job-runner.ts';
 import { roomForSlow } from './work-queue.ts';
 
@@ -366,7 +366,7 @@ export class JobWorker {
       },
     );
     worker.on('error', onProblem);
-    await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+    await untilAborted(signal);
     const closing = worker.close().catch(() => undefined);
     // By then the jobs have ended; what is left is talk with a server that may be gone.
     await Promise.race([closing, clock.sleep(3_000)]);

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { parseAllDocuments } from 'yaml';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import { isAlreadyExists, type KubeClient, type KubeObject, type Resource, resource, resources, getIfPresent, deleteIfPresent } from '../../kube/index.ts';
+import { isAlreadyExists, type KubeClient, type KubeObject, type Resource, resource, resources, ignoreNotFound, deleteIfPresent } from '../../kube/index.ts';
 import { addonNotOurs, invalidAddon } from './errors.ts';
 
 /** One object of an addon as the manager wants it in the tenant. */
@@ -104,7 +104,7 @@ export async function installAddon(
 ): Promise<KubeObject[]> {
   const existing: (KubeObject | undefined)[] = [];
   for (const { resource, object } of objects) {
-    const current = await getIfPresent(client, resource, refOf(object), { signal });
+    const current = await ignoreNotFound(client.get(resource, refOf(object), { signal }));
     if (current !== undefined && !isOf(name, current)) throw addonNotOurs(name, resource.kind, refOf(object));
     existing.push(current);
   }
@@ -124,7 +124,7 @@ export async function removeAddon(
 ): Promise<void> {
   // In reverse: workloads before what they depend on.
   for (const { resource, object } of objects.toReversed()) {
-    const current = await getIfPresent(client, resource, refOf(object), { signal });
+    const current = await ignoreNotFound(client.get(resource, refOf(object), { signal }));
     if (current === undefined || !isOf(name, current)) continue;
     const { uid } = current.metadata;
     await deleteIfPresent(client, resource, refOf(object), { uid, signal, propagationPolicy: 'Background' });

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { crdManifests } from '../../api/crds.ts';
 import { group, version } from '../../api/names.ts';
-import { type Clock, CodedError, type Condition, isAlreadyExists, isConflict, isNotFound, type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
+import { type Clock, CodedError, type Condition, isAlreadyExists, isConflict, isNotFound, type KubeClient, type KubeObject, resources, ignoreNotFound } from '../../kube/index.ts';
 
 type CrdErrorCode = 'CrdNotEstablished' | 'CrdNameConflict';
 
@@ -114,14 +114,9 @@ async function isDiscovered(
   manifests: readonly KubeObject[],
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
-  try {
-    const found = (await client.raw('GET', `/apis/${group}/${version}`, { signal })) as {
-      resources?: { name: string }[];
-    };
-    const served = new Set(found.resources?.map((resource) => resource.name));
-    return manifests.every((manifest) => served.has((manifest.metadata.name ?? '').split('.', 1)[0] ?? ''));
-  } catch (error) {
-    if (isNotFound(error)) return false;
-    throw error;
-  }
+  const found = (await ignoreNotFound(client.raw('GET', `/apis/${group}/${version}`, { signal }))) as
+    | { resources?: { name: string }[] }
+    | undefined;
+  const served = new Set(found?.resources?.map((resource) => resource.name));
+  return manifests.every((manifest) => served.has((manifest.metadata.name ?? '').split('.', 1)[0] ?? ''));
 }

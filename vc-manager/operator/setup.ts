@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import { deletionProtectionBinding, deletionProtectionPolicy } from '../../api/deletion-protection.ts';
 import { labelKeys } from '../../api/labels.ts';
-import { type Clock, isDeniedByAdmission, isNotFound, type KubeClient, type KubeObject, resources, getIfPresent, encodeSecretData, serverVersion } from '../../kube/index.ts';
+import { type Clock, isDeniedByAdmission, isNotFound, type KubeClient, type KubeObject, resources, ignoreNotFound, encodeSecretData, serverVersion } from '../../kube/index.ts';
 import { widestServiceRange } from '../os/network.ts';
 import type { ManagerPki } from '../pki/index.ts';
 import { ensureCrds } from './ensure-crds.ts';
@@ -28,7 +28,7 @@ interface SetupOptions {
 
 /** Creates the namespace for Skerry's own objects if it is missing; one that exists stays as it is. */
 export async function ensureNamespace(client: KubeClient, name: string, signal: AbortSignal): Promise<void> {
-  if ((await getIfPresent(client, resources.namespaces, { name }, { signal })) !== undefined) return;
+  if ((await ignoreNotFound(client.get(resources.namespaces, { name }, { signal }))) !== undefined) return;
   const namespace = { metadata: { name, labels: { [labelKeys.managedBy]: 'skerry' } } };
   await ensureObject(client, resources.namespaces, namespace, { signal, likely: 'absent' });
 }
@@ -162,12 +162,7 @@ async function assignedPool(
 
 /** Undefined: a super cluster before 1.33, which does not know the kind. */
 async function listServiceCIDRs(client: KubeClient, signal: AbortSignal): Promise<ServiceCIDR[] | undefined> {
-  try {
-    return (await client.list<ServiceCIDR>(resources.serviceCidrs, { signal })).items;
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
+  return (await ignoreNotFound(client.list<ServiceCIDR>(resources.serviceCidrs, { signal })))?.items;
 }
 
 function poolAmong(known: readonly ServiceCIDR[] | undefined): string | undefined {
@@ -185,7 +180,7 @@ interface Service extends KubeObject {
 /** An API server gives its own Service the first address of the range, which nothing else tells before 1.33. */
 export async function widestServiceRanges(client: KubeClient, signal: AbortSignal): Promise<string[]> {
   const ref = { namespace: 'default', name: 'kubernetes' };
-  const address = (await getIfPresent<Service>(client, resources.services, ref, { signal }))?.spec?.clusterIP;
+  const address = (await ignoreNotFound(client.get<Service>(resources.services, ref, { signal })))?.spec?.clusterIP;
   return address === undefined || address.includes(':') ? [] : [widestServiceRange(address)];
 }
 
@@ -199,7 +194,7 @@ export async function ensureTemplates(
   signal: AbortSignal,
 ): Promise<void> {
   for (const { metadata, spec } of templates) {
-    const existing = await getIfPresent(client, resources.controlPlaneTemplates, { name: metadata.name }, { signal });
+    const existing = await ignoreNotFound(client.get(resources.controlPlaneTemplates, { name: metadata.name }, { signal }));
     if (existing !== undefined && existing.metadata.annotations?.[writtenKey] !== hashOf(existing['spec']))
       continue;
     const object: KubeObject = {

@@ -1,7 +1,7 @@
 import { noSyncerReason } from '../../api/conditions.ts';
 import { labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { findCondition, isNotFound, type Lease, modifyStatus, resources, setCondition, repeatUntilAborted } from '../../kube/index.ts';
+import { findCondition, type Lease, modifyStatus, resources, setCondition, repeatUntilAborted, ignoreNotFound } from '../../kube/index.ts';
 import type { Services } from './services.ts';
 import { isAsleep } from './sleep.ts';
 
@@ -67,10 +67,8 @@ export class SyncerPresence {
       return { ...current, status: { ...current.status, conditions } };
     };
     const ref = { namespace, name };
-    await modifyStatus<VirtualCluster>(client, resources.virtualClusters, ref, change, { signal }).catch(
-      (error: unknown) => {
-        if (!isNotFound(error)) throw error;
-      },
+    await ignoreNotFound(
+      modifyStatus<VirtualCluster>(client, resources.virtualClusters, ref, change, { signal }),
     );
   }
 }

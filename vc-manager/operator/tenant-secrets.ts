@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { formerSecretNames, internalSecretNames, secretNames } from '../../api/names.ts';
-import { isConflict, isNotFound, type KubeObject, type ObjectRef, resources, getIfPresent, type Secret, deleteIfPresent, encodeSecretData, decodeSecretData } from '../../kube/index.ts';
+import { isConflict, isNotFound, type KubeObject, type ObjectRef, resources, ignoreNotFound, type Secret, deleteIfPresent, encodeSecretData, decodeSecretData } from '../../kube/index.ts';
 import { secretNotCopied, secretNotOurs } from './errors.ts';
 import { ensureObject } from './objects.ts';
 import type { Services } from './services.ts';
@@ -250,7 +250,7 @@ async function findSecret(
   { client }: SecretServices,
   ref: ObjectRef,
 ): Promise<Secret | undefined> {
-  return getIfPresent<Secret>(client, resources.secrets, ref, { signal });
+  return ignoreNotFound(client.get<Secret>(resources.secrets, ref, { signal }));
 }
 
 async function write(

@@ -2,15 +2,7 @@ import { annotationKeys, finalizer, labelKeys } from '../../api/labels.ts';
 import { apiVersion, idPattern } from '../../api/names.ts';
 import type { EffectivePolicy, VirtualClusterPolicy } from '../../api/policy.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import {
-  type Clock,
-  isConflict,
-  isNotFound,
-  type KubeClient,
-  type ObjectRef,
-  type OwnerReference,
-  resources,
-} from '../../kube/index.ts';
+import { type Clock, isConflict, type KubeClient, type ObjectRef, type OwnerReference, resources, ignoreNotFound } from '../../kube/index.ts';
 import type { TemplateChoice } from '../control-plane/template.ts';
 import type { DatastoreLocation, Location } from '../drivers/driver.ts';
 import type { AuthorityState, EncryptionState, TenantPki } from '../pki/index.ts';
@@ -255,14 +247,12 @@ export async function dropFinalizer(
   tenant: Tenant,
   services: Pick<Services, 'client' | 'allocations'>,
 ): Promise<void> {
-  try {
-    await changeMetadata(tenant, services, ({ metadata }) => {
+  await ignoreNotFound(
+    changeMetadata(tenant, services, ({ metadata }) => {
       if (!metadata.finalizers?.includes(finalizer)) return undefined;
       return { finalizers: metadata.finalizers.filter((each) => each !== finalizer) };
-    });
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
+    }),
+  );
   services.allocations.forget(tenant.uid);
 }
 

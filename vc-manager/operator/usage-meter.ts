@@ -4,7 +4,7 @@ import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { addUsage, type MonthlyUsage, monthlyUsage, noUsage, roundedUsage, type UsageDay, usageConfigMapName, usageDays, usageLabel } from '../../api/usage.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../api/warm-pool.ts';
-import { type Clock, isNotFound, type KubeClient, type KubeObject, modifyStatus, parseQuantity, resources, type Store, deleteIfPresent, repeatUntilAborted } from '../../kube/index.ts';
+import { type Clock, isNotFound, type KubeClient, type KubeObject, modifyStatus, parseQuantity, resources, type Store, deleteIfPresent, repeatUntilAborted, ignoreNotFound } from '../../kube/index.ts';
 import { keyOf } from './caches.ts';
 import { explain } from './errors.ts';
 import type { OperatorSettings } from './settings.ts';
@@ -235,11 +235,13 @@ async function flush(
       labels: { [usageLabel]: month, [labelKeys.managedBy]: 'skerry' },
       annotations: { [annotationKeys.tenantName]: keyOf(vc) },
     };
-    try {
-      const patch = { metadata, data };
-      await client.patch(resources.configMaps, { namespace, name }, patch, { type: 'merge', signal });
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
+    const patch = client.patch(
+      resources.configMaps,
+      { namespace, name },
+      { metadata, data },
+      { type: 'merge', signal },
+    );
+    if ((await ignoreNotFound(patch)) === undefined) {
       const made: UsageMap = { metadata: { ...metadata, namespace, name }, data };
       await client.create(resources.configMaps, made, { signal });
     }

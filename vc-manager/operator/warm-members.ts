@@ -1,7 +1,7 @@
 import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster, VirtualClusterSpec, VirtualClusterStatus } from '../../api/virtual-cluster.ts';
 import { isWarmPoolMember, type WarmClaim, warmClaim, warmClaimText } from '../../api/warm-pool.ts';
-import { findCondition, isConflict, isNotFound, resources, getIfPresent } from '../../kube/index.ts';
+import { findCondition, isConflict, isNotFound, resources, ignoreNotFound } from '../../kube/index.ts';
 import type { ReconcileResult } from '../jobs/job-runner.ts';
 import type { Services } from './services.ts';
 import { dropFinalizer, type Tenant } from './tenant.ts';
@@ -132,7 +132,7 @@ async function asClaimed(
 ): Promise<VirtualCluster | undefined> {
   if (warmClaim(member)?.uid === uid) return member;
   const { namespace, name = '' } = member.metadata;
-  const live = await getIfPresent<VirtualCluster>(client, resources.virtualClusters, { namespace, name }, { signal });
+  const live = await ignoreNotFound(client.get<VirtualCluster>(resources.virtualClusters, { namespace, name }, { signal }));
   const isSame = live !== undefined && live.metadata.uid === member.metadata.uid;
   return isSame && warmClaim(live)?.uid === uid ? live : undefined;
 }
@@ -179,7 +179,7 @@ export async function releaseClaimedMember(
   const { client } = services;
   const { signal, vc } = tenant;
   const { uid, ...ref } = claim;
-  const owner = await getIfPresent<VirtualCluster>(client, resources.virtualClusters, ref, { signal });
+  const owner = await ignoreNotFound(client.get<VirtualCluster>(resources.virtualClusters, ref, { signal }));
   const id = owner?.metadata.uid === uid ? owner.status?.id : undefined;
   const isGone = owner?.metadata.uid !== uid || (id !== undefined && id !== vc.status?.id);
   // It is being deleted, or another manager works on it: it may still get the id.

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { isAlreadyExists, isConflict, isNotFound, type KubeClient, resources, type Secret, getIfPresent, encodeSecretData, decodeSecretData } from '../../kube/index.ts';
+import { isAlreadyExists, isConflict, isNotFound, type KubeClient, resources, type Secret, ignoreNotFound, encodeSecretData, decodeSecretData } from '../../kube/index.ts';
 import { subjectNames } from './certificates.ts';
 import { ensurePkiDirectory, type PairFiles, pairFiles } from './directory.ts';
 import { damagedAuthority } from './errors.ts';
@@ -100,7 +100,7 @@ export interface ManagerPkiSecretOptions extends ManagerPkiOptions {
 export async function ensureManagerPkiSecret(options: ManagerPkiSecretOptions): Promise<ManagerPki> {
   const { client, namespace, name, etcdName, now, signal } = options;
   const find = (secret: string): Promise<Secret | undefined> =>
-    getIfPresent<Secret>(client, resources.secrets, { namespace, name: secret }, { signal });
+    ignoreNotFound(client.get<Secret>(resources.secrets, { namespace, name: secret }, { signal }));
   for (;;) {
     // In this order: it is written after the other one.
     const etcd = await find(etcdName);

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, createServer } from 'node:net';
 import { Readable } from 'node:stream';
-import { type KubeClient, type KubeObject, resource, resources, createIfAbsent } from '../../../kube/index.ts';
+import { type KubeClient, type KubeObject, resource, resources, createIfAbsent, untilAborted } from '../../../kube/index.ts';
 import { defaultAdvertiseAddress } from '../../../vc-manager/cli/arguments.ts';
 import { createAuthority } from '../../../vc-manager/pki/index.ts';
 
@@ -23,10 +23,6 @@ async function inLoops(
     while (!signal.aborted) await work(n++).catch(() => undefined);
   };
   await Promise.all(Array.from({ length: count }, loop));
-}
-
-function aborted(signal: AbortSignal): Promise<unknown> {
-  return new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
 }
 
 /** Objects that are there before a flood begins. */
@@ -102,7 +98,7 @@ async function answerWithoutEnd(client: KubeClient, namespace: string, signal: A
     const pods = Array.from({ length: 200 }, (_, n) => pod(namespace, `endless-${n}`));
     await Promise.all(pods.map((each) => client.create(resources.pods, each, { signal })));
     await standIn({ namespace, name, port: 443 });
-    await aborted(signal);
+    await untilAborted(signal);
   } finally {
     await standIn(null);
     server.closeAllConnections();
@@ -135,7 +131,7 @@ export const attacks: Readonly<Record<string, Flood>> = {
   '10,000 events': async (client, namespace, signal) => {
     await inLoops(8, signal, (n) =>
       n >= 10_000
-        ? aborted(signal)
+        ? untilAborted(signal)
         : client.create(
             resources.events,
             {
@@ -202,7 +198,7 @@ export const attacks: Readonly<Record<string, Flood>> = {
       await client.create(webhooks, { metadata: { name: 'trap' }, webhooks: [webhook] }, { signal });
       await inLoops(4, signal, (n) =>
         n >= 200
-          ? aborted(signal)
+          ? untilAborted(signal)
           : client.create(resources.pods, pod(namespace, `trapped-${n}`), { signal }),
       );
     } finally {

@@ -1,5 +1,5 @@
 import { cleanUpChurn, prepareChurn, runChurn } from './churn.ts';
-import { ensureStandingPods, runLoad, whenAborted } from './pod-load.ts';
+import { ensureStandingPods, runLoad } from './pod-load.ts';
 import type {
   PodRun,
   Removal,
@@ -11,7 +11,7 @@ import type {
   Target,
 } from './protocol.ts';
 import { TargetPods } from './target-pods.ts';
-import { messageOf } from '../../../kube/index.ts';
+import { messageOf, untilAborted } from '../../../kube/index.ts';
 
 // The load generator as a process of its own, so that its CPU time can be told from everything else's.
 // It ends with the process that started it; Ctrl-C is that one's business.
@@ -85,7 +85,7 @@ class Generator {
     const target = this.#target(request);
     const signal = AbortSignal.timeout(request.timeoutMs);
     const elapsed = stopwatch();
-    const over = whenAborted(signal);
+    const over = untilAborted(signal);
     return Promise.all(target.names().map((name) => target.remove(name, elapsed, { signal, over })));
   }
 

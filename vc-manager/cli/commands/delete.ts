@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { isNotFound, type KubeClient, resources, getIfPresent } from '../../../kube/index.ts';
+import { isNotFound, type KubeClient, resources, ignoreNotFound } from '../../../kube/index.ts';
 import { tenantArgument, waitTimeoutOption, confirm, requireTerminal, yesOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
@@ -120,18 +120,18 @@ export function consequences({ metadata, status }: VirtualCluster, note = ''): s
 async function find(
   client: KubeClient,
   ref: VirtualClusterRef,
-  { ignoreNotFound }: Flags,
+  flags: Flags,
   { signal }: Cli,
 ): Promise<VirtualCluster | undefined> {
-  if (!ignoreNotFound) return getVirtualCluster(client, ref, signal);
-  return getIfPresent<VirtualCluster>(client, resources.virtualClusters, ref, { signal });
+  if (!flags.ignoreNotFound) return getVirtualCluster(client, ref, signal);
+  return ignoreNotFound(client.get<VirtualCluster>(resources.virtualClusters, ref, { signal }));
 }
 
 async function removeOne(
   cli: Cli,
   client: KubeClient,
   { metadata }: VirtualCluster,
-  { wait, timeout, ignoreNotFound }: Flags,
+  flags: Flags,
   progress: Progress,
 ): Promise<void> {
   const { clock, signal } = cli;
@@ -141,9 +141,9 @@ async function removeOne(
     await client.delete(resources.virtualClusters, ref, { signal, uid });
   } catch (error) {
     if (!isNotFound(error)) throw error;
-    if (!ignoreNotFound) throw await virtualClusterNotFound(client, ref, signal);
+    if (!flags.ignoreNotFound) throw await virtualClusterNotFound(client, ref, signal);
   }
-  if (!wait) {
+  if (!flags.wait) {
     cli.stdout.write(`virtualcluster.skerry.dev "${name}" is being deleted\n`);
     return;
   }
@@ -153,7 +153,7 @@ async function removeOne(
       ref,
       clock,
       signal,
-      timeoutMs: timeout,
+      timeoutMs: flags.timeout,
       what: 'go',
       // A VirtualCluster of the same name with another uid was created in the meantime.
       until: (vc) => vc === undefined || vc.metadata.uid !== uid,

@@ -1,37 +1,15 @@
 import { type Command, Option } from 'commander';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
-import {
-  type PodList,
-  type PodReport,
-  podStages,
-  type SpanReport,
-  type StageOwner,
-} from '../../../api/pod-report.ts';
+import { type PodList, type PodReport, podStages, type SpanReport, type StageOwner } from '../../../api/pod-report.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import {
-  type Condition,
-  ConnectionError,
-  findCondition,
-  isForbidden,
-  isNotFound,
-  type KubeClient,
-  type KubeObject,
-  printable,
-  resources,
-} from '../../../kube/index.ts';
+import { type Condition, ConnectionError, findCondition, isForbidden, type KubeClient, type KubeObject, printable, resources, ignoreNotFound } from '../../../kube/index.ts';
 import { wholeNumber } from '../arguments.ts';
 import { withCompletion, wordsOnly } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { elapsed, json, table } from '../output.ts';
 import { withConnection, withSuperCluster } from '../super-cluster.ts';
-import {
-  backgroundConnection,
-  checkNamespace,
-  getVirtualCluster,
-  listTenants,
-  validRef,
-} from '../virtual-clusters.ts';
+import { backgroundConnection, checkNamespace, getVirtualCluster, listTenants, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   tenant?: string;
@@ -482,12 +460,12 @@ async function readTenantPod(
     return await withConnection(
       { requestTimeoutMs: tenantTimeoutMs, ...connection },
       async (tenantClient) => {
-        try {
-          return await tenantClient.get<Pod>(resources.pods, { namespace, name }, { signal: cli.signal });
-        } catch (error) {
-          if (!isNotFound(error)) throw error;
-          throw await noSuchPod(cli, tenantClient, vc, { namespace, name });
-        }
+        const ref = { namespace, name };
+        const found = await ignoreNotFound(
+          tenantClient.get<Pod>(resources.pods, ref, { signal: cli.signal }),
+        );
+        if (found === undefined) throw await noSuchPod(cli, tenantClient, vc, ref);
+        return found;
       },
     );
   } catch (error) {

@@ -1,35 +1,11 @@
-import { type Clock, isNotFound, type KubeClient, type KubeObject, resources } from '../../../kube/index.ts';
+import { type Clock, type KubeClient, type KubeObject, resources, ignoreNotFound } from '../../../kube/index.ts';
 import { type ComponentPlan, startOrder, runInDependencyOrder } from '../../control-plane/plan.ts';
-import type {
-  ComponentExit,
-  ComponentObservation,
-  ComponentState,
-  EnsureOptions,
-  OnProblem,
-  StopOptions,
-} from '../driver.ts';
-import {
-  imageUnavailable,
-  insufficientMemory,
-  keepsExiting,
-  podsNotReady,
-  podsWillNotStop,
-} from '../errors.ts';
+import type { ComponentExit, ComponentObservation, ComponentState, EnsureOptions, OnProblem, StopOptions } from '../driver.ts';
+import { imageUnavailable, insufficientMemory, keepsExiting, podsNotReady, podsWillNotStop } from '../errors.ts';
 import { lastLinesOf } from './logs.ts';
 import type { PodEvents } from './pod-events.ts';
 import { NamespaceView, type SuperObjects } from './super-objects.ts';
-import {
-  apiServer,
-  containerOf,
-  datastore,
-  dependsOnAnnotation,
-  fieldManager,
-  filesSecretOf,
-  isReady,
-  namespaceOf,
-  type Pod,
-  type StatefulSet,
-} from './types.ts';
+import { apiServer, containerOf, datastore, dependsOnAnnotation, fieldManager, filesSecretOf, isReady, namespaceOf, type Pod, type StatefulSet } from './types.ts';
 
 /** Why a pod is not ready. */
 interface PodProblem {
@@ -407,12 +383,8 @@ async function scaleToNothing(
   signal: AbortSignal,
 ): Promise<void> {
   const ref = { namespace: namespaceOf(id), name };
-  try {
-    const options = { type: 'merge', fieldManager, signal } as const;
-    await client.patch(resources.statefulSets, ref, { spec: { replicas: 0 } }, options);
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
+  const options = { type: 'merge', fieldManager, signal } as const;
+  await ignoreNotFound(client.patch(resources.statefulSets, ref, { spec: { replicas: 0 } }, options));
 }
 
 function graceMsOf({ spec }: StatefulSet): number {

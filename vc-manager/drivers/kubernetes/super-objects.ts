@@ -1,4 +1,4 @@
-import { apiVersionOf, type Clock, isAlreadyExists, type KubeClient, type KubeObject, type ObjectRef, Reflector, type Resource, resources, Store, getIfPresent, deleteIfPresent } from '../../../kube/index.ts';
+import { apiVersionOf, type Clock, isAlreadyExists, type KubeClient, type KubeObject, type ObjectRef, Reflector, type Resource, resources, Store, ignoreNotFound, deleteIfPresent } from '../../../kube/index.ts';
 import type { OnProblem } from '../driver.ts';
 import { namespaceWillNotGo, notOurs } from '../errors.ts';
 import { componentLabel, fieldManager, idLabel, namespaceOf, type Pod, type StatefulSet } from './types.ts';
@@ -25,7 +25,7 @@ export class SuperObjects {
 
   /** Undefined instead of NotFound. */
   find(resource: Resource, ref: ObjectRef, signal: AbortSignal): Promise<KubeObject | undefined> {
-    return getIfPresent(this.client, resource, ref, { signal });
+    return ignoreNotFound(this.client.get(resource, ref, { signal }));
   }
 
   /** One that is gone, or another one by now, is as good as deleted. */

@@ -1,7 +1,7 @@
 import { labelKeys } from '../../../api/labels.ts';
 import { group } from '../../../api/names.ts';
 import { isForPods } from '../../../api/virtual-cluster.ts';
-import { isAlreadyExists, isNotFound, type KubeClient, type KubeObject, type Resource, resources, getIfPresent, deleteIfPresent } from '../../../kube/index.ts';
+import { isAlreadyExists, type KubeClient, type KubeObject, type Resource, resources, ignoreNotFound, deleteIfPresent } from '../../../kube/index.ts';
 import { addressAt, allocateSlice } from '../../os/network.ts';
 import { addressNotFreed, addressTaken, poolExhausted } from '../errors.ts';
 import type { Services } from '../services.ts';
@@ -133,7 +133,7 @@ async function routeToApiServer(
   const { id, signal } = tenant;
   const endMs = clock.monotonic() + freedWithinMs;
   while (!(await driver.routeAddress?.(id, address, { signal }))) {
-    const existing = await getIfPresent<IPAddress>(client, resources.ipAddresses, { name: address }, { signal });
+    const existing = await ignoreNotFound(client.get<IPAddress>(resources.ipAddresses, { name: address }, { signal }));
     const service = existing && (await serviceAt(tenant, client, existing));
     const isReserved = isOf(tenant, existing);
     const isSyncers = isOf(tenant, service);
@@ -163,7 +163,7 @@ async function serviceAt(
 ): Promise<KubeObject | undefined> {
   const { resource, namespace, name } = spec?.parentRef ?? {};
   if (resource !== 'services' || name === undefined) return undefined;
-  return getIfPresent(client, resources.services, { namespace, name }, { signal });
+  return ignoreNotFound(client.get(resources.services, { namespace, name }, { signal }));
 }
 
 function isOf<T extends KubeObject>({ uid }: Tenant, object: T | undefined): object is T {
@@ -186,7 +186,7 @@ async function reserveAddress(
   const existing =
     likely === 'absent'
       ? undefined
-      : await getIfPresent<IPAddress>(client, resources.ipAddresses, { name: address }, { signal });
+      : await ignoreNotFound(client.get<IPAddress>(resources.ipAddresses, { name: address }, { signal }));
   if (existing === undefined) {
     try {
       await client.create<IPAddress>(resources.ipAddresses, reservation(tenant, address, purpose), {
@@ -235,14 +235,10 @@ export async function moveReservations(tenant: Tenant, { client }: Services, fro
 }
 
 async function reservationsOf(uid: string, client: KubeClient, signal: AbortSignal): Promise<KubeObject[]> {
-  try {
-    const labelSelector = `${labelKeys.tenant}=${uid},${labelKeys.reserved}`;
-    return (await client.list(resources.ipAddresses, { labelSelector, signal })).items;
-  } catch (error) {
-    // A super cluster that does not know IPAddress has no reservations.
-    if (isNotFound(error)) return [];
-    throw error;
-  }
+  const labelSelector = `${labelKeys.tenant}=${uid},${labelKeys.reserved}`;
+  // A super cluster that does not know IPAddress has no reservations.
+  const found = await ignoreNotFound(client.list(resources.ipAddresses, { labelSelector, signal }));
+  return found?.items ?? [];
 }
 
 async function deleteObject(
