@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { randomBytes, X509Certificate } from 'node:crypto';
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer, Server as TlsServer } from 'node:https';
@@ -19,7 +20,7 @@ import { Oidc, OidcRefusal, type OidcSettings } from './oidc.ts';
 import { isSameSecret, type Session, Sessions, SessionTooLarge } from './sessions.ts';
 import { Syncers } from './syncers.ts';
 import { ownTenant, tenantDetail } from './views.ts';
-import { isLoopback, hostInUrl } from '../program/addresses.ts';
+import { isLoopback, hostInUrl, ListenError } from '../program/addresses.ts';
 
 export interface DashboardOptions {
   /** With the credentials of this program. */
@@ -52,17 +53,9 @@ interface Tls {
   readonly key: string;
 }
 
-type DashboardErrorCode = 'CannotListen' | 'Unprotected';
-
-export class DashboardError extends Error {
-  override readonly name = 'DashboardError';
-  readonly code: DashboardErrorCode;
-  readonly retryable = false;
-
-  constructor(code: DashboardErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.code = code;
-  }
+/** It would read tokens that go over the network in the clear. */
+export class UnprotectedError extends Error {
+  override readonly name = 'UnprotectedError';
 }
 
 const refreshMs = 10_000;
@@ -196,32 +189,18 @@ export class Dashboard {
 
   /**
    * @returns the port
-   * @throws DashboardError, also for an address beyond loopback where tokens would go over the network in the clear
+   * @throws ListenError, and UnprotectedError for an address beyond loopback
    */
   async listen(host: string, port: number): Promise<number> {
     const { url, tls } = this.#options;
     if (!isLoopback(host) && tls === undefined && !url?.startsWith('https:')) {
-      throw new DashboardError(
-        'Unprotected',
+      throw new UnprotectedError(
         `the dashboard does not listen on ${host} without TLS: give it a certificate, or the https address of what ends TLS in front of it`,
       );
     }
-    await new Promise<void>((resolve, reject) => {
-      const refuse = (cause: Error) =>
-        reject(
-          new DashboardError(
-            'CannotListen',
-            `the dashboard cannot listen on ${host}:${port}: ${cause.message}`,
-            {
-              cause,
-            },
-          ),
-        );
-      this.#server.once('error', refuse);
-      this.#server.listen(port, host, () => {
-        this.#server.off('error', refuse);
-        resolve();
-      });
+    this.#server.listen(port, host);
+    await once(this.#server, 'listening').catch((cause: Error) => {
+      throw new ListenError('serve the dashboard', host, port, cause);
     });
     this.#host = host;
     this.#port = (this.#server.address() as AddressInfo).port;

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { ListenError } from '../program/addresses.ts';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { type Clock, onAbort } from '../kube/index.ts';
@@ -124,18 +125,8 @@ export class Gateway {
   }
 
   async #listen(server: Server, port: number): Promise<void> {
-    await new Promise<void>((resolve, reject) => {
-      const listening = (): void => {
-        server.off('error', failed);
-        resolve();
-      };
-      const failed = (error: Error): void => {
-        server.off('listening', listening);
-        reject(error);
-      };
-      server.once('listening', listening).once('error', failed);
-      server.listen({ port, host: this.#host, backlog: 4_096 });
-    });
+    server.listen({ port, host: this.#host, backlog: 4_096 });
+    await once(server, 'listening');
     // An accept that fails, for lack of file descriptors, is no reason to end.
     server.on('error', () => this.#o.metrics.refused('full'));
   }

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { ListenError } from './addresses.ts';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -55,13 +56,9 @@ export class HealthServer {
    * @throws ListenError
    */
   async listen(port: number, host = '127.0.0.1'): Promise<number> {
-    await new Promise<void>((resolve, reject) => {
-      const refuse = (cause: Error) => reject(new ListenError('serve metrics', host, port, cause));
-      this.#server.once('error', refuse);
-      this.#server.listen(port, host, () => {
-        this.#server.off('error', refuse);
-        resolve();
-      });
+    this.#server.listen(port, host);
+    await once(this.#server, 'listening').catch((cause: Error) => {
+      throw new ListenError('serve metrics', host, port, cause);
     });
     return (this.#server.address() as AddressInfo).port;
   }
