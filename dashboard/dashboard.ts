@@ -597,17 +597,11 @@ export class Dashboard {
     if (method === 'POST') return this.#operatorPost(asked, ref, rest);
     const vc = await this.#visibleTenant(session, ref);
     const program = this.#program;
-    const pod = podPath.exec(rest)?.groups;
-    if (pod !== undefined)
-      return answer({
-        ...(await this.#backend.trace(
-          { person: client, program },
-          vc,
-          { namespace: pod['namespace'] ?? '', name: pod['name'] ?? '' },
-          signal,
-        )),
-        stages: podStages,
-      });
+    const pod = podOf(rest);
+    if (pod !== undefined) {
+      const traced = await this.#backend.trace({ person: client, program }, vc, pod, signal);
+      return answer({ ...traced, stages: podStages });
+    }
     switch (rest) {
       case '':
         return answer({
@@ -697,14 +691,13 @@ export class Dashboard {
 
   /** Which namespaces' VirtualClusters somebody may list. `notice`: why these may not be all of them. */
   async #visible(session: Session): Promise<{ isVisible: (namespace: string) => boolean; notice?: string }> {
-    const attributes = { verb: 'list', resource: 'virtualclusters' };
-    if (await this.#may(session, attributes)) return { isVisible: () => true };
+    if (await this.#may(session, seesAll)) return { isVisible: () => true };
     const all = this.#fleet.namespaces();
     const answers = await Promise.all(
       all
         .slice(0, maxNamespaces)
         .map(async (namespace) =>
-          (await this.#may(session, { ...attributes, namespace })) ? [namespace] : [],
+          (await this.#may(session, { ...seesAll, namespace })) ? [namespace] : [],
         ),
     );
     const visible = new Set(answers.flat());
@@ -718,10 +711,9 @@ export class Dashboard {
 
   /** Throws the same for a tenant that somebody may not see as for one that is not there. */
   async #visibleTenant(session: Session, ref: TenantRef): Promise<VirtualCluster> {
-    const attributes = { verb: 'list', resource: 'virtualclusters' };
     const isVisible =
-      (await this.#may(session, attributes)) ||
-      (await this.#may(session, { ...attributes, namespace: ref.namespace }));
+      (await this.#may(session, seesAll)) ||
+      (await this.#may(session, { ...seesAll, namespace: ref.namespace }));
     const vc = isVisible ? this.#fleet.get(ref) : undefined;
     if (vc === undefined)
       throw new HttpError(
@@ -733,7 +725,7 @@ export class Dashboard {
 
   async #system(session: Session): Promise<object> {
     const { view } = this.#syncers;
-    if (await this.#may(session, { verb: 'list', resource: 'virtualclusters' })) return view;
+    if (await this.#may(session, seesAll)) return view;
     const { isVisible } = await this.#visible(session);
     const loads = view.loads.filter(({ tenant }) => isVisible(tenant.split('/')[0] ?? ''));
     return { at: view.at, overMs: view.overMs, syncers: [], loads };
@@ -851,11 +843,10 @@ export class Dashboard {
     if (method === 'GET' && url.pathname.startsWith('/api/own/pods')) {
       if (!(await may(seesPods)))
         throw new HttpError(403, `${session.user} may not list the pods of the tenant`);
-      const pod = podPath.exec(url.pathname.slice('/api/own/'.length))?.groups;
+      const pod = podOf(url.pathname.slice('/api/own/'.length));
       if (pod !== undefined) {
-        const ref = { namespace: pod['namespace'] ?? '', name: pod['name'] ?? '' };
         const superCluster = { person: this.#program, program: this.#program };
-        const traced = await this.#backend.trace(superCluster, vc, ref, signal).catch(this.#refuseTenant);
+        const traced = await this.#backend.trace(superCluster, vc, pod, signal).catch(this.#refuseTenant);
         return answer({ ...withoutPlace(traced), stages: podStages });
       }
       const list = await this.#podsOf(
@@ -925,6 +916,8 @@ function rangesOf(cidrs: readonly string[]): BlockList {
   return ranges;
 }
 
+/** What shows an operator the tenants of a namespace, or of all. */
+const seesAll = { verb: 'list', resource: 'virtualclusters' };
 /** What the tenant's own RBAC has to allow. Its API server knows no such resource; its RBAC does not mind. */
 const seesOwn = { verb: 'get', resource: 'virtualclusters' };
 const seesPods = { verb: 'list', group: '', resource: 'pods' };
@@ -936,6 +929,12 @@ function withoutPlace<T extends Partial<Pick<TracedPod, 'node' | 'tenant'>>>(
 ): Omit<T, 'node' | 'tenant'> {
   const { node: _node, tenant: _tenant, ...rest } = report;
   return rest;
+}
+
+/** The pod that a path is about. */
+function podOf(path: string): { namespace: string; name: string } | undefined {
+  const { namespace, name } = podPath.exec(path)?.groups ?? {};
+  return namespace === undefined || name === undefined ? undefined : { namespace, name };
 }
 
 function actionOf(asked: z.infer<typeof actionSchema>, { name }: TenantRef, rest: string): Action {
