@@ -30,13 +30,13 @@ export type TracedPod = PodReport & { readonly source: 'syncer' | 'objects' };
 export type Action =
   | {
       readonly do: 'create';
-      readonly version?: string;
-      readonly weight?: number;
-      readonly podSecurity?: string;
-      readonly deletionProtection?: boolean;
+      readonly version?: string | undefined;
+      readonly weight?: number | undefined;
+      readonly podSecurity?: string | undefined;
+      readonly deletionProtection?: boolean | undefined;
     }
   | { readonly do: 'sleep' | 'wake' | 'snapshot' | 'renew' | 'retry' | 'cancel' }
-  | { readonly do: 'upgrade'; readonly version?: string; readonly force?: boolean }
+  | { readonly do: 'upgrade'; readonly version?: string | undefined; readonly force?: boolean | undefined }
   | { readonly do: 'delete'; readonly uid: string };
 
 /** The super cluster, by two sets of credentials. */

@@ -938,16 +938,10 @@ function podOf(path: string): { namespace: string; name: string } | undefined {
 }
 
 function actionOf(asked: z.infer<typeof actionSchema>, { name }: TenantRef, rest: string): Action {
-  if (asked.do !== 'delete') return withoutUndefined(asked);
+  if (asked.do !== 'delete') return asked;
   if (rest === 'act' && asked.confirm !== name)
     throw new HttpError(400, `nothing was deleted: type the name of the tenant, ${name}, to confirm`);
   return { do: 'delete', uid: asked.uid };
-}
-
-function withoutUndefined<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as ReturnType<
-    typeof withoutUndefined<T>
-  >;
 }
 
 function refOf(tenant: string): TenantRef {

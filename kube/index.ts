@@ -58,6 +58,7 @@ export {
   type ObjectRef,
   type OwnerReference,
   type Resource,
+  withoutUndefined,
 } from './types.ts';
 export { Wakeup } from './wakeup.ts';
 export { isPartial } from './watch.ts';

@@ -1,20 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import {
-  ApiError,
-  Connection,
-  ConnectionError,
-  type ConnectionOptions,
-  KubeClient,
-} from '../../kube/index.ts';
+import { ApiError, Connection, ConnectionError, type ConnectionOptions, KubeClient } from '../../kube/index.ts';
 
 interface SteadyAnswer {
   /** Milliseconds since it began. */
   at: number;
   tookMs: number;
   /** Why the request was sent a second time: the error of the first. */
-  repeated?: string;
+  repeated?: string | undefined;
   /** Absent: it was answered well. */
-  error?: string;
+  error?: string | undefined;
 }
 
 const requestEveryMs = 50;
@@ -75,12 +69,7 @@ export class SteadyClient {
     } catch (last) {
       error = (last as Error).message;
     }
-    this.answers.push({
-      at: since - this.#began,
-      tookMs: performance.now() - since,
-      ...(repeated === undefined ? {} : { repeated }),
-      ...(error === undefined ? {} : { error }),
-    });
+    this.answers.push({ at: since - this.#began, tookMs: performance.now() - since, repeated, error });
   }
 
   /** Until it has been answered so often, from now on. */

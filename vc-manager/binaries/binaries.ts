@@ -1,22 +1,7 @@
 import PQueue from 'p-queue';
 import { type Clock, systemClock } from '../../kube/index.ts';
 import { withFileLock } from '../os/file-lock.ts';
-import {
-  type BinaryLocation,
-  type BinaryName,
-  type BinaryProgress,
-  type BinaryRequest,
-  binaryNames,
-  defaultRequests,
-  defaultVersions,
-  familyOf,
-  hostPlatform,
-  isOlderVersion,
-  knownGoVersion,
-  normalizeRequest,
-  type Platform,
-  type Report,
-} from './binary.ts';
+import { type BinaryLocation, type BinaryName, type BinaryProgress, type BinaryRequest, binaryNames, defaultRequests, defaultVersions, familyOf, hostPlatform, isOlderVersion, knownGoVersion, normalizeRequest, type Platform, type Report } from './binary.ts';
 import { BinaryCache } from './binary-cache.ts';
 import { type BinaryAttempt, BinaryError, BinaryUnavailableError, noSuchVersion } from './errors.ts';
 import { goBuild, otherVersions } from './go-build.ts';
@@ -78,12 +63,7 @@ export class Binaries {
     this.#clock = clock;
     this.#directories = new UserDirectories(userDirectories, env);
     this.#cache = new BinaryCache(cacheDir, platform);
-    const { connectTimeoutMs, idleTimeoutMs } = options;
-    this.#http = new ReleaseHttp({
-      env,
-      ...(connectTimeoutMs === undefined ? {} : { connectTimeoutMs }),
-      ...(idleTimeoutMs === undefined ? {} : { idleTimeoutMs }),
-    });
+    this.#http = new ReleaseHttp(options);
   }
 
   /** What is on this machine and fit to run; fetches nothing. */
@@ -293,15 +273,10 @@ export class Binaries {
 
   #reporter({ name, version }: BinaryRequest, onProgress: BinariesOptions['onProgress']): Report {
     const since = this.#clock.monotonic();
-    return (stage, message, percent) =>
-      onProgress?.({
-        name,
-        version,
-        stage,
-        message,
-        ...(percent === undefined ? {} : { percent }),
-        elapsedMs: this.#clock.monotonic() - since,
-      });
+    return (stage, message, percent) => {
+      const elapsedMs = this.#clock.monotonic() - since;
+      onProgress?.({ name, version, stage, message, percent, elapsedMs });
+    };
   }
 
   #platformName(): string {

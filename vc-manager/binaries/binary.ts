@@ -182,7 +182,7 @@ export interface BinaryProgress {
   /** Without name and version: `31 of 105 MB`. */
   message: string;
   /** 0..100, where the end is known. */
-  percent?: number;
+  percent?: number | undefined;
   /** Since this binary was asked for. */
   elapsedMs: number;
 }

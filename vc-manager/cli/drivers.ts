@@ -98,7 +98,7 @@ const factories: Record<DriverName, DriverFactory> = {
         environment: { ...env },
         egress: egressOf(tenantEgress),
         onProblem,
-        ...(imageRegistry === undefined ? {} : { imageRegistry }),
+        imageRegistry,
       }),
     reader: ({ stateDir, clock, onProblem }) =>
       new ComposeDriver({ root: composeProjectsDirectory(stateDir), clock, onProblem, egress: egressOf([]) }),
@@ -109,8 +109,8 @@ const factories: Record<DriverName, DriverFactory> = {
       return new KubernetesDriver({
         client,
         clock,
-        ...(imageRegistry === undefined ? {} : { imageRegistry }),
-        ...(storageClass === undefined ? {} : { storage: storageOf(storageClass, storageSize) }),
+        imageRegistry,
+        storage: storageClass === undefined ? undefined : storageOf(storageClass, storageSize),
         network: { systemNamespace, egress: tenantEgress },
         onProblem,
       });

@@ -12,9 +12,9 @@ export interface Versions {
   node: string;
   superCluster: string;
   /** The leading manager, each replica of the syncer and of the gateway, as Leases say. */
-  running: { program: string; identity: string; version?: string; renewed?: string }[];
+  running: { program: string; identity: string; version: string | undefined; renewed: string | undefined }[];
   templates: { name: string; kubernetes: string }[];
-  tenants: { namespace: string; name: string; kubernetes?: string; wanted?: string; driver?: string }[];
+  tenants: { namespace: string; name: string; kubernetes: string | undefined; wanted: string | undefined; driver: string | undefined }[];
 }
 
 interface Lease extends KubeObject {
@@ -44,14 +44,7 @@ export async function readVersions(
       const program = /(?:^|-)(vc-(?:manager|syncer))/.exec(metadata.name ?? '')?.[1];
       const { holderIdentity: identity = '', renewTime: renewed } = spec ?? {};
       if (program === undefined || identity === '') return [];
-      const running = versionOfHolder(metadata.annotations, identity);
-      return [
-        {
-          ...{ program, identity },
-          ...(running === undefined ? {} : { version: running }),
-          ...(renewed === undefined ? {} : { renewed }),
-        },
-      ];
+      return [{ program, identity, version: versionOfHolder(metadata.annotations, identity), renewed }];
     }),
     templates: templates.items.map(({ metadata, spec }) => ({
       name: metadata.name ?? '',
@@ -62,9 +55,9 @@ export async function readVersions(
       .map(({ metadata, spec, status }) => ({
         namespace: metadata.namespace ?? '',
         name: metadata.name ?? '',
-        ...(status?.version === undefined ? {} : { kubernetes: status.version }),
-        ...(spec?.version === undefined ? {} : { wanted: spec.version }),
-        ...(status?.driver === undefined ? {} : { driver: status.driver }),
+        kubernetes: status?.version,
+        wanted: spec?.version,
+        driver: status?.driver,
       })),
   };
 }

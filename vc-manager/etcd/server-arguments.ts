@@ -23,7 +23,7 @@ export interface EtcdServerOptions {
   /** Keys and history of all tenants together; at that size etcd refuses writes. Default 8 GiB, the most that etcd recommends. */
   readonly quotaBytes?: number;
   /** Does not wait for the disk: a crash of the machine loses what was acknowledged. For tests only. */
-  readonly unsafeNoFsync?: boolean;
+  readonly unsafeNoFsync?: boolean | undefined;
 }
 
 /** Paths. The certificate is used as server and, by the JSON gateway, as client of the own server. */

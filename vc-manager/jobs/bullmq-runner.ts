@@ -35,9 +35,9 @@ export interface BullmqRunnerOptions {
   clock: Clock;
   logger: Logger;
   /** How long Redis may be silent before the leader does without it. Default 5 s. */
-  patienceMs?: number;
+  patienceMs?: number | undefined;
   /** How long a job stays with a manager that has stopped renewing its lock. Default 6 s. */
-  lockMs?: number;
+  lockMs?: number | undefined;
   checkMs?: number;
 }
 

@@ -22,8 +22,8 @@ interface Done {
 /** Reconcile again after a pause that grows with every failure, up to `maxBackoffMs`; at least `retryAfterMs`. */
 interface Failed {
   kind: 'failed';
-  retryAfterMs?: number;
-  maxBackoffMs?: number;
+  retryAfterMs?: number | undefined;
+  maxBackoffMs?: number | undefined;
 }
 
 /** One reconcile of a VirtualCluster. All that it needs beyond this it reads from the VirtualCluster. */

@@ -110,7 +110,7 @@ export class ContainerStack {
     if (settings.nodes === 0) return;
     const stack = this.#stack(settings);
     const { parts } = await stack.plan();
-    await stack.simulate(parts, { signal, ...(onProgress === undefined ? {} : { onProgress }) });
+    await stack.simulate(parts, { signal, onProgress });
   }
 
   async #ready(

@@ -46,7 +46,7 @@ interface LocalStackOptions {
   /** Further components, which may depend on those of the stack, such as manager and syncer. */
   components?: (parts: LocalStackParts) => ComponentPlan[];
   /** For tests: etcd does not wait for the disk. */
-  unsafeNoFsync?: boolean;
+  unsafeNoFsync?: boolean | undefined;
   clock?: Clock;
   driver?: ControlPlaneDriver;
 }
@@ -75,7 +75,7 @@ export interface LocalStackParts {
 
 interface LocalStackStart {
   signal: AbortSignal;
-  onProgress?: (message: string) => void;
+  onProgress?: ((message: string) => void) | undefined;
 }
 
 const stackId = 'stack';
@@ -106,7 +106,6 @@ export class LocalStack {
   /** Brings up what does not run, adopts what does, and returns when the nodes are ready. */
   async start({ signal, onProgress }: LocalStackStart): Promise<LocalStackParts> {
     const { plan, parts, ours } = await this.plan();
-    const progress = onProgress === undefined ? {} : { onProgress };
     const running = await this.#running();
     // What runs is not stopped for a program that may turn out not to be had.
     const startAsFetched = running.size === 0;
@@ -114,12 +113,12 @@ export class LocalStack {
     if (parts.superCluster !== undefined && prepare !== undefined) {
       // What runs is kept running: no component may be missing from the plan.
       const first = plan.components.filter(({ name }) => !ours.has(name) || running.has(name));
-      await this.driver.ensure({ ...plan, components: first }, { signal, startAsFetched, ...progress });
+      await this.driver.ensure({ ...plan, components: first }, { signal, startAsFetched, onProgress });
       await this.#asAdmin(parts.superCluster.kubeconfig, (client) => prepare(client, signal));
     }
-    await this.driver.ensure(plan, { signal, startAsFetched, ...progress });
+    await this.driver.ensure(plan, { signal, startAsFetched, onProgress });
     if (parts.superCluster !== undefined && (this.#o.superCluster?.nodes ?? 0) > 0)
-      await this.simulate(parts, { signal, ...progress });
+      await this.simulate(parts, { signal, onProgress });
     return parts;
   }
 
@@ -178,14 +177,13 @@ export class LocalStack {
     const versions = this.#o.versions ?? defaultVersions;
     const now = new Date(this.#clock.now());
     const ports = this.#o.ports ?? (await stackPorts(join(this.#stateDir, 'datastore', 'ports.json')));
-    const noFsync = unsafeNoFsync === undefined ? {} : { unsafeNoFsync };
 
     const pkiDirectory = join(this.#stateDir, 'datastore', 'pki');
     const managerPki = await ensureManagerPki(pkiDirectory, {
       kubeletProxyHosts: ['127.0.0.1', 'localhost', advertiseAddress],
       now,
     });
-    const components = datastorePlan({ etcdVersion: versions.etcd, pki: managerPki, ports, ...noFsync });
+    const components = datastorePlan({ etcdVersion: versions.etcd, pki: managerPki, ports, unsafeNoFsync });
     const parts: LocalStackParts = {
       datastore: {
         endpoint: `https://127.0.0.1:${ports['datastore-client']}`,
@@ -219,9 +217,9 @@ export class LocalStack {
         advertiseAddress,
         bindAddress,
         isSimulated,
-        ...(superCluster.audited === undefined ? {} : { audited: superCluster.audited }),
-        ...(podSecurity === undefined ? {} : { podSecurity }),
-        ...noFsync,
+        audited: superCluster.audited,
+        podSecurity,
+        unsafeNoFsync,
       };
       const { packageVersion } = this.#o;
       components.push(...superClusterPlan(options));

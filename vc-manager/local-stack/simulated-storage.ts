@@ -74,9 +74,9 @@ function volumeFor(claim: Claim, reclaimPolicy: string): Volume {
       claimRef: {
         apiVersion: 'v1',
         kind: 'PersistentVolumeClaim',
-        ...(metadata.namespace === undefined ? {} : { namespace: metadata.namespace }),
-        ...(metadata.name === undefined ? {} : { name: metadata.name }),
-        ...(metadata.uid === undefined ? {} : { uid: metadata.uid }),
+        namespace: metadata.namespace,
+        name: metadata.name,
+        uid: metadata.uid,
       },
       csi: { driver: simulatedCsiDriver, volumeHandle: volumeName(claim) },
     },

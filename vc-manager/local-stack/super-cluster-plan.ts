@@ -23,11 +23,11 @@ export interface SuperClusterPlanOptions {
   /** Whether kwok plays the nodes. */
   isSimulated: boolean;
   /** Whose every request is recorded, in `audit.log` in the API server's data. */
-  audited?: Audited;
+  audited?: Audited | undefined;
   /** The Pod Security level of namespaces that name none, as in hardened clusters; absent: they enforce nothing. */
-  podSecurity?: 'baseline' | 'restricted';
+  podSecurity?: 'baseline' | 'restricted' | undefined;
   /** For tests: faster, and loses data when the machine crashes. */
-  unsafeNoFsync?: boolean;
+  unsafeNoFsync?: boolean | undefined;
 }
 
 /** Users by name, and all users of groups. Neither may be empty: an API server takes that for everybody. */
@@ -53,7 +53,7 @@ export function superClusterPlan(options: SuperClusterPlanOptions): ComponentPla
     caPem: pki.etcdCa.certPem,
     server: pki.etcdServer,
     serverName: etcdServerName,
-    ...(options.unsafeNoFsync === undefined ? {} : { unsafeNoFsync: options.unsafeNoFsync }),
+    unsafeNoFsync: options.unsafeNoFsync,
   });
   const components = [etcd, apiServer(options), controllerManager(options), scheduler(options)];
   return options.isSimulated ? [...components, kwok(options)] : components;

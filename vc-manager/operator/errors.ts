@@ -419,9 +419,9 @@ interface Explanation {
   message: string;
   /** False: trying again helps only after a change of the VirtualCluster, the settings or another object. */
   retryable: boolean;
-  retryAfterMs?: number;
+  retryAfterMs?: number | undefined;
   /** The component that the error names, if any. */
-  component?: string;
+  component?: string | undefined;
 }
 
 const longestMessage = 4_000;
@@ -442,7 +442,7 @@ function explainAny(error: unknown): Explanation {
       reason: reason === '' || reason === insufficientMemory ? `HTTP${error.code}` : reason,
       message: truncate(error.message),
       retryable: error.retryable,
-      ...(error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs }),
+      retryAfterMs: error.retryAfterMs,
     };
   }
   if (error instanceof ConnectionError) {
@@ -462,7 +462,7 @@ function explainAny(error: unknown): Explanation {
     message: truncate(error.message),
     retryable: typeof retryable === 'boolean' ? retryable : true,
     ...(typeof retryAfterMs === 'number' ? { retryAfterMs } : {}),
-    ...(fields?.component === undefined ? {} : { component: fields.component }),
+    component: fields?.component,
   };
 }
 

@@ -3,18 +3,7 @@ import type { CurrentJob, JobKind, JobStatus } from '../../api/job-status.ts';
 import { annotationKeys } from '../../api/labels.ts';
 import { newRequest, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { WakeReason } from '../../api/wake-reasons.ts';
-import {
-  beginJob,
-  cancelJob,
-  changeCurrent,
-  failAttempt,
-  isHeld,
-  isSameJob,
-  refuseCancel,
-  replaceJob,
-  startStep,
-  succeedJob,
-} from '../jobs/job-status.ts';
+import { beginJob, cancelJob, changeCurrent, failAttempt, isHeld, isSameJob, refuseCancel, replaceJob, startStep, succeedJob } from '../jobs/job-status.ts';
 import { cancelledAuthorities, cancelledRotation, encryptionData } from '../pki/index.ts';
 import { placementText, wantedMove } from './moves.ts';
 import type { Services } from './services.ts';
@@ -23,6 +12,7 @@ import { isRestoreWanted, isSnapshotWanted, restoreRequest, snapshotRequest } fr
 import type { Tenant } from './tenant.ts';
 import { readInternalSecret, writeInternalSecret } from './tenant-secrets.ts';
 import { versionChoice } from './version-choice.ts';
+import { withoutUndefined } from '../../kube/index.ts';
 
 /** The long operation that a VirtualCluster needs, read from its spec, status and annotations. */
 export interface WantedJob {
@@ -230,10 +220,7 @@ async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Prom
     // Written before anything is started. The annotation is the user's.
     const { id } = tenant.vc.status ?? {};
     if (id !== undefined) await services.driver.stop(id, { signal: tenant.signal });
-    status.set({
-      phase: 'Cancelled',
-      ...(generation === undefined ? {} : { observedGeneration: generation }),
-    });
+    status.set({ phase: 'Cancelled', ...withoutUndefined({ observedGeneration: generation }) });
     const message =
       'Its creation was cancelled. "vc-manager jobs retry" or a change of the spec begins it anew, "vc-manager delete" ends it.';
     status.condition('Ready', 'False', 'Cancelled', message);
@@ -248,9 +235,7 @@ async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Prom
     jobs: {
       ...cancelJob(old.jobs, now),
       ...held,
-      ...(renewed === undefined ? {} : { renewed }),
-      ...(rotated === undefined ? {} : { rotated }),
-      ...(authorities === undefined ? {} : { authorities }),
+      ...withoutUndefined({ renewed, rotated, authorities }),
     },
   }));
 }

@@ -1,22 +1,12 @@
 import type { VirtualCluster, VirtualClusterPhase } from '../../api/virtual-cluster.ts';
 import { isWarmPoolMember, warmClaim } from '../../api/warm-pool.ts';
-import { Connection, type ConnectionOptions, isNotFound, KubeClient, resources } from '../../kube/index.ts';
+import { Connection, type ConnectionOptions, isNotFound, KubeClient, resources, withoutUndefined } from '../../kube/index.ts';
 import type { Job, JobRun, ReconcileResult } from '../jobs/job-runner.ts';
 import { isHeld } from '../jobs/job-status.ts';
 import type { Fence } from '../jobs/tenant-lock.ts';
 import { explain } from './errors.ts';
 import { assertHeld } from './fencing.ts';
-import {
-  applyJobRequests,
-  hasJobRequests,
-  JobLog,
-  recordProgress,
-  recordWake,
-  type WantedJob,
-  wantedJob,
-  wantedWake,
-  withdrawMove,
-} from './jobs.ts';
+import { applyJobRequests, hasJobRequests, JobLog, recordProgress, recordWake, type WantedJob, wantedJob, wantedWake, withdrawMove } from './jobs.ts';
 import { isMoveWithdrawn, servicesFor } from './moves.ts';
 import { removalSteps } from './removal.ts';
 import type { Services } from './services.ts';
@@ -33,14 +23,7 @@ import { dns } from './steps/dns.ts';
 import { encryption } from './steps/encryption.ts';
 import { adaptFromSnapshot, fillFromSnapshot } from './steps/from-snapshot.ts';
 import { identity, takeOver } from './steps/identity.ts';
-import {
-  beginMove,
-  copyDatastore,
-  finishMove,
-  locateOtherDatastore,
-  prepareMove,
-  rollBackMove,
-} from './steps/move.ts';
+import { beginMove, copyDatastore, finishMove, locateOtherDatastore, prepareMove, rollBackMove } from './steps/move.ts';
 import { policy } from './steps/policy.ts';
 import { beginRestore, finishRestore, restore } from './steps/restore.ts';
 import { reservations, serviceSlice } from './steps/service-slice.ts';
@@ -166,7 +149,7 @@ async function withTenant<T>(
     if (signal.aborted) throw error;
     const { message, retryAfterMs } = explain(error);
     logger.warn({ virtualCluster: key }, message);
-    return { kind: 'failed', ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
+    return { kind: 'failed', retryAfterMs };
   }
   // A job for an earlier VirtualCluster of this name: its worker holds the Lease of that one.
   if (current.metadata.uid !== uid) return { kind: 'done' };
@@ -257,7 +240,7 @@ async function provision(tenant: Tenant, services: Services, failures: number): 
       const { gateway, endpoint } = tenant.vc.status ?? {};
       const message = [`The API server is at ${gateway?.server ?? endpoint}.`, ...tenant.notes].join(' ');
       status.condition('Ready', 'True', 'Available', message);
-      status.set({ phase: 'Ready', ...(generation === undefined ? {} : { observedGeneration: generation }) });
+      status.set({ phase: 'Ready', ...withoutUndefined({ observedGeneration: generation }) });
       endJob(tenant, job, wanted);
       await status.flush();
       const { unfinished } = tenant;
@@ -289,7 +272,7 @@ function provisionHooks(
   const { status } = tenant;
   const { phase, observedGeneration } = tenant.vc.status ?? {};
   const { generation } = tenant.vc.metadata;
-  const observed = generation === undefined ? {} : { observedGeneration: generation };
+  const observed = withoutUndefined({ observedGeneration: generation });
   const isNew = phase === undefined || phase === 'Pending' || phase === 'Cancelled';
   const isChanged = phase === 'Failed' && observedGeneration !== generation;
   if (isNew || (isChanged && !tenant.wasReady)) status.set({ phase: 'Provisioning' });

@@ -361,9 +361,9 @@ function gatewayOf(flags: OperatorFlags): GatewaySettings | undefined {
   return {
     ...gateway,
     domain,
-    ...(ports === undefined ? {} : { ports }),
-    ...(podAddress === undefined ? {} : { podAddress }),
-    ...(flags.gatewayPortsForPods === true && { portsForPods: true }),
+    ports,
+    podAddress,
+    portsForPods: flags.gatewayPortsForPods,
   };
 }
 

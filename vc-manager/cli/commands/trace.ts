@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import { type PodList, type PodReport, podStages, type SpanReport, type StageOwner } from '../../../api/pod-report.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { type Condition, ConnectionError, findCondition, isForbidden, type KubeClient, type KubeObject, printable, resources, ignoreNotFound } from '../../../kube/index.ts';
+import { type Condition, ConnectionError, findCondition, isForbidden, type KubeClient, type KubeObject, printable, resources, ignoreNotFound, withoutUndefined } from '../../../kube/index.ts';
 import { wholeNumber } from '../arguments.ts';
 import { withCompletion, wordsOnly } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -177,14 +177,11 @@ async function listSlowest(
 export async function slowestPods(
   vc: VirtualCluster,
   replicas: readonly Replica[],
-  options: { slowest: number; namespace?: string; systemNamespace: string; signal: AbortSignal },
+  options: { slowest: number; namespace?: string | undefined; systemNamespace: string; signal: AbortSignal },
 ): Promise<PodList> {
   const tenant = labelOf(vc);
-  const query = {
-    tenant,
-    slowest: String(options.slowest),
-    ...(options.namespace === undefined ? {} : { namespace: options.namespace }),
-  };
+  const { namespace } = options;
+  const query = { tenant, slowest: String(options.slowest), ...withoutUndefined({ namespace }) };
   const answers = await queryReplicas<PodList>(replicas, query, options.signal);
   const lists = answers.flatMap((answer) => (answer.is === 'answer' ? [answer.body] : []));
   // During a hand-over two syncers may answer for a tenant; the one that serves it knows more pods.
@@ -430,7 +427,7 @@ export function reportFromObjects(
   ];
   return {
     ...{ tenant, namespace, name, uid },
-    ...(node === undefined ? {} : { node }),
+    ...withoutUndefined({ node }),
     createdAt: creationTimestamp,
     seenAt: creationTimestamp,
     state: isReady ? 'ready' : 'pending',
@@ -439,7 +436,7 @@ export function reportFromObjects(
     steps: named.flatMap(({ name: step, atMs }) => (atMs === undefined ? [] : [{ name: step, atMs }])),
     spans,
     ...(superPod === undefined ? refusalIn(tenantPod) : {}),
-    ...(waitsFor === undefined ? {} : { waitsFor }),
+    ...withoutUndefined({ waitsFor }),
   };
 }
 

@@ -4,15 +4,7 @@ import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import type { Action, Backend, SuperCluster, TenantRef } from '../../../dashboard/backend.ts';
 import type { ComponentRow, EventRow, ListedPod, Preview } from '../../../dashboard/types.ts';
-import {
-  apiVersionOf,
-  type Condition,
-  findCondition,
-  type KubeClient,
-  type KubeObject,
-  printable,
-  resources,
-} from '../../../kube/index.ts';
+import { apiVersionOf, type Condition, findCondition, type KubeClient, type KubeObject, printable, resources } from '../../../kube/index.ts';
 import type { ComponentObservation, ControlPlaneDriver, OnProblem } from '../../drivers/driver.ts';
 import { refuseIfNotRunning } from '../commands/certificates.ts';
 import { createVirtualCluster, refuseInvalid } from '../commands/create.ts';
@@ -89,9 +81,7 @@ export function dashboardBackend(context: BackendContext): Backend {
       const { items, metadata: list } = await client.list<Pod>(resources.pods, options);
       const listed = items.flatMap((pod) => {
         const namespace = pod.metadata.labels?.[labelKeys.namespace];
-        const node = pod.spec?.nodeName;
-        if (namespace === undefined) return [];
-        return [{ ...listedPod(pod, namespace), ...(node === undefined ? {} : { node }) }];
+        return namespace === undefined ? [] : [{ ...listedPod(pod, namespace), node: pod.spec?.nodeName }];
       });
       return { listed, isCut: (list.continue ?? '') !== '' };
     },
@@ -185,8 +175,8 @@ function componentRow({ name, state, startedAt, restarts, lastExit }: ComponentO
     name,
     state,
     restarts,
-    ...(startedAt === undefined ? {} : { startedAt: startedAt.toISOString() }),
-    ...(lastExit === undefined ? {} : { lastExit: `${lastExit.at.toISOString()} (${how})` }),
+    startedAt: startedAt?.toISOString(),
+    lastExit: lastExit && `${lastExit.at.toISOString()} (${how})`,
   };
 }
 
@@ -226,12 +216,7 @@ async function act(
       apiVersion: apiVersionOf(resources.virtualClusters),
       kind: 'VirtualCluster',
       metadata: { ...ref },
-      spec: {
-        ...(version === undefined ? {} : { version }),
-        ...(weight === undefined ? {} : { weight }),
-        ...(podSecurity === undefined ? {} : { policy: { podSecurity } }),
-        ...(deletionProtection === undefined ? {} : { deletionProtection }),
-      },
+      spec: { version, weight, policy: podSecurity && { podSecurity }, deletionProtection },
     } as VirtualCluster;
     refuseInvalid(wanted);
     await createVirtualCluster(client, wanted, signal);

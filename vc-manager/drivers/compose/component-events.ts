@@ -22,7 +22,7 @@ export interface EngineEvent {
   /** `died`: it ended without a stop request. */
   what: 'started' | 'died';
   at: Date;
-  exitCode?: number;
+  exitCode?: number | undefined;
 }
 
 /**
@@ -78,13 +78,7 @@ function understand(
       return { id, component, what: 'started', at };
     case 'die':
       if (asked.has(Actor.ID)) return undefined;
-      return {
-        id,
-        component,
-        what: 'died',
-        at,
-        ...(exitCode === undefined ? {} : { exitCode: Number(exitCode) }),
-      };
+      return { id, component, what: 'died', at, exitCode: exitCode === undefined ? undefined : Number(exitCode) };
     case 'destroy':
       asked.delete(Actor.ID);
       return undefined;
@@ -172,7 +166,7 @@ export class ComponentWatch {
       else this.#started(at);
       return;
     }
-    const exit = { at, ...(exitCode === undefined ? {} : { code: exitCode }) };
+    const exit = { at, code: exitCode };
     void this.#exited(exit);
   }
 

@@ -16,7 +16,7 @@ interface ComposeDriverOptions {
   /** Directory of its own; one folder per control plane, with its Compose file. */
   root: string;
   /** In place of registry.k8s.io. */
-  imageRegistry?: string;
+  imageRegistry?: string | undefined;
   clock?: Clock;
   /** Of the `docker` commands. Default: this process's. */
   environment?: NodeJS.ProcessEnv;

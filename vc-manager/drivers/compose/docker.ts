@@ -92,7 +92,7 @@ export interface DockerResult {
 }
 
 interface RunOptions {
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
   input?: string | Uint8Array;
 }
 
@@ -122,7 +122,7 @@ export class Docker {
       extendEnv: false,
       reject: false,
       stripFinalNewline: true,
-      ...(signal === undefined ? {} : { cancelSignal: signal }),
+      ...(signal && { cancelSignal: signal }),
       ...(input === undefined ? { stdin: 'ignore' as const } : { input }),
     });
     signal?.throwIfAborted();

@@ -67,9 +67,9 @@ export function observationOf(statefulSet: StatefulSet, pods: readonly Pod[]): C
   return {
     name: statefulSet.metadata.name ?? '',
     state: stateOf(statefulSet, pods),
-    ...(running[0] === undefined ? {} : { startedAt: new Date(running[0]) }),
+    startedAt: running[0] === undefined ? undefined : new Date(running[0]),
     restarts: pods.reduce((sum, pod) => sum + (containerOf(pod)?.restartCount ?? 0), 0),
-    ...(lastExit === undefined ? {} : { lastExit }),
+    lastExit,
   };
 }
 

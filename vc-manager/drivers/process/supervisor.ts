@@ -76,9 +76,10 @@ export class Supervisor {
     return {
       name: this.#where.component,
       state: this.#state,
-      ...(current === undefined ? {} : { pid: current.identity.pid, startedAt: current.startedAt }),
+      pid: current?.identity.pid,
+      startedAt: current?.startedAt,
       restarts: this.#restarts,
-      ...(this.#lastExit === undefined ? {} : { lastExit: this.#lastExit }),
+      lastExit: this.#lastExit,
     };
   }
 

@@ -1,6 +1,6 @@
 import { isIPv6 } from 'node:net';
 import { defaultDriver } from '../../../api/drivers.ts';
-import { Wakeup } from '../../../kube/index.ts';
+import { Wakeup, withoutUndefined } from '../../../kube/index.ts';
 import type { TemplateChoice } from '../../control-plane/template.ts';
 import type { DatastoreLocation } from '../../drivers/driver.ts';
 import { freePort } from '../../os/network.ts';
@@ -129,15 +129,7 @@ function setGateway(tenant: Tenant, gateway: GatewaySettings, port: number | und
     const serverName = gatewayServerName(status.id ?? '', gateway);
     const { host = serverName } = gateway;
     const server = `https://${hostInUrl(host)}:${gateway.portsForPods === true ? gateway.port : (port ?? gateway.port)}`;
-    return {
-      ...status,
-      gateway: {
-        server,
-        serverName,
-        ...(port === undefined ? {} : { port }),
-        ...(podAddress === undefined ? {} : { podAddress }),
-      },
-    };
+    return { ...status, gateway: withoutUndefined({ server, serverName, port, podAddress }) };
   });
 }
 

@@ -2,7 +2,7 @@ import { hash, X509Certificate } from 'node:crypto';
 import { backgroundPrefix, kubeconfigKey, secretNames } from '../../../api/names.ts';
 import type { VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { isWarmPoolMember } from '../../../api/warm-pool.ts';
-import { renderKubeconfig } from '../../../kube/index.ts';
+import { renderKubeconfig, withoutUndefined } from '../../../kube/index.ts';
 import { isHeld } from '../../jobs/job-status.ts';
 import { addressAt } from '../../os/network.ts';
 import { authorityState, type EncryptionState, encryptionData, ensureAuthorities, ensureEncryption, ensureTenantPki, type KeyPair, parseAuthorityRequest, reachedStage, type TenantPkiOptions, writingKey } from '../../pki/index.ts';
@@ -179,12 +179,7 @@ export function recordEncryption(tenant: Tenant): void {
   const encryption = tenant.required(tenant.encryption, 'encryption key');
   const key = writingKey(encryption)?.name;
   const { stage } = encryption.rotation ?? {};
-  tenant.status.set({
-    encryption: {
-      ...(key === undefined ? {} : { key }),
-      ...(stage === undefined ? {} : { rotation: stage }),
-    },
-  });
+  tenant.status.set({ encryption: withoutUndefined({ key, rotation: stage }) });
 }
 
 /** Stores a later stage of a rotation in the tenant's PKI Secret, before any API server learns of it. */

@@ -1,12 +1,4 @@
-import {
-  ApiError,
-  type Clock,
-  isNotFound,
-  type KubeClient,
-  type KubeList,
-  type KubeObject,
-  resources,
-} from '../../../kube/index.ts';
+import { ApiError, type Clock, isNotFound, type KubeClient, type KubeList, type KubeObject, resources, withoutUndefined } from '../../../kube/index.ts';
 import type { RewritePosition } from '../../pki/index.ts';
 
 const pageSize = 500;
@@ -100,9 +92,7 @@ class Rewriter {
       done: this.#done,
       refusals: this.#refusals,
       refused: this.#refused,
-      ...(token === undefined ? {} : { token }),
-      ...(after === undefined ? {} : { after }),
-      ...(this.#why === undefined ? {} : { why: this.#why }),
+      ...withoutUndefined({ token, after, why: this.#why }),
     };
   }
 
@@ -144,7 +134,7 @@ class Rewriter {
       onPage,
       // A server may send a page in any number of pieces.
       signal: AbortSignal.any([this.#signal, AbortSignal.timeout(listTimeoutMs)]),
-      ...(token === undefined ? {} : { continue: token }),
+      continue: token,
     });
   }
 
