@@ -1,6 +1,6 @@
 import { isRecord, type KubeClient } from '../kube/index.ts';
 
-/** What somebody may, as a SelfSubjectAccessReview asks for it. */
+/** An action, as a SelfSubjectAccessReview asks about it. */
 export interface Attributes {
   readonly verb: string;
   readonly group?: string;
@@ -54,7 +54,7 @@ export async function isAllowed(
   return isRecord(review) && isRecord(review['status']) && review['status']['allowed'] === true;
 }
 
-/** Who the API server takes this client's user for. Throws when it knows nobody by these credentials. */
+/** The user name that the API server has for these credentials. Throws when they are anonymous. */
 export async function whoAmI(client: KubeClient, signal?: AbortSignal): Promise<string> {
   const path = '/apis/authentication.k8s.io/v1/selfsubjectreviews';
   const review = await client.raw('POST', path, {

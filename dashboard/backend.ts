@@ -41,7 +41,7 @@ export type Action =
 
 /** The super cluster, by two sets of credentials. */
 export interface SuperCluster {
-  /** Those of the person who asks, of whom its API server decides. */
+  /** Those of the signed-in user: the API server authorizes each call. */
   readonly person: KubeClient;
   /** Those of this program. */
   readonly program: KubeClient;
@@ -86,7 +86,7 @@ export interface Backend {
   ): Promise<readonly string[]>;
   /** That of the tenant's administrators, for the program itself and for admins of the tenant. */
   kubeconfig(program: KubeClient, virtualCluster: VirtualCluster, signal: AbortSignal): Promise<string>;
-  /** The same, for somebody of the super cluster: an event on the VirtualCluster says who has it. */
+  /** The same, for a user of the super cluster: an event on the VirtualCluster names the user. */
   operatorKubeconfig(
     person: KubeClient,
     virtualCluster: VirtualCluster,

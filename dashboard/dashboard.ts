@@ -113,7 +113,7 @@ const actionSchema = z.discriminatedUnion('do', [
   z.strictObject({ do: z.literal('delete'), uid: z.string().min(1).max(64), confirm: z.string().max(63) }),
 ]);
 
-/** A request of somebody who has signed in. */
+/** A request of a signed-in user. */
 interface Asked {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
@@ -125,7 +125,7 @@ interface Asked {
 
 /**
  * Serves the dashboard. Operators are asked for by the super cluster, with the credentials they signed in with; tenants
- * by their own API server. What somebody may not see is in no answer to them.
+ * by their own API server. No answer has what the user may not see.
  */
 export class Dashboard {
   readonly #options: DashboardOptions;
@@ -470,8 +470,8 @@ export class Dashboard {
   }
 
   /**
-   * Whoever is not known there, or may not look, learns nothing: not even, by how long it takes, whether there is such a
-   * tenant.
+   * A user who is not known there, or may not look, learns nothing: not even, by how long it takes, whether the tenant
+   * exists.
    */
   async #tenantUser(tenant: string, token: string): Promise<{ user: string; tenant: string }> {
     const refused = this.#holdBack(refusedAfterMs);
@@ -671,7 +671,7 @@ export class Dashboard {
     throw new HttpError(403, `${session.user} may not "${verb}" ${what} in namespace ${namespace}`);
   }
 
-  /** Which buttons are of use to somebody. The API server decides again when one is pressed. */
+  /** Which buttons the user may press. The API server decides again when one is pressed. */
   async #mayDo(session: Session, namespace: string): Promise<Record<string, boolean>> {
     const virtualclusters = { resource: 'virtualclusters', namespace };
     const questions = {
@@ -689,7 +689,7 @@ export class Dashboard {
     return Object.fromEntries(answers) as Record<string, boolean>;
   }
 
-  /** Which namespaces' VirtualClusters somebody may list. `notice`: why these may not be all of them. */
+  /** Which namespaces' VirtualClusters the user may list. `notice`: why these may not be all of them. */
   async #visible(session: Session): Promise<{ isVisible: (namespace: string) => boolean; notice?: string }> {
     if (await this.#may(session, seesAll)) return { isVisible: () => true };
     const all = this.#fleet.namespaces();
@@ -709,7 +709,7 @@ export class Dashboard {
     return { isVisible, notice };
   }
 
-  /** Throws the same for a tenant that somebody may not see as for one that is not there. */
+  /** Throws the same for a tenant that the user may not see as for one that does not exist. */
   async #visibleTenant(session: Session, ref: TenantRef): Promise<VirtualCluster> {
     const isVisible =
       (await this.#may(session, seesAll)) ||

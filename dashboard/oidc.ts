@@ -82,7 +82,7 @@ export class Oidc {
   }
 }
 
-/** Throws OidcRefusal for somebody without a name or without a group that counts. */
+/** Throws OidcRefusal for a user without a name or without a group that counts. */
 export function whoIs(
   claims: Readonly<Record<string, unknown>>,
   { usernameClaim, groupsClaim, groupsPrefix, groups: allowed }: OidcSettings,

@@ -160,7 +160,7 @@ export interface SyncerView {
   readonly problem?: string | undefined;
 }
 
-/** A pod as its object says, of which nobody has measured the way. */
+/** A pod as its object says, of which no way was measured. */
 export interface ListedPod {
   readonly namespace: string;
   readonly name: string;

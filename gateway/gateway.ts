@@ -338,7 +338,7 @@ export class Gateway {
     });
     server.once('close', () => {
       clearTimeout(timer);
-      // Nobody is to be woken for a client that has gone.
+      // A client that has gone wakes no tenant.
       if (isConnected || client.destroyed) return;
       if (this.#o.routes.byId(route.id)?.isAsleep === true) {
         // It was just being stopped.

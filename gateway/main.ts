@@ -157,7 +157,7 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
   };
   store.subscribe((event) => {
     if (event.type === 'deleted') routes.remove(event.object);
-    // Nobody has a credential for what waits for an owner.
+    // There are no credentials yet for a control plane that waits for an owner.
     else if (!isUnclaimed(event.object)) routes.put(event.object);
     activity.routesChanged();
     if (reflector.hasSynced) followed();

@@ -328,7 +328,7 @@ export function KubeconfigButton({ path, name }: { path: string; name: string })
   return html`<button type="button" onClick=${fetchIt}>Kubeconfig</button>`;
 }
 
-/** What somebody may do with a tenant. Buttons that the API server would refuse are not there. */
+/** What the user may do with a tenant. Buttons that the API server would refuse are not there. */
 export function Actions({ tenant }: { tenant: TenantDetail }): VNode {
   const [open, setOpen] = useState<Simple | 'delete' | 'upgrade' | undefined>(undefined);
   const { may } = tenant;

@@ -32,7 +32,7 @@ interface TableProps<T> {
   order?: string;
 }
 
-/** A table in pages: a browser with a thousand rows is slow, and so is whoever has one read out. */
+/** A table in pages: a browser with a thousand rows is slow, and so is a screen reader. */
 export function Table<T>(props: TableProps<T>): VNode {
   const { caption, columns, rows, keyOf, empty, pageSize = 50 } = props;
   const [order, setOrder] = useState(props.order ?? '');
@@ -233,7 +233,7 @@ export function Dialog({ title, onClose, children }: DialogProps): VNode {
 }
 
 /**
- * Loads once, and again whenever one of `again` changes. While nobody answers, the value before stays; of what is refused
+ * Loads once, and again whenever one of `again` changes. While there is no answer, the value before stays; of what is refused
  * or gone nothing does.
  */
 export function useLoaded<T>(

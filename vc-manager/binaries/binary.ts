@@ -126,7 +126,7 @@ export const defaultVersions = {
   kwok: '0.8.0',
 } as const satisfies Record<BinaryFamily, string>;
 
-/** In the order in which a stack starts them: each is built when those before it are. Nobody needs kubectl to start. */
+/** In the order in which a stack starts them: each is built when those before it are. No component needs kubectl to start. */
 export const binaryNames: readonly BinaryName[] = [
   'etcd',
   'kube-apiserver',

@@ -31,7 +31,7 @@ const reviews = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
 const defaultPool = '10.112.0.0/12';
 const isDefaultClass = 'storageclass.kubernetes.io/is-default-class';
 
-/** What whoever installs the chart has to be allowed to create. */
+/** What the user who installs the chart has to be allowed to create. */
 const created = [
   ['', 'namespaces'],
   ['apiextensions.k8s.io', 'customresourcedefinitions'],

@@ -69,7 +69,7 @@ export const yesOption = {
   description: 'do not ask; a script, which has no terminal, needs it',
 } as const;
 
-/** Throws `InvalidArgument` where nobody can be asked, before anything is done. `yes`: the answer has been given. */
+/** Throws `InvalidArgument` without a terminal to ask on, before anything is done. `yes`: the answer was given. */
 export function requireTerminal({ stdin, stderr }: Cli, { yes }: { readonly yes?: boolean }): void {
   if (yes === true || (stdin?.isTTY === true && stderr.isTTY === true)) return;
   throw new CliError(
@@ -89,7 +89,7 @@ export async function confirm(cli: Cli, flags: { readonly yes?: boolean }, quest
     if (/^(y|yes)$/i.test(answer.trim())) return;
   } catch (error) {
     signal.throwIfAborted();
-    // The terminal has ended: nobody has said yes.
+    // The terminal has ended without an answer.
     if (!(error instanceof Error)) throw error;
   } finally {
     lines.close();

@@ -32,7 +32,7 @@ export async function changeKubeconfigFile(
 
 /**
  * Runs a command with $KUBECONFIG for one tenant, as if the shell had started it, and ends with its exit code. The
- * kubeconfig lies in a directory that nobody else may enter, and goes with the command.
+ * kubeconfig lies in a directory that only this user may enter, and goes with the command.
  */
 export async function runWithKubeconfig(
   cli: Cli,

@@ -25,7 +25,7 @@ export async function sendRequest(
 
 /**
  * Whether the manager has followed this request or a later one, by what `followedOf` reads from the status. Requests have
- * no order: anybody writes them, as any text, and clocks differ. `before`: the VirtualCluster before the request is sent.
+ * no order: users write them, as any text, and clocks differ. `before`: the VirtualCluster before the request is sent.
  */
 export function followsRequest(
   { annotation, value }: Pick<ManagerRequest, 'annotation' | 'value'>,

@@ -10,7 +10,7 @@ import { virtualClusterEvent } from '../operator/events.ts';
 interface Caller {
   readonly clock: Pick<Clock, 'now'>;
   readonly signal: AbortSignal;
-  /** Whom the client acts for, if the super cluster knows them by another name. */
+  /** The user that the client acts for, if the super cluster knows it by another name. */
   readonly user?: string;
 }
 

@@ -12,7 +12,7 @@ export interface ControlPlanePlan {
   id: string;
   labels: Record<string, string>;
   components: ComponentPlan[];
-  /** Whom its components may talk to beside each other; for drivers that can see to it. */
+  /** What its components may connect to besides each other; for drivers that can enforce it. */
   network?: PlanNetwork;
 }
 

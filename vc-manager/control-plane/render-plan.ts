@@ -75,7 +75,7 @@ export interface RenderPlanOptions {
   /** Numbers for the port names of the template. */
   ports: Record<string, number>;
   bindAddress: string;
-  /** The same for components that keep data, which nobody outside of the control plane asks. Default: `bindAddress`. */
+  /** The same for components that keep data, which no client outside of the control plane asks. Default: `bindAddress`. */
   dataBindAddress?: string | undefined;
   /** Where pods and other machines reach the API server; never loopback. */
   advertiseAddress: string;

@@ -62,7 +62,7 @@ export interface EnsureOptions {
    * ready, it is the new one that is stopped. Absent: the earlier one is stopped first.
    */
   beside?: Beside | undefined;
-  /** It was asleep, and whoever needs it asks its API server itself whether it is ready: clients may be led to it before. */
+  /** It was asleep, and clients ask its API server itself whether it is ready: they may be led to it before. */
   isWaking?: boolean;
 }
 

@@ -146,7 +146,7 @@ interface Removal {
 }
 
 /**
- * Deletes all keys below a prefix at which nobody writes any more. Each write is bound to that: where something was written
+ * Deletes all keys below a prefix that has no writer any more. Each write is bound to that: where something was written
  * since the call, as by a manager that took over and moved the tenant back, nothing is deleted (`removal-superseded`).
  */
 export async function removeKeys(
@@ -342,7 +342,7 @@ export async function replaceKeys(
 const parallelWrites = 64;
 /** Where others have to get their turn. */
 const parallelWritesBesideOthers = 8;
-/** History of it is of no use to anybody. */
+/** Its history is of no use. */
 const writesPerCompaction = 50_000;
 
 interface RaiseTarget {

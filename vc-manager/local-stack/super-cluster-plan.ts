@@ -30,7 +30,7 @@ export interface SuperClusterPlanOptions {
   unsafeNoFsync?: boolean | undefined;
 }
 
-/** Users by name, and all users of groups. Neither may be empty: an API server takes that for everybody. */
+/** Users by name, and all users of groups. Neither may be empty: an API server takes that for all users. */
 export interface Audited {
   users: readonly string[];
   groups: readonly string[];

@@ -89,7 +89,7 @@ export function wantedWake(vc: VirtualCluster, services: Services): WakeReason |
   if (targetVersion(vc, services) !== undefined) return 'VersionChange';
   if (renewalRequest(vc) !== undefined) return 'CertificateRenewal';
   if (authorityRequest(vc) !== undefined) return 'AuthorityRenewal';
-  // One that has begun waits for somebody to mend what refuses Secrets: else it would not have fallen asleep.
+  // One that has begun waits until what refuses Secrets is mended: else it would not have fallen asleep.
   const isRotation = rotationRequest(vc) !== undefined && vc.status?.encryption?.rotation === undefined;
   return isRotation ? 'KeyRotation' : undefined;
 }
@@ -255,7 +255,7 @@ export async function withdrawMove(tenant: Tenant, services: Services): Promise<
   await tenant.status.flush();
 }
 
-/** What keeps a job from beginning again, as `isHeld` reads it. `why`: absent when somebody has cancelled it. */
+/** What keeps a job from beginning again, as `isHeld` reads it. `why`: absent when it was cancelled on request. */
 function holdOf(kind: JobKind, generation?: number, why?: string): Pick<JobStatus, 'held' | 'heldMove'> {
   const hold = { ...(generation !== undefined && { generation }), ...(why !== undefined && { why }) };
   return kind === 'move' ? { heldMove: hold } : { held: { kind, ...hold } };
@@ -337,7 +337,7 @@ export function recordReplacing(tenant: Tenant, replacing: boolean): void {
 
 /**
  * Notes that what a job does cannot be done, as a new version that does not start or a move that fails: the next reconcile
- * goes back to what was before, and it stays so until somebody asks again.
+ * goes back to what was before, and it stays so until it is asked for again.
  */
 export function recordHeld(
   tenant: Tenant,

@@ -87,7 +87,7 @@ function isStarted({ status }: VirtualCluster): boolean {
   return status?.version !== undefined;
 }
 
-/** Nobody works at it any more, or will in a moment; a retry begins it anew. */
+/** No job works at it any more, or will in a moment; a retry begins it anew. */
 function isGivenUp({ metadata, status }: VirtualCluster): boolean {
   return metadata.deletionTimestamp !== undefined || status?.phase === 'Cancelled';
 }

@@ -18,7 +18,7 @@ export async function readSnapshot(
   { store, identities }: SnapshotServices,
   from: string,
 ): Promise<Archive> {
-  // Whoever may edit a VirtualCluster gets what tenants of its namespace have, and no more.
+  // A user who may edit a VirtualCluster gets what tenants of its namespace have, and no more.
   if (!from.startsWith(`${ref.namespace}/`)) throw snapshotNotFound(from, store.location);
   return readArchive(await store.read(from, { signal }), { name: from, identities });
 }

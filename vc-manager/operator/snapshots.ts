@@ -7,7 +7,7 @@ import { type SnapshotStore, snapshotSuffix } from '../snapshot/store.ts';
 /** How this manager keeps snapshots. */
 export interface SnapshotServices {
   readonly store: SnapshotStore;
-  /** Of age: whom snapshots are encrypted for; nobody: they are not. */
+  /** Of age: recipients that snapshots are encrypted for; none: they are not encrypted. */
   readonly recipients: readonly string[];
   /** Of age: what encrypted ones are read with. */
   readonly identities: readonly string[];
@@ -21,7 +21,7 @@ export interface SnapshotServices {
   away?: { readonly reason: string; readonly message: string; readonly untilMs: number } | undefined;
 }
 
-/** Has the manager's one turn while it works. For whoever has just found `isBusy` false; throws when it is not. */
+/** Has the manager's one turn while it works. For a caller that has just found `isBusy` false; throws when it is not. */
 export async function inTurn<T>(
   snapshots: Pick<SnapshotServices, 'isBusy'>,
   work: () => Promise<T>,
@@ -55,7 +55,7 @@ export function restoreRequest(vc: VirtualCluster): { request: string; from: str
   return { request, from: vc.metadata.annotations?.[annotationKeys.restoreFrom]?.slice(0, 253) ?? '' };
 }
 
-/** Between the machine of whoever asks and the super cluster. */
+/** Between the clocks of the machine that asks and of the super cluster. */
 const clockSkewMs = 5 * 60_000;
 
 /** Whether a snapshot is to be put back, or is being put back. */

@@ -48,7 +48,7 @@ interface TenantOptions {
   connect: (tenant: Tenant) => KubeClient;
 }
 
-/** For what each reconcile asks of its API server in a few calls. One that nobody has used yet takes longer, and is honest. */
+/** For what each reconcile asks of its API server in a few calls. One that was not used yet takes longer, and is honest. */
 const longestAnswersMs = { first: 120_000, later: 30_000 };
 
 /** One VirtualCluster during one reconcile: what its steps know and pass on to later ones. */
@@ -261,6 +261,6 @@ interface Unfinished {
   progress?: string;
   failing?: string;
   againAfterMs: number;
-  /** It waits for something else than the control plane, and for how long nobody knows: the tenant may fall asleep. */
+  /** It waits for something else than the control plane, and it is not known for how long: the tenant may fall asleep. */
   maySleep?: boolean;
 }

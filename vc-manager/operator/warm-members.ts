@@ -10,7 +10,7 @@ import { isOlder } from './caches.ts';
 
 /*
  * How a control plane of the warm pool gets its owner. A member is a VirtualCluster in Skerry's own namespace. It is given
- * away by one write, an annotation with the UID of the new owner: from then on it is for that one or for nobody. The new
+ * away by one write, an annotation with the UID of the new owner: from then on it is for that one only. The new
  * one then takes its id and addresses over into its status, and what bears the member's name and UID; the member itself
  * goes when that is done. A manager that is killed in between is followed by one that reads from these two objects how
  * far it has come.
@@ -169,7 +169,7 @@ const pollMs = 500;
 
 /**
  * Of a member that is given away: looks how far the one that it is for has come, and lets the member go. Undefined: it
- * is to be removed with all that it has, as nobody will ever take it over.
+ * is to be removed with all that it has, as it will never be taken over.
  */
 export async function releaseClaimedMember(
   tenant: Tenant,

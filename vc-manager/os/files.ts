@@ -29,7 +29,7 @@ function isMissing(error: unknown): boolean {
   return (error as NodeJS.ErrnoException).code === 'ENOENT';
 }
 
-/** Writes a file in one step: whoever reads it sees the old one or the new one. Makes its directory, for this user alone. */
+/** Writes a file in one step: a reader sees the old one or the new one. Makes its directory, for this user alone. */
 export async function replaceFile(path: string, content: string, mode = 0o600): Promise<void> {
   await makeDirectory(dirname(path), 0o700);
   const temporary = `${path}.${randomUUID()}.tmp`;

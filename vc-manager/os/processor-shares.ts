@@ -9,7 +9,7 @@ const leastOfShare = 1 / 32;
 const halfLifeMs = 3_000;
 const risingMs = 500;
 const muchUse = 0.5;
-/** What a program uses when it starts, for which somebody waits, does not count. */
+/** What a program uses when it starts, which a user waits for, does not count. */
 const startMs = 30_000;
 const lookEveryMs = 500;
 /** Looking takes at most this part of the time. */

@@ -210,7 +210,7 @@ async function startOf(source: Readable, length: number): Promise<Buffer> {
   let start = Buffer.alloc(0);
   while (start.length < length) {
     const { done, value } = await chunks.next();
-    // Too short for anything: nobody reads on.
+    // Too short for anything: it is not read on.
     if (done === true) return start;
     start = Buffer.concat([start, value as Buffer]);
   }

@@ -16,7 +16,7 @@ export interface SnapshotStore {
   remove(name: string, options: { signal: AbortSignal }): Promise<void>;
   /** Names below `NAMESPACE/VIRTUALCLUSTER/`, sorted. */
   list(namespace: string, name: string, options: { signal: AbortSignal }): Promise<string[]>;
-  /** Bytes of everything below `NAMESPACE/`, whoever has put it there, by name. */
+  /** Bytes of everything below `NAMESPACE/`, other files included, by name. */
   sizes(namespace: string, options: { signal: AbortSignal }): Promise<Map<string, number>>;
 }
 
@@ -83,7 +83,7 @@ export class DirectoryStore implements SnapshotStore {
   async write(name: string, content: Readable, { signal }: { signal: AbortSignal }): Promise<number> {
     const path = this.#path(name);
     const partial = `${path}${partialSuffix}`;
-    // It may break before it is read here: an error that nobody listens to would end the program.
+    // It may break before it is read here: an error without a listener would end the program.
     let broken: Error | undefined;
     content.once('error', (error) => {
       broken = error;

@@ -47,7 +47,7 @@ interface Flags extends GlobalFlags {
   nodeSelector?: Record<string, string>;
   wait?: boolean;
   timeout: number;
-  /** Nobody has said how long to wait: what is built for it is waited for. */
+  /** --timeout was not given: what is built for it is waited for. */
   isPatient: boolean;
   output?: 'json' | 'yaml' | 'name';
 }

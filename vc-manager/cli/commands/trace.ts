@@ -475,7 +475,7 @@ async function readTenantPod(
   }
 }
 
-/** Namespaces that are named to somebody who has asked for a pod in the wrong one. */
+/** Namespaces that are named when a pod was asked for in the wrong one. */
 const maxElsewhere = 5;
 const longestName = 253;
 

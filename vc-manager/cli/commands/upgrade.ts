@@ -24,7 +24,7 @@ interface Flags extends GlobalFlags {
   force?: boolean;
   wait?: boolean;
   timeout: number;
-  /** Nobody has said how long to wait: what is built for it is waited for. */
+  /** --timeout was not given: what is built for it is waited for. */
   isPatient: boolean;
 }
 
@@ -88,7 +88,7 @@ export interface UpgradePlan {
   change?: { from: string; to: string };
   /** Without a change: why it goes to none of those that are newer. */
   kept?: string;
-  /** APIs in use that the target does not have; undefined for a tenant that is asleep, which nobody can ask. */
+  /** APIs in use that the target does not have; undefined for a tenant that is asleep, which cannot be asked. */
   removed: readonly string[] | undefined;
 }
 

@@ -150,7 +150,7 @@ export interface NetworkOptions {
 type Peer = Record<string, unknown>;
 
 /**
- * Who may talk to whom. A tenant decides what its API server dials: webhooks, aggregated APIs and addresses of Nodes
+ * Which connections are allowed. A tenant decides what its API server dials: webhooks, aggregated APIs and addresses of Nodes
  * are objects of its own. So API servers reach their datastore, DNS, the syncer, and pods and services of their own
  * tenant, and nothing else. Whether a cluster enforces policies is up to its network.
  */

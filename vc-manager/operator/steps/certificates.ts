@@ -201,7 +201,7 @@ export const credentials: Step = {
   doing: 'Writing kubeconfigs',
   condition: 'CertificatesReady',
   async run(tenant, services) {
-    // Nobody is to have any before it has an owner; and without them no syncer takes it up.
+    // There are to be none before it has an owner; and without them no syncer takes it up.
     if (isWarmPoolMember(tenant.vc, services.settings.namespace)) return;
     const { leafs, trust } = tenant.required(tenant.pki, 'certificates');
     const { gateway } = tenant.vc.status ?? {};

@@ -13,7 +13,7 @@ type Usage = NonNullable<VirtualClusterStatus['datastoreUsage']>;
 type Size = Pick<Usage, 'keys' | 'bytes'>;
 
 /**
- * Measures what the tenant's own objects take in the etcd of all tenants, which refuses the writes of everybody once it is
+ * Measures what the tenant's own objects take in the etcd of all tenants, which refuses all writes once it is
  * full, and decides whether its API server may add to it. The step `control-plane` carries that out.
  */
 export const datastoreUsage: Step = {
@@ -28,7 +28,7 @@ export const datastoreUsage: Step = {
       return;
     }
     const known = status?.datastoreUsage;
-    // Everybody waits for it.
+    // All tenants wait for it.
     if (isPaused(tenant.vc)) return;
     const usage = (await measure(tenant, services, known)) ?? known;
     if (usage === undefined) return;

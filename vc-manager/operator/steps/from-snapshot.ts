@@ -13,7 +13,7 @@ import { pagesOf } from '../objects.ts';
  * A new tenant from the snapshot of another one, of this installation or of another. What belongs to the place where
  * that one ran does not come along: its addresses, nodes, volumes and identity. The first step fills the datastore, before an
  * API server runs; the second has the API server make anew what is bound to the other place. Until both are through, and
- * before anybody is let in, they begin from the beginning: a manager that is killed leaves nothing half done.
+ * before any client is let in, they begin from the beginning: a manager that is killed leaves nothing half done.
  */
 
 function isNeeded({ vc, wasReady }: Tenant): boolean {

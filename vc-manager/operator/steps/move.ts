@@ -226,7 +226,7 @@ async function withBothKeys<T>(
   }
 }
 
-/** Nobody writes from here on: copies what the tenant has. */
+/** Nothing writes from here on: copies what the tenant has. */
 export const copyDatastore: Step = {
   name: 'copy',
   doing: 'Copying what it has to the other place',
@@ -292,7 +292,7 @@ async function copy(tenant: Tenant, services: Services, move: Move): Promise<voi
   });
 }
 
-/** The control plane runs: nothing of the place where it is not is left. Says how long nobody was served. */
+/** The control plane runs: nothing of the place where it is not is left. Says how long no client was served. */
 export const finishMove: Step = {
   name: 'moved',
   doing: 'Removing what is left at the other place',
@@ -374,7 +374,7 @@ const patienceMs = 60_000;
 
 /**
  * Has the control plane go on where it was, when it cannot go on at the new place. Nothing was changed there, and until
- * its API server is ready at the new place nobody has written there.
+ * its API server is ready at the new place nothing has written there.
  */
 export async function rollBackMove(tenant: Tenant, services: Services, error: unknown): Promise<void> {
   const { move } = tenant.vc.status ?? {};

@@ -111,7 +111,7 @@ async function begin(tenant: Tenant, services: Services): Promise<boolean> {
   return true;
 }
 
-/** The same for attempts at one request, until somebody asks for another one. */
+/** The same for attempts at one request, until there is another request. */
 function attemptOf({ vc }: Tenant, request: string): string {
   return `${request} ${vc.metadata.annotations?.[annotationKeys.retryJob] ?? ''}`;
 }

@@ -110,7 +110,7 @@ async function reserveAddresses(
 }
 
 /**
- * The address, by drivers that lead nobody there any more: that which does not run it, of one that moves, and that of pods
+ * The address, by drivers that lead no client there any more: that which does not run it, of one that moves, and that of pods
  * which go through the gateway.
  */
 async function giveBack({ vc, id, signal }: Tenant, { driver, drivers }: Services): Promise<void> {

@@ -15,7 +15,7 @@ import { CallTimeBudget, type Tenant } from '../tenant.ts';
 import { ensureOnlyDatastore } from './control-plane.ts';
 import { pagesOf } from '../objects.ts';
 
-/** Its API server answers: whoever waits for it need not wait for the rest. */
+/** Its API server answers: clients that wait for it need not wait for the rest. */
 export const awake: Step = {
   name: 'awake',
   doing: 'Letting its clients in',
@@ -39,7 +39,7 @@ export const awake: Step = {
   },
 };
 
-/** The last step of a reconcile that found everything well: stops it when that is asked for, or nobody uses it. */
+/** The last step of a reconcile that found everything well: stops it when that is asked for, or it is not used. */
 export const fallAsleep: Step = {
   name: 'sleep',
   doing: 'Stopping the control plane until somebody needs it',
@@ -53,7 +53,7 @@ export const fallAsleep: Step = {
     if (request === undefined && !isScheduled && !isIdleNow(tenant, services)) return;
     const reason = request !== undefined ? 'Requested' : isScheduled ? 'Scheduled' : 'Idle';
     const { clock, sleepPauses } = services;
-    // Whoever asks once more, or changes the spec, has mended it, perhaps.
+    // It may have been mended when it is asked for once more, or the spec has changed.
     const attempt = [reason, request, vc.status?.jobs?.retried, vc.metadata.generation].join(' ');
     const paused = sleepPauses.get(tenant.uid);
     if (paused?.attempt === attempt && paused.untilMs > clock.monotonic()) {
@@ -74,7 +74,7 @@ export const fallAsleep: Step = {
       );
     } catch (error) {
       if (tenant.signal.aborted) throw error;
-      // Nobody could tell when it is needed. Others wait for this worker, and for this thread.
+      // It could not be told when it is needed. Others wait for this worker, and for this thread.
       const tookMs = clock.monotonic() - startedMs;
       const pauseMs = isTooMany(error) ? tooManyAgainMs : Math.max(10_000, 5 * tookMs);
       const why = explain(error, tenant).message;
@@ -189,7 +189,7 @@ interface Left {
   pods: number;
 }
 
-/** Whether nobody has used it for long enough. */
+/** Whether it was not used for long enough. */
 function isIdleNow(tenant: Tenant, services: Services): boolean {
   const atMs = idleAtMs(tenant.vc, services);
   if (atMs === undefined || tenant.vc.status?.phase !== 'Ready') return false;
