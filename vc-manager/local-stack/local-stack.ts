@@ -1,4 +1,4 @@
-import { readFile, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { type Clock, connectionFromSecret, KubeClient, resources, systemClock, withClient } from '../../kube/index.ts';
 import { type Binaries, defaultVersions } from '../binaries/index.ts';
@@ -203,14 +203,9 @@ export class LocalStack {
         hosts: [advertiseAddress, localAddress(bindAddress)],
         now,
       });
-      const serviceAccountKey = {
-        privatePem: await readFile(pki.serviceAccountKey.privateFile, 'utf8'),
-        publicPem: await readFile(pki.serviceAccountKey.publicFile, 'utf8'),
-      };
       const options = {
         versions,
         pki,
-        serviceAccountKey,
         ports,
         serviceCIDR,
         clusterDomain,

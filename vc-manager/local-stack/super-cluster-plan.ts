@@ -2,7 +2,7 @@ import { stringify } from 'yaml';
 import { renderKubeconfig } from '../../kube/index.ts';
 import type { ComponentPlan, PlanFile } from '../control-plane/plan.ts';
 import { localAddress } from '../control-plane/render-plan.ts';
-import { etcdServerName, type KeyPair, type ServiceAccountKey, type SuperClusterPki } from '../pki/index.ts';
+import { etcdServerName, type KeyPair, type SuperClusterPki } from '../pki/index.ts';
 import { etcdComponent } from './datastore-plan.ts';
 import { kwokConfiguration } from './kwok-configuration.ts';
 import { kwokNodeAnnotation } from './simulated-nodes.ts';
@@ -12,7 +12,6 @@ import { hostInUrl } from '../../program/addresses.ts';
 export interface SuperClusterPlanOptions {
   versions: { kubernetes: string; etcd: string; kwok: string };
   pki: SuperClusterPki;
-  serviceAccountKey: ServiceAccountKey;
   ports: StackPorts;
   serviceCIDR: string;
   clusterDomain: string;
@@ -139,8 +138,8 @@ function apiServer(options: SuperClusterPlanOptions): ComponentPlan {
       file('serving-ca.crt', pki.servingCa.certPem),
       file('front-proxy-ca.crt', pki.frontProxyCa.certPem),
       file('etcd-ca.crt', pki.etcdCa.certPem),
-      file('service-account.pub', options.serviceAccountKey.publicPem),
-      file('service-account.key', options.serviceAccountKey.privatePem),
+      file('service-account.pub', options.pki.serviceAccountKey.publicPem),
+      file('service-account.key', options.pki.serviceAccountKey.privatePem),
       ...pair('etcd-client', pki.etcdClient),
       ...pair('kubelet-client', pki.kubeletClient),
       ...pair('front-proxy-client', pki.frontProxyClient),
@@ -236,7 +235,7 @@ function controllerManager(options: SuperClusterPlanOptions): ComponentPlan {
         superClusterKubeconfig(options, 'system:kube-controller-manager', pki.controllerManager),
       ),
       file('serving-ca.crt', pki.servingCa.certPem),
-      file('service-account.key', options.serviceAccountKey.privatePem),
+      file('service-account.key', options.pki.serviceAccountKey.privatePem),
     ],
   });
 }

@@ -1,10 +1,9 @@
-import { resolve } from 'node:path';
 import { isAlreadyExists, isConflict, isNotFound, type KubeClient, resources, type Secret, ignoreNotFound, encodeSecretData, decodeSecretData } from '../../kube/index.ts';
-import { subjectNames } from './certificates.ts';
-import { ensurePkiDirectory, type PairFiles, pairFiles } from './directory.ts';
+import { type CertificateAuthority, type KeyPair, subjectNames } from './certificates.ts';
+import { ensurePkiDirectory } from './directory.ts';
 import { damagedAuthority } from './errors.ts';
 import { etcdServerLeaf, loopbackHosts } from './leafs.ts';
-import { type EnsuredPki, ensurePkiSet, type PkiData, type PkiSpec, type Renewal } from './pki-set.ts';
+import { type EnsuredPki, ensurePkiSet, type PkiData, type PkiSpec, pairOf, type Renewal } from './pki-set.ts';
 
 export interface ManagerPkiOptions {
   /** Hosts under which API servers and the manager reach the tenants' datastore. Default: this machine's loopback. */
@@ -17,18 +16,18 @@ export interface ManagerPkiOptions {
 /** What belongs to the manager and to no tenant. */
 export interface ManagerPki {
   /** Signs the tenants' datastore clients. */
-  readonly etcdCa: PairFiles;
+  readonly etcdCa: CertificateAuthority;
   /** For clients and as server: etcd's JSON gateway dials its own server with the server certificate. */
-  readonly etcdServer: PairFiles;
+  readonly etcdServer: KeyPair;
   /**
    * The manager's client certificate for the datastore's JSON gateway, which refuses certificates with a common
    * name once authentication is on; the manager identifies itself by the root password.
    */
-  readonly etcdManager: PairFiles;
+  readonly etcdManager: KeyPair;
   readonly etcdRootPassword: string;
   /** Signs the kubelet proxy alone; no CSR signer uses it. */
-  readonly kubeletProxyCa: PairFiles;
-  readonly kubeletProxy: PairFiles;
+  readonly kubeletProxyCa: CertificateAuthority;
+  readonly kubeletProxy: KeyPair;
   readonly renewals: readonly Renewal[];
   readonly renewAt: Date;
 }
@@ -38,8 +37,7 @@ const metricsServiceName = 'skerry-metrics.kube-system.svc';
 
 /** Keeps the manager's PKI as files in `directory`; safe to call at every start and from several processes. */
 export async function ensureManagerPki(directory: string, options: ManagerPkiOptions): Promise<ManagerPki> {
-  const path = resolve(directory);
-  return managerPkiOf(path, await ensurePkiDirectory(path, managerPkiSpec(options), options.now));
+  return managerPkiOf(await ensurePkiDirectory(directory, managerPkiSpec(options), options.now));
 }
 
 function managerPkiSpec(options: ManagerPkiOptions): PkiSpec {
@@ -67,15 +65,14 @@ function managerPkiSpec(options: ManagerPkiOptions): PkiSpec {
   };
 }
 
-/** `path`: where the data is kept. */
-function managerPkiOf(path: string, { data, renewals, renewAt }: EnsuredPki): ManagerPki {
+function managerPkiOf({ data, renewals, renewAt }: EnsuredPki): ManagerPki {
   return {
-    etcdCa: pairFiles(path, data, 'etcd-ca'),
-    etcdServer: pairFiles(path, data, 'etcd-server'),
-    etcdManager: pairFiles(path, data, 'etcd-manager'),
+    etcdCa: pairOf(data, 'etcd-ca'),
+    etcdServer: pairOf(data, 'etcd-server'),
+    etcdManager: pairOf(data, 'etcd-manager'),
     etcdRootPassword: data['etcd-root.password'] ?? '',
-    kubeletProxyCa: pairFiles(path, data, 'kubelet-proxy-ca'),
-    kubeletProxy: pairFiles(path, data, 'kubelet-proxy'),
+    kubeletProxyCa: pairOf(data, 'kubelet-proxy-ca'),
+    kubeletProxy: pairOf(data, 'kubelet-proxy'),
     renewals,
     renewAt,
   };
@@ -111,7 +108,7 @@ export async function ensureManagerPkiSecret(options: ManagerPkiSecretOptions): 
     }
     const ensured = await ensurePkiSet(stored && decodeSecretData(stored), managerPkiSpec(options), now);
     if (ensured.changed && !(await write(options, stored, ensured.data))) continue;
-    const pki = managerPkiOf(`${namespace}/${name}`, ensured);
+    const pki = managerPkiOf(ensured);
     if (await publish(options, etcd, pki)) return pki;
   }
 }

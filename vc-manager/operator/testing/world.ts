@@ -9,14 +9,7 @@ import { fastClock } from '../../../kube/testing/fast-clock.ts';
 import { FakeApiServer } from '../../../kube/testing/index.ts';
 import type { ControlPlanePlan } from '../../control-plane/plan.ts';
 import { loadTemplates } from '../../control-plane/template.ts';
-import type {
-  ComponentListener,
-  Confinement,
-  ControlPlaneDriver,
-  ControlPlaneObservation,
-  EnsureOptions,
-  StopOptions,
-} from '../../drivers/driver.ts';
+import type { ComponentListener, Confinement, ControlPlaneDriver, ControlPlaneObservation, EnsureOptions, StopOptions } from '../../drivers/driver.ts';
 import type { Entry, KeyspaceView } from '../../etcd/keyspace.ts';
 import { createAuthority, issue, type ManagerPki } from '../../pki/index.ts';
 import { Operator } from '../operator.ts';
@@ -224,11 +217,9 @@ export class FakeOwnDatastores {
 
 /** The manager's certificates, in memory. */
 export async function testManagerPki(): Promise<ManagerPki> {
-  const files = { certFile: '', keyFile: '' };
-  const etcdCa = { ...(await createAuthority({ commonName: 'datastore' })), ...files };
-  const kubeletProxyCa = { ...(await createAuthority({ commonName: 'kubelet-proxy' })), ...files };
-  const request = { commonName: 'test', usage: ['client'] } as const;
-  const leaf = { ...(await issue(etcdCa, request)), ...files };
+  const etcdCa = await createAuthority({ commonName: 'datastore' });
+  const kubeletProxyCa = await createAuthority({ commonName: 'kubelet-proxy' });
+  const leaf = await issue(etcdCa, { commonName: 'test', usage: ['client'] });
   return {
     etcdCa,
     etcdServer: leaf,
