@@ -122,7 +122,7 @@ export interface StopOptions {
 export interface LogOptions {
   follow?: boolean;
   /** Only so many lines of what is there already; all when absent. */
-  tailLines?: number;
+  tailLines?: number | undefined;
   signal: AbortSignal;
 }
 

@@ -196,18 +196,11 @@ function isSeen({ metadata, status }: StatefulSet, { written }: RolloutOptions):
   );
 }
 
-function isComplete(current: StatefulSet, { component, written }: RolloutOptions): boolean {
-  const { replicas = 1 } = component;
-  const {
-    availableReplicas = 0,
-    updatedReplicas = 0,
-    observedGeneration = 0,
-    currentRevision,
-    updateRevision,
-  } = current.status ?? {};
+function isComplete(current: StatefulSet, options: RolloutOptions): boolean {
+  const { replicas = 1 } = options.component;
+  const { availableReplicas = 0, updatedReplicas = 0, currentRevision, updateRevision } = current.status ?? {};
   return (
-    current.metadata.uid === written.metadata.uid &&
-    observedGeneration >= (written.metadata.generation ?? 0) &&
+    isSeen(current, options) &&
     currentRevision === updateRevision &&
     updatedReplicas >= replicas &&
     availableReplicas >= replicas
