@@ -6,9 +6,10 @@ import { type Condition, Connection, type ConnectionOptions, connectionFromSecre
 import { adminKubeconfig } from '../../vc-manager/cli/virtual-clusters.ts';
 import { GeneratorProcess } from './child-process.ts';
 import type { Target } from './generator/protocol.ts';
-import { type BenchProcess, cpuSeconds } from './measure.ts';
+import type { BenchProcess } from './measure.ts';
 import type { BenchOptions } from './options.ts';
 import type { Stack } from './stack.ts';
+import { processorSeconds } from '../../vc-manager/os/process-identity.ts';
 
 interface LabOptions {
   stack: Stack;
@@ -204,7 +205,7 @@ export class Lab {
 
   async #totalSeconds(): Promise<number> {
     let total = 0;
-    for (const { pid } of await this.processes()) total += (await cpuSeconds(pid)) ?? 0;
+    for (const { pid } of await this.processes()) total += processorSeconds(pid) ?? 0;
     return total;
   }
 }

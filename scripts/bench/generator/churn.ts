@@ -1,13 +1,5 @@
-import { Connection, type ConnectionOptions, KubeClient, type KubeObject, resources, systemClock, messageOf } from '../../../kube/index.ts';
-import {
-  type ChurnKind,
-  type ChurnResult,
-  type ChurnVerb,
-  type ChurnWork,
-  type Counts,
-  churnKinds,
-  type Operation,
-} from './protocol.ts';
+import { Connection, type ConnectionOptions, KubeClient, type KubeObject, resources, systemClock, messageOf, untilAborted } from '../../../kube/index.ts';
+import { type ChurnKind, type ChurnResult, type ChurnVerb, type ChurnWork, type Counts, churnKinds, type Operation } from './protocol.ts';
 import type { TargetPods } from './target-pods.ts';
 import { RawWatch, valueAfter } from './watch.ts';
 
@@ -153,9 +145,8 @@ export async function prepareChurn(
   { lanes, timeoutMs }: { lanes: number; timeoutMs: number },
 ): Promise<void> {
   const signal = AbortSignal.timeout(timeoutMs);
-  const late = new Promise<never>((_, reject) => {
-    const refuse = (): void => reject(new Error('the pods that use ConfigMaps did not become Ready in time'));
-    signal.addEventListener('abort', refuse, { once: true });
+  const late = untilAborted(signal).then(() => {
+    throw new Error('the pods that use ConfigMaps did not become Ready in time');
   });
   const all = targets.map(async (target) => {
     await target.calls.create('pods', configMapConsumer(lanes), signal);
@@ -438,8 +429,8 @@ export type States = Record<ChurnKind, Set<string>>;
 
 interface ObjectSource {
   connection: Connection;
-  namespace?: string;
-  labelSelector?: string;
+  namespace?: string | undefined;
+  labelSelector?: string | undefined;
 }
 
 /** The states of all objects of a run in some sources together. */
@@ -452,7 +443,7 @@ async function statesIn(places: readonly ObjectSource[], run: string, signal: Ab
       const { items } = await client.list<KubeObject>(resourceOf[kind], {
         signal,
         labelSelector: selectors.join(','),
-        ...(namespace === undefined ? {} : { namespace }),
+        namespace,
       });
       for (const { metadata } of items) states[kind].add(metadata.annotations?.[operationKey] ?? '');
     }

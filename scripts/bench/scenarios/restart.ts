@@ -2,20 +2,12 @@ import { systemClock } from '../../../kube/index.ts';
 import { usageTable } from '../costs.ts';
 import type { Lab } from '../lab.ts';
 import { groupTable } from '../markdown.ts';
-import {
-  ageMs,
-  cpuSeconds,
-  type Memory,
-  memoryOf,
-  metricSum,
-  parseSyncerWork,
-  type Usage,
-  UsageMeter,
-} from '../measure.ts';
+import { ageMs, type Memory, memoryOf, metricSum, parseSyncerWork, type Usage, UsageMeter } from '../measure.ts';
 import type { BenchOptions } from '../options.ts';
 import { lineChart } from '../plot.ts';
 import { type Figure, figure, type Scenario } from '../scenario.ts';
 import { median, sum } from '../statistics.ts';
+import { processorSeconds } from '../../../vc-manager/os/process-identity.ts';
 
 /** One restart; milliseconds since the new process began. */
 interface Restart {
@@ -145,7 +137,7 @@ async function restartOnce(
     if (cachesMs !== undefined && items === 0) {
       const usage = await meter.stop();
       const memory = await memoryOf(pid);
-      const spent = await cpuSeconds(pid);
+      const spent = processorSeconds(pid);
       if (memory === undefined || spent === undefined) throw new Error('the restarted syncer has ended');
       return {
         ...{ pods, repeat, superCachesMs, cachesMs, queue, memory, usage },
