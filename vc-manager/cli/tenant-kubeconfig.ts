@@ -4,8 +4,10 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { ApiError, type Clock, isAlreadyExists, type KubeClient, type KubeObject, metaTime, renderKubeconfig, resources, decodeSecretData } from '../../kube/index.ts';
 import { adminGroup, issue, trustOf } from '../pki/index.ts';
 import { CliError } from './errors.ts';
-import { adminKubeconfig } from './virtual-clusters.ts';
+import { adminKubeconfig, getVirtualCluster, validRef } from './virtual-clusters.ts';
 import { virtualClusterEvent } from '../operator/events.ts';
+import type { Cli, GlobalFlags } from './context.ts';
+import { withSuperCluster } from './super-cluster.ts';
 
 interface Caller {
   readonly clock: Pick<Clock, 'now'>;
@@ -38,6 +40,20 @@ export async function tenantKubeconfig(
     if (!(error instanceof ApiError || error instanceof CliError)) throw error;
   }
   return stored;
+}
+
+interface Flags extends GlobalFlags {
+  namespace: string;
+  personal?: boolean;
+}
+
+/** The same of the tenant that a command line names. */
+export function namedTenantKubeconfig(cli: Cli, name: string, flags: Flags): Promise<string> {
+  const ref = validRef(name, flags.namespace);
+  return withSuperCluster(cli, flags, async (client) => {
+    const vc = await getVirtualCluster(client, ref, cli.signal);
+    return tenantKubeconfig(client, vc, cli, flags.personal);
+  });
 }
 
 /** Long enough for a look around, and nothing revokes it. */

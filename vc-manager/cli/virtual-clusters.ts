@@ -74,6 +74,16 @@ export async function listTenants(
   }
 }
 
+/** The tenant of this name, else those that `listTenants` gives. */
+export async function oneOrAllTenants(
+  client: KubeClient,
+  name: string | undefined,
+  { namespace, signal }: { namespace: string | undefined; signal: AbortSignal },
+): Promise<VirtualCluster[]> {
+  if (name === undefined) return listTenants(client, { namespace, signal });
+  return [await getVirtualCluster(client, validRef(name, namespace ?? 'default'), signal)];
+}
+
 export async function virtualClusterNotFound(
   client: KubeClient,
   ref: VirtualClusterRef,

@@ -9,7 +9,7 @@ import { jobsOf, jobTable } from '../job-table.ts';
 import { followsRequest, requestAndWait } from '../manager-request.ts';
 import { serialize, type TableFormat } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { getVirtualCluster, listTenants, namespaceFlag, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
+import { getVirtualCluster, namespaceFlag, type VirtualClusterRef, validRef, oneOrAllTenants } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace?: string;
@@ -94,12 +94,8 @@ async function jobs(cli: Cli, words: readonly string[], flags: Flags): Promise<v
 }
 
 async function show(cli: Cli, name: string | undefined, flags: Flags): Promise<void> {
-  const { signal } = cli;
-  const items = await withSuperCluster(cli, flags, async (client) => {
-    if (name !== undefined)
-      return [await getVirtualCluster(client, validRef(name, flags.namespace ?? 'default'), signal)];
-    return listTenants(client, { namespace: flags.namespace, signal });
-  });
+  const of = { namespace: flags.namespace, signal: cli.signal };
+  const items = await withSuperCluster(cli, flags, (client) => oneOrAllTenants(client, name, of));
   const found = items.flatMap((vc) => jobsOf(vc, name === undefined));
   if (flags.output !== 'table') cli.stdout.write(serialize(flags.output, found));
   else if (found.length > 0) cli.stdout.write(jobTable(found, cli.clock.now()));
