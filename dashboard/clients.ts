@@ -96,9 +96,7 @@ export class Clients {
 
   #close({ connection }: KubeClient): void {
     connection.close().catch((error: unknown) => {
-      this.#onProblem(
-        `a connection could not be closed: ${messageOf(error)}`,
-      );
+      this.#onProblem(`a connection could not be closed: ${messageOf(error)}`);
     });
   }
 }

@@ -1,6 +1,12 @@
-import { once } from 'node:events';
 import { randomBytes, X509Certificate } from 'node:crypto';
-import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
+import { once } from 'node:events';
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
 import { createServer as createTlsServer, Server as TlsServer } from 'node:https';
 import { type AddressInfo, BlockList, isIP } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
@@ -8,19 +14,39 @@ import { createSecureContext } from 'node:tls';
 import { z } from 'zod';
 import { type PodList, podStages } from '../api/pod-report.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
-import { ApiError, Connection, ConnectionError, type ConnectionOptions, connectionFromSecret, KubeClient, messageOf, untilAborted } from '../kube/index.ts';
+import {
+  ApiError,
+  Connection,
+  ConnectionError,
+  type ConnectionOptions,
+  connectionFromSecret,
+  KubeClient,
+  messageOf,
+  untilAborted,
+} from '../kube/index.ts';
+import { hostInUrl, isLoopback, ListenError } from '../program/addresses.ts';
 import { FairShares } from '../program/fair-shares.ts';
 import { Access, type Attributes, isAllowed, whoAmI } from './access.ts';
 import type { Assets } from './assets.ts';
 import type { Action, Backend, ListedPods, TenantRef, TracedPod } from './backend.ts';
 import { Clients } from './clients.ts';
 import { type Changes, Fleet } from './fleet.ts';
-import { ConcurrencyLimiter, clientAddress, cookieOf, EventStream, HttpError, networkOf, readJson, sendAsset, sendJson, UnreadStream } from './http.ts';
+import {
+  ConcurrencyLimiter,
+  clientAddress,
+  cookieOf,
+  EventStream,
+  HttpError,
+  networkOf,
+  readJson,
+  sendAsset,
+  sendJson,
+  UnreadStream,
+} from './http.ts';
 import { Oidc, OidcRefusal, type OidcSettings } from './oidc.ts';
 import { isSameSecret, type Session, Sessions, SessionTooLarge } from './sessions.ts';
 import { Syncers } from './syncers.ts';
 import { ownTenant, tenantDetail } from './views.ts';
-import { isLoopback, hostInUrl, ListenError } from '../program/addresses.ts';
 
 export interface DashboardOptions {
   /** With the credentials of this program. */
@@ -696,9 +722,7 @@ export class Dashboard {
     const answers = await Promise.all(
       all
         .slice(0, maxNamespaces)
-        .map(async (namespace) =>
-          (await this.#may(session, { ...seesAll, namespace })) ? [namespace] : [],
-        ),
+        .map(async (namespace) => ((await this.#may(session, { ...seesAll, namespace })) ? [namespace] : [])),
     );
     const visible = new Set(answers.flat());
     const isVisible = (namespace: string) => visible.has(namespace);

@@ -1,6 +1,6 @@
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { isUnclaimed } from '../api/warm-pool.ts';
-import { type KubeClient, Reflector, resources, Store, systemClock, messageOf } from '../kube/index.ts';
+import { type KubeClient, messageOf, Reflector, resources, Store, systemClock } from '../kube/index.ts';
 import type { Assessment, TenantRef } from './backend.ts';
 import type { TenantRow } from './types.ts';
 import { nameOf, tenantRow } from './views.ts';

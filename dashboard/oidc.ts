@@ -1,6 +1,6 @@
 import * as client from 'openid-client';
-import type { PendingSignIn } from './sessions.ts';
 import { isLoopback } from '../program/addresses.ts';
+import type { PendingSignIn } from './sessions.ts';
 
 export interface OidcSettings {
   readonly issuer: string;

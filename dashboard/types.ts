@@ -65,7 +65,7 @@ export interface TenantRow {
   readonly requestsCpu?: string | undefined;
   readonly requestsMemory?: string | undefined;
   /** What is fullest of what is limited. */
-  readonly fullest?: { readonly resource: string | undefined; readonly share: number };
+  readonly fullest?: { readonly resource: string; readonly share: number } | undefined;
   readonly problems: readonly string[];
   /** What to do about them; empty when there are none. */
   readonly advice: readonly string[];

@@ -3,7 +3,16 @@ import { sleepAfterIdleMs, weightOf } from '../api/virtual-cluster.ts';
 import { wakeReasonText } from '../api/wake-reasons.ts';
 import { type Condition, printable } from '../kube/index.ts';
 import type { Assessment } from './backend.ts';
-import type { ConditionRow, Health, JobRow, OwnTenant, QuotaRow, SnapshotRow, TenantDetail, TenantRow } from './types.ts';
+import type {
+  ConditionRow,
+  Health,
+  JobRow,
+  OwnTenant,
+  QuotaRow,
+  SnapshotRow,
+  TenantDetail,
+  TenantRow,
+} from './types.ts';
 
 export function nameOf({ metadata }: VirtualCluster): string {
   return `${metadata.namespace}/${metadata.name}`;
@@ -59,8 +68,7 @@ export function tenantRow(vc: VirtualCluster, { problems, advice, quota, jobs }:
     ...{ pods, services, cpu, memory },
     requestsCpu: used('requests.cpu'),
     requestsMemory: used('requests.memory'),
-    fullest:
-      fullest?.share === undefined ? undefined : { resource: fullest.resource, share: fullest.share },
+    fullest: fullest?.share === undefined ? undefined : { resource: fullest.resource, share: fullest.share },
     problems: problems.slice(0, 3),
     advice: needsHelp ? advice.slice(0, 3).map(shown) : [],
     job: status?.jobs?.current && jobs[0] && jobRow(jobs[0]),

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
-import { ListenError } from '../program/addresses.ts';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { type Clock, onAbort } from '../kube/index.ts';
+import { ListenError } from '../program/addresses.ts';
 import { splice } from '../program/splice.ts';
 import { longestHello, readClientHello, readProxyHeader } from './client-hello.ts';
 import type { GatewayMetrics, Refusal } from './gateway-metrics.ts';

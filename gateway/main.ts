@@ -4,7 +4,17 @@ import { Command } from 'commander';
 import { type Logger, pino } from 'pino';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { isUnclaimed } from '../api/warm-pool.ts';
-import { KubeClient, loadKubeconfig, Reflector, resources, Store, systemClock, messageOf, withClient, untilAborted } from '../kube/index.ts';
+import {
+  type KubeClient,
+  loadKubeconfig,
+  messageOf,
+  Reflector,
+  resources,
+  Store,
+  systemClock,
+  untilAborted,
+  withClient,
+} from '../kube/index.ts';
 import { type Address, address, dnsDomain, positive } from '../program/flags.ts';
 import { HealthServer } from '../program/health-server.ts';
 import { packageVersion } from '../program/package-root.ts';

@@ -1,7 +1,19 @@
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
-import { gatewayAnnotation, gatewayKey, gatewaysLeaseName, runningGateways } from '../api/program-versions.ts';
-import { type Clock, type KubeClient, type KubeObject, resources, repeatUntilAborted, ignoreNotFound } from '../kube/index.ts';
+import {
+  gatewayAnnotation,
+  gatewayKey,
+  gatewaysLeaseName,
+  runningGateways,
+} from '../api/program-versions.ts';
+import {
+  type Clock,
+  ignoreNotFound,
+  type KubeClient,
+  type KubeObject,
+  repeatUntilAborted,
+  resources,
+} from '../kube/index.ts';
 
 interface PresenceOptions {
   client: Pick<KubeClient, 'create' | 'patch'>;
@@ -39,7 +51,8 @@ export class Presence {
   /** Until aborted; takes it back then. Nothing else depends on it: what fails is tried again. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, identity, logger } = this.#o;
-    const onError = (error: unknown): void => logger.debug({ err: error }, 'cannot say that this gateway runs');
+    const onError = (error: unknown): void =>
+      logger.debug({ err: error }, 'cannot say that this gateway runs');
     await repeatUntilAborted({ everyMs: sayAgainMs, clock, onError }, signal, () => this.#say(signal));
     await this.#annotate({ [gatewayKey(identity)]: null }).catch(onError);
   }

@@ -1,5 +1,5 @@
-import { readProxyHeader } from './client-hello.ts';
 import { describe, expect, it } from 'vitest';
+import { readProxyHeader } from './client-hello.ts';
 
 const signature = '\r\n\r\n\0\r\nQUIT\n';
 const binary = (verCmd: number, length: number, body = length): Buffer => {

@@ -4,7 +4,17 @@ import { withoutManagedFields } from './managed-fields.ts';
 import { asAnswer, asObject, asObjectNamed, isContinueToken, isVersion } from './object-shape.ts';
 import { hasLongText } from './object-size.ts';
 import { hasMoreValues, isTooLarge, metered, parseJson, TooLarge, TooManyValues } from './read-limits.ts';
-import { apiError, collectionPath, metadataAccept, metadataVersion, objectPath, parseAnswer, query, requestJson, requestText } from './request.ts';
+import {
+  apiError,
+  collectionPath,
+  metadataAccept,
+  metadataVersion,
+  objectPath,
+  parseAnswer,
+  query,
+  requestJson,
+  requestText,
+} from './request.ts';
 import { apiVersionOf } from './resources.ts';
 import { isRecord, type KubeList, type KubeObject, type ObjectRef, type Resource } from './types.ts';
 
@@ -357,11 +367,7 @@ export class KubeClient {
   }
 
   /** `uid` and `resourceVersion` are preconditions: a Conflict says that the object is another one by now. */
-  async delete(
-    resource: Resource,
-    ref: ObjectRef,
-    options: DeleteOptions = {},
-  ): Promise<void> {
+  async delete(resource: Resource, ref: ObjectRef, options: DeleteOptions = {}): Promise<void> {
     const { uid, resourceVersion, gracePeriodSeconds, propagationPolicy } = options;
     const body = {
       apiVersion: 'v1',

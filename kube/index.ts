@@ -1,7 +1,15 @@
 export { onAbort, untilAborted } from './abort.ts';
 export { type ShapeProblem, shapeProblems } from './api-shape.ts';
 export { Backoff } from './backoff.ts';
-export { type CallOptions, createIfAbsent, deleteIfPresent, KubeClient, type ListOptions, serverVersion, withClient } from './client.ts';
+export {
+  type CallOptions,
+  createIfAbsent,
+  deleteIfPresent,
+  KubeClient,
+  type ListOptions,
+  serverVersion,
+  withClient,
+} from './client.ts';
 export {
   type Clock,
   type ClockReading as Instant,

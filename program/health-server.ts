@@ -1,9 +1,9 @@
 import { once } from 'node:events';
-import { ListenError } from './addresses.ts';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import { messageOf } from '../kube/index.ts';
+import { ListenError } from './addresses.ts';
 
 /** `true`: well. `false`, or the reason as text: not well. A check that throws or does not answer in time has failed. */
 type Check = () => boolean | string | Promise<boolean | string>;

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
+import { messageOf } from '../kube/index.ts';
 import { runCompare } from './bench/compare.ts';
 import { ArgumentError } from './bench/options.ts';
 import { runBench } from './bench/run.ts';
-import { messageOf } from '../kube/index.ts';
 
 /** `npm run bench`: tables on stdout, progress on stderr, all figures in a JSON file. `compare A B` sets two such files side by side. */
 async function main(): Promise<void> {

@@ -1,9 +1,9 @@
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { get, post, type TenantDetail, tenantPath } from './api.ts';
 import type { Preview } from '../types.ts';
-import { Dialog, html } from './ui.ts';
+import { get, post, type TenantDetail, tenantPath } from './api.ts';
 import { messageOf } from './format.ts';
+import { Dialog, html } from './ui.ts';
 
 let tell = (_message: string): void => undefined;
 

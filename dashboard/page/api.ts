@@ -1,7 +1,6 @@
 import type { PodList as SlowestPods, PodReport as TracedPod } from '../../api/pod-report.ts';
 import type { TenantDetail as DetailRow, ListedPod, OwnTenant as OwnRow } from '../types.ts';
 
-
 export interface SessionInfo {
   oidc: boolean;
   user?: string;

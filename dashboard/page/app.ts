@@ -2,13 +2,13 @@ import { render, type VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Outcome } from './actions.ts';
 import { post } from './api.ts';
+import { messageOf } from './format.ts';
 import { followLink, SignIn } from './sign-in.ts';
 import { load, reportProblem, state, subscribe } from './state.ts';
 import { Syncer } from './syncer.ts';
 import { OwnPage, TenantPage } from './tenant.ts';
 import { Attention, Certificates, Jobs, needAttention, Tenants } from './tenants.ts';
 import { html, useClock } from './ui.ts';
-import { messageOf } from './format.ts';
 
 interface View {
   title: string;

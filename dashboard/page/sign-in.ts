@@ -1,9 +1,9 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { post } from './api.ts';
+import { messageOf } from './format.ts';
 import { load, reportProblem, state } from './state.ts';
 import { html } from './ui.ts';
-import { messageOf } from './format.ts';
 
 async function signIn(body: object): Promise<void> {
   try {

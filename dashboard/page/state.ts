@@ -1,5 +1,5 @@
-import { get, isPassing, Refused, type SessionInfo, useCsrf } from './api.ts';
 import type { SyncerView, TenantRow } from '../types.ts';
+import { get, isPassing, Refused, type SessionInfo, useCsrf } from './api.ts';
 
 /** What all views show. Replaced parts, never changed ones, so that a view can tell what is new. */
 export interface State {

@@ -1,8 +1,16 @@
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
+import type {
+  ComponentRow,
+  ConditionRow,
+  EventRow,
+  Health,
+  JobRow,
+  QuotaRow,
+  SnapshotRow,
+} from '../types.ts';
 import { Actions, KubeconfigButton } from './actions.ts';
 import { get, type OwnTenant, type TenantDetail, tenantPath } from './api.ts';
-import type { ComponentRow, ConditionRow, EventRow, Health, JobRow, QuotaRow, SnapshotRow } from '../types.ts';
 import { bytes, quantity, relative, since } from './format.ts';
 import { state } from './state.ts';
 import { jobColumns } from './tenants.ts';

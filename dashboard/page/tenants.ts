@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
-import { CreateDialog } from './actions.ts';
 import type { Health, JobRow, TenantLoad, TenantRow } from '../types.ts';
+import { CreateDialog } from './actions.ts';
 import { amount, milliseconds, percent, quantity, relative, since } from './format.ts';
 import { state } from './state.ts';
 import { Advice, type Column, HealthMark, healthNames, html, Meter, Section, Table } from './ui.ts';

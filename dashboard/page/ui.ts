@@ -1,9 +1,9 @@
 import htm from 'htm';
 import { type ComponentChildren, h, type VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { isPassing, Refused } from './api.ts';
 import type { Health } from '../types.ts';
-import { percent, withCommands, messageOf } from './format.ts';
+import { isPassing, Refused } from './api.ts';
+import { messageOf, percent, withCommands } from './format.ts';
 
 export const html = htm.bind(h) as (strings: TemplateStringsArray, ...values: unknown[]) => VNode;
 

@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { get, type PodList, type PodReport } from './api.ts';
 import type { Health, ListedPod } from '../types.ts';
+import { get, type PodList, type PodReport } from './api.ts';
 import { milliseconds, since } from './format.ts';
 import { type Column, HealthMark, html, Section, Table, useLoaded } from './ui.ts';
 

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
+import { messageOf } from '../../kube/index.ts';
 import { type Cell, renderTable, type Table } from './markdown.ts';
 import { ArgumentError } from './options.ts';
 import type { Figure } from './scenario.ts';
 import { median, ratio } from './statistics.ts';
-import { messageOf } from '../../kube/index.ts';
 
 const compareUsage = `Usage: npm run bench -- compare A.json B.json
 

@@ -2,14 +2,28 @@ import { randomBytes } from 'node:crypto';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { apiVersion } from '../../api/names.ts';
 import type { VirtualCluster, VirtualClusterSpec } from '../../api/virtual-cluster.ts';
-import { type Condition, Connection, type ConnectionOptions, connectionFromSecret, KubeClient, Reflector, resources, Store, systemClock, createIfAbsent, ignoreNotFound, deleteIfPresent, withClient } from '../../kube/index.ts';
+import {
+  type Condition,
+  Connection,
+  type ConnectionOptions,
+  connectionFromSecret,
+  createIfAbsent,
+  deleteIfPresent,
+  ignoreNotFound,
+  KubeClient,
+  Reflector,
+  resources,
+  Store,
+  systemClock,
+  withClient,
+} from '../../kube/index.ts';
 import { adminKubeconfig } from '../../vc-manager/cli/virtual-clusters.ts';
+import { processorSeconds } from '../../vc-manager/os/process-identity.ts';
 import { GeneratorProcess } from './child-process.ts';
 import type { Target } from './generator/protocol.ts';
 import type { BenchProcess } from './measure.ts';
 import type { BenchOptions } from './options.ts';
 import type { Stack } from './stack.ts';
-import { processorSeconds } from '../../vc-manager/os/process-identity.ts';
 
 interface LabOptions {
   stack: Stack;

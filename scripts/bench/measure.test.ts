@@ -1,5 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { metricSum, parseAge, parseMachineTime, parseMemory, parseSyncerWork, workBetween } from './measure.ts';
+import {
+  metricSum,
+  parseAge,
+  parseMachineTime,
+  parseMemory,
+  parseSyncerWork,
+  workBetween,
+} from './measure.ts';
 
 describe('the time of a process', () => {
   it('has begun so many ticks after the machine', () => {

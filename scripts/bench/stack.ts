@@ -4,16 +4,22 @@ import { join, resolve } from 'node:path';
 import { type ConnectionOptions, loadKubeconfig, systemClock } from '../../kube/index.ts';
 import { Binaries, defaultCacheDirectory } from '../../vc-manager/binaries/index.ts';
 import { defaultAdvertiseAddress } from '../../vc-manager/cli/arguments.ts';
+import { inGigabytes, numberIn } from '../../vc-manager/cli/commands/doctor.ts';
 import { controlPlanesDirectory, localKubeconfigFile } from '../../vc-manager/cli/state-directory.ts';
 import { withConnection } from '../../vc-manager/cli/super-cluster.ts';
-import { gatewayComponent, grantComponentRights, managerComponent, skerryComponents, syncerComponent } from '../../vc-manager/cli/up/components.ts';
+import {
+  gatewayComponent,
+  grantComponentRights,
+  managerComponent,
+  skerryComponents,
+  syncerComponent,
+} from '../../vc-manager/cli/up/components.ts';
 import { waitForManager } from '../../vc-manager/cli/up/start.ts';
 import type { ComponentPlan } from '../../vc-manager/control-plane/plan.ts';
 import { ProcessDriver } from '../../vc-manager/drivers/process/process-driver.ts';
 import { LocalStack, type LocalStackParts } from '../../vc-manager/local-stack/local-stack.ts';
 import { freePort } from '../../vc-manager/os/network.ts';
 import { type BenchProcess, listStackProcesses } from './measure.ts';
-import { inGigabytes, numberIn } from '../../vc-manager/cli/commands/doctor.ts';
 
 /** How the syncer is to run. */
 interface SyncerFlags {

@@ -1,5 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { ApiError, Connection, ConnectionError, type ConnectionOptions, KubeClient } from '../../kube/index.ts';
+import {
+  ApiError,
+  Connection,
+  ConnectionError,
+  type ConnectionOptions,
+  KubeClient,
+} from '../../kube/index.ts';
 
 interface SteadyAnswer {
   /** Milliseconds since it began. */

@@ -1,7 +1,22 @@
 import PQueue from 'p-queue';
 import { type Clock, systemClock } from '../../kube/index.ts';
 import { withFileLock } from '../os/file-lock.ts';
-import { type BinaryLocation, type BinaryName, type BinaryProgress, type BinaryRequest, binaryNames, defaultRequests, defaultVersions, familyOf, hostPlatform, isOlderVersion, knownGoVersion, normalizeRequest, type Platform, type Report } from './binary.ts';
+import {
+  type BinaryLocation,
+  type BinaryName,
+  type BinaryProgress,
+  type BinaryRequest,
+  binaryNames,
+  defaultRequests,
+  defaultVersions,
+  familyOf,
+  hostPlatform,
+  isOlderVersion,
+  knownGoVersion,
+  normalizeRequest,
+  type Platform,
+  type Report,
+} from './binary.ts';
 import { BinaryCache } from './binary-cache.ts';
 import { type BinaryAttempt, BinaryError, BinaryUnavailableError, noSuchVersion } from './errors.ts';
 import { goBuild, otherVersions } from './go-build.ts';

@@ -1,6 +1,15 @@
 import ipaddr from 'ipaddr.js';
 import { networkPolicyEngine } from '../../api/network-policy-engines.ts';
-import { ApiError, isDeniedByAdmission, isNotFound, type KubeClient, type KubeObject, type Resource, resource, resources, ignoreNotFound } from '../../kube/index.ts';
+import {
+  ApiError,
+  ignoreNotFound,
+  isDeniedByAdmission,
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  type Resource,
+  resources,
+} from '../../kube/index.ts';
 import { defaultVersions } from '../binaries/index.ts';
 import { widestServiceRanges } from '../operator/setup.ts';
 

@@ -1,8 +1,8 @@
-import { CliError } from './errors.ts';
-import type { Cli } from './context.ts';
 import { createInterface } from 'node:readline/promises';
 import { Argument, Option } from 'commander';
 import { duration } from './arguments.ts';
+import type { Cli } from './context.ts';
+import { CliError } from './errors.ts';
 
 /** A word that the shell offers. */
 export interface Candidate {

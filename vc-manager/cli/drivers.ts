@@ -135,8 +135,7 @@ export function readOnlyDriver(name: DriverName, place: Omit<DriverContext, 'env
 
 /** For commands: lines of stderr. */
 export function noteProblems({ stderr }: Pick<Cli, 'stderr'>): OnProblem {
-  return (error, what) =>
-    stderr.write(`note: ${what}: ${messageOf(error)}\n`);
+  return (error, what) => stderr.write(`note: ${what}: ${messageOf(error)}\n`);
 }
 
 export const noBinaries = {

@@ -1,11 +1,11 @@
-import { execa } from 'execa';
-import { readFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
+import { execa } from 'execa';
+import { messageOf } from '../../kube/index.ts';
 import { replaceFile } from '../os/files.ts';
 import type { Cli } from './context.ts';
 import { CliError } from './errors.ts';
-import { messageOf } from '../../kube/index.ts';
 
 /**
  * Changes the file that kubectl itself would write to, in one step: the first of $KUBECONFIG, or ~/.kube/config. Returns

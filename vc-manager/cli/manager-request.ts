@@ -1,11 +1,11 @@
+import type { JobKind } from '../../api/job-status.ts';
 import { storedRequest, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeClient, resources } from '../../kube/index.ts';
 import type { Cli } from './context.ts';
+import { CliError } from './errors.ts';
 import { withProgress, withStep } from './progress.ts';
 import type { VirtualClusterRef } from './virtual-clusters.ts';
 import { type WaitOptions, waitFor } from './wait-for.ts';
-import { CliError } from './errors.ts';
-import type { JobKind } from '../../api/job-status.ts';
 
 /** What the manager is asked for by an annotation of a VirtualCluster. */
 interface ManagerRequest {

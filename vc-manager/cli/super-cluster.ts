@@ -1,6 +1,13 @@
 import { readFile } from 'node:fs/promises';
 import { connect } from 'node:net';
-import { type ConnectionOptions, KubeClient, KubeconfigError, loadKubeconfig, parseKubeconfig, withClient } from '../../kube/index.ts';
+import {
+  type ConnectionOptions,
+  type KubeClient,
+  KubeconfigError,
+  loadKubeconfig,
+  parseKubeconfig,
+  withClient,
+} from '../../kube/index.ts';
 import type { Cli, GlobalFlags } from './context.ts';
 import { CliError } from './errors.ts';
 import { localKubeconfigFile, readSettings, stateChoice } from './state-directory.ts';

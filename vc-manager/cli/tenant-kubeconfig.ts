@@ -1,13 +1,23 @@
 import { createHash } from 'node:crypto';
-import { apiVersion, internalSecretNames } from '../../api/names.ts';
+import { internalSecretNames } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { ApiError, type Clock, isAlreadyExists, type KubeClient, type KubeObject, metaTime, renderKubeconfig, resources, decodeSecretData } from '../../kube/index.ts';
-import { adminGroup, issue, trustOf } from '../pki/index.ts';
-import { CliError } from './errors.ts';
-import { adminKubeconfig, getVirtualCluster, validRef } from './virtual-clusters.ts';
+import {
+  ApiError,
+  type Clock,
+  decodeSecretData,
+  isAlreadyExists,
+  type KubeClient,
+  type KubeObject,
+  metaTime,
+  renderKubeconfig,
+  resources,
+} from '../../kube/index.ts';
 import { virtualClusterEvent } from '../operator/events.ts';
+import { adminGroup, issue, trustOf } from '../pki/index.ts';
 import type { Cli, GlobalFlags } from './context.ts';
+import { CliError } from './errors.ts';
 import { withSuperCluster } from './super-cluster.ts';
+import { adminKubeconfig, getVirtualCluster, validRef } from './virtual-clusters.ts';
 
 interface Caller {
   readonly clock: Pick<Clock, 'now'>;

@@ -14,7 +14,13 @@ export interface Versions {
   /** The leading manager, each replica of the syncer and of the gateway, as Leases say. */
   running: { program: string; identity: string; version: string | undefined; renewed: string | undefined }[];
   templates: { name: string; kubernetes: string }[];
-  tenants: { namespace: string; name: string; kubernetes: string | undefined; wanted: string | undefined; driver: string | undefined }[];
+  tenants: {
+    namespace: string;
+    name: string;
+    kubernetes: string | undefined;
+    wanted: string | undefined;
+    driver: string | undefined;
+  }[];
 }
 
 interface Lease extends KubeObject {

@@ -2,7 +2,17 @@ import { fetchingReason, noEngineReason, noSyncerReason, switchedOffReason } fro
 import { backgroundPrefix, kubeconfigKey, nameProblem, secretNames } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../api/warm-pool.ts';
-import { type ConnectionOptions, connectionFromSecret, isForbidden, isNotFound, type KubeClient, KubeconfigError, type ListOptions, renderKubeconfig, resources } from '../../kube/index.ts';
+import {
+  type ConnectionOptions,
+  connectionFromSecret,
+  isForbidden,
+  isNotFound,
+  type KubeClient,
+  KubeconfigError,
+  type ListOptions,
+  renderKubeconfig,
+  resources,
+} from '../../kube/index.ts';
 import { CliError, invalidArgument, isMissingResource } from './errors.ts';
 
 export interface VirtualClusterRef {
@@ -247,7 +257,9 @@ export function limitations({ status }: VirtualCluster): string[] {
 }
 
 /** What the tenant has of what is limited, as the syncer and, of the datastore, the manager last said. */
-export function quotaOf({ status }: VirtualCluster): { resource: string; used?: string | undefined; allowed: string }[] {
+export function quotaOf({
+  status,
+}: VirtualCluster): { resource: string; used?: string | undefined; allowed: string }[] {
   const { keys, bytes } = status?.datastoreUsage ?? {};
   const used: Record<string, string> = {
     ...status?.usage?.resources,

@@ -1,6 +1,17 @@
 import { isOverVirtualClusterLimit } from '../../api/conditions.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { ApiError, ConnectionError, connectionFromSecret, isForbidden, type KubeClient, Reflector, resources, Store, type StoreEvent, messageOf } from '../../kube/index.ts';
+import {
+  ApiError,
+  ConnectionError,
+  connectionFromSecret,
+  isForbidden,
+  type KubeClient,
+  messageOf,
+  Reflector,
+  resources,
+  Store,
+  type StoreEvent,
+} from '../../kube/index.ts';
 import type { Cli } from './context.ts';
 import { CliError } from './errors.ts';
 import { withConnection } from './super-cluster.ts';

@@ -1,5 +1,5 @@
-import { runInDependencyOrder } from './plan.ts';
 import { describe, expect, it } from 'vitest';
+import { runInDependencyOrder } from './plan.ts';
 
 const steps = [
   { name: 'etcd', dependsOn: [] },

@@ -1,11 +1,18 @@
 import type { ControlPlaneTemplateSpec, TemplateComponent } from '../../api/control-plane-template.ts';
 import type { PodSecurityLevel } from '../../api/policy.ts';
 import { renderKubeconfig } from '../../kube/index.ts';
+import { hostInUrl } from '../../program/addresses.ts';
 import { type EncryptionState, encryptionProviders, type TenantPki } from '../pki/index.ts';
 import { authorizers, noWebhookFile, noWebhookKubeconfig, type WriteStop } from './authorizers.ts';
-import { type ComponentPlan, type ControlPlanePlan, type PlanFile, type PlanNetwork, type PlanResources, validatePlan } from './plan.ts';
+import {
+  type ComponentPlan,
+  type ControlPlanePlan,
+  type PlanFile,
+  type PlanNetwork,
+  type PlanResources,
+  validatePlan,
+} from './plan.ts';
 import { unknownPlaceholder } from './template.ts';
-import { hostInUrl } from '../../program/addresses.ts';
 
 /** The address at which a server bound to `bindAddress` is reached from its own machine. */
 export function localAddress(bindAddress: string): string {

@@ -2,7 +2,11 @@ import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { parse } from 'yaml';
-import { type ControlPlaneTemplate, type ControlPlaneTemplateSpec, controlPlaneTemplateSchema } from '../../api/control-plane-template.ts';
+import {
+  type ControlPlaneTemplate,
+  type ControlPlaneTemplateSpec,
+  controlPlaneTemplateSchema,
+} from '../../api/control-plane-template.ts';
 import { CodedError, messageOf } from '../../kube/index.ts';
 
 type ControlPlaneErrorCode =
@@ -229,11 +233,7 @@ function findForMinor(
 }
 
 /** Whether a component of the template has this argument, and a file with this placeholder for it. */
-export function isFilledIn(
-  { template }: TemplateChoice,
-  argument: string,
-  placeholder: string,
-): boolean {
+export function isFilledIn({ template }: TemplateChoice, argument: string, placeholder: string): boolean {
   return template.spec.components.some(
     ({ args = {}, files = {} }) =>
       args[argument] !== undefined && Object.values(files).some((text) => text.includes(placeholder)),

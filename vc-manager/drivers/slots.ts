@@ -1,7 +1,13 @@
-import type { ComponentPlan, ControlPlanePlan } from '../control-plane/plan.ts';
-import { type Beside, type ComponentObservation, componentHash, type EnsureOptions, handOverPauseMs } from './driver.ts';
-import { invalidName } from './errors.ts';
 import type { Clock } from '../../kube/index.ts';
+import type { ComponentPlan, ControlPlanePlan } from '../control-plane/plan.ts';
+import {
+  type Beside,
+  type ComponentObservation,
+  componentHash,
+  type EnsureOptions,
+  handOverPauseMs,
+} from './driver.ts';
+import { invalidName } from './errors.ts';
 
 /**
  * A component that is replaced without a pause has two slots, of which one is in use and the other one takes what is

@@ -1,5 +1,5 @@
-import { EtcdError } from './errors.ts';
 import { hostInUrl } from '../../program/addresses.ts';
+import { EtcdError } from './errors.ts';
 
 export interface EtcdServerOptions {
   /** Name of the member; kept for the life of the data. */

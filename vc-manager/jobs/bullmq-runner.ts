@@ -3,7 +3,7 @@ import { DelayedError, Queue, type Job as QueuedJob, QueueEvents, UnrecoverableE
 import { Redis } from 'ioredis';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
-import { type Clock, onAbort, messageOf, untilAborted } from '../../kube/index.ts';
+import { type Clock, messageOf, onAbort, untilAborted } from '../../kube/index.ts';
 import { type Job, JobError, type JobHandler, type JobRunner, type ReconcileResult } from './job-runner.ts';
 import { roomForSlow } from './work-queue.ts';
 

@@ -5,9 +5,9 @@ import { type Clock, CodedError, systemClock } from '../../kube/index.ts';
 import { Binaries } from '../binaries/index.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../control-plane/plan.ts';
 import { Probe } from '../drivers/readiness.ts';
+import { replaceFile } from '../os/files.ts';
 import { LocalStack, type LocalStackParts } from './local-stack.ts';
 import { type StackPorts, stackPortNames } from './stack-ports.ts';
-import { replaceFile } from '../os/files.ts';
 
 /** Those of docker-compose.yml: fixed, because the file names them. */
 export const defaultContainerPorts: StackPorts = {

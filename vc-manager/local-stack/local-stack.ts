@@ -1,19 +1,32 @@
 import { rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { type Clock, connectionFromSecret, KubeClient, resources, systemClock, withClient } from '../../kube/index.ts';
+import {
+  type Clock,
+  connectionFromSecret,
+  type KubeClient,
+  resources,
+  systemClock,
+  withClient,
+} from '../../kube/index.ts';
 import { type Binaries, defaultVersions } from '../binaries/index.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../control-plane/plan.ts';
 import { localAddress } from '../control-plane/render-plan.ts';
 import type { ControlPlaneDriver, StopOptions } from '../drivers/driver.ts';
 import { ProcessDriver } from '../drivers/process/process-driver.ts';
+import { replaceFile } from '../os/files.ts';
 import { addressAt } from '../os/network.ts';
 import { ensureManagerPki, ensureSuperClusterPki, type ManagerPki } from '../pki/index.ts';
 import { datastorePlan } from './datastore-plan.ts';
 import { createSimulatedNodes, simulatedLabel } from './simulated-nodes.ts';
 import { createSimulatedStorage, storagePlan } from './simulated-storage.ts';
 import { type StackPorts, stackPorts } from './stack-ports.ts';
-import { type Audited, type SuperClusterPlanOptions, superClusterKubeconfig, superClusterPlan, superClusterServer } from './super-cluster-plan.ts';
-import { replaceFile } from '../os/files.ts';
+import {
+  type Audited,
+  type SuperClusterPlanOptions,
+  superClusterKubeconfig,
+  superClusterPlan,
+  superClusterServer,
+} from './super-cluster-plan.ts';
 
 interface LocalStackOptions {
   stateDir: string;

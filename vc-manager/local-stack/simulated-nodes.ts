@@ -1,4 +1,4 @@
-import { type KubeClient, type KubeObject, resources, createIfAbsent } from '../../kube/index.ts';
+import { createIfAbsent, type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
 
 /** Marks by which everyone can see that a node or volume is only simulated. */
 export const simulatedLabel = 'skerry.dev/simulated';

@@ -1,7 +1,26 @@
 import { extname, join } from 'node:path';
-import { Backoff, type Clock, type KubeClient, type KubeObject, Reflector, type ReflectorProblem, resource, resources, Store, systemClock, deleteIfPresent, createIfAbsent } from '../../kube/index.ts';
+import {
+  Backoff,
+  type Clock,
+  createIfAbsent,
+  deleteIfPresent,
+  type KubeClient,
+  type KubeObject,
+  Reflector,
+  type ReflectorProblem,
+  resource,
+  resources,
+  Store,
+  systemClock,
+  withoutUndefined,
+} from '../../kube/index.ts';
 import type { ComponentPlan } from '../control-plane/plan.ts';
-import { simulatedCsiDriver, simulatedLabel, simulatedProvisionerName, simulatedStorageClass } from './simulated-nodes.ts';
+import {
+  simulatedCsiDriver,
+  simulatedLabel,
+  simulatedProvisionerName,
+  simulatedStorageClass,
+} from './simulated-nodes.ts';
 import { type SuperClusterPlanOptions, superClusterKubeconfig } from './super-cluster-plan.ts';
 
 interface Claim extends KubeObject {
@@ -74,9 +93,7 @@ function volumeFor(claim: Claim, reclaimPolicy: string): Volume {
       claimRef: {
         apiVersion: 'v1',
         kind: 'PersistentVolumeClaim',
-        namespace: metadata.namespace,
-        name: metadata.name,
-        uid: metadata.uid,
+        ...withoutUndefined({ namespace: metadata.namespace, name: metadata.name, uid: metadata.uid }),
       },
       csi: { driver: simulatedCsiDriver, volumeHandle: volumeName(claim) },
     },

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
-import { freePort } from '../os/network.ts';
 import { replaceFile } from '../os/files.ts';
+import { freePort } from '../os/network.ts';
 
 export const stackPortNames = [
   'super-cluster',

@@ -1,7 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { parseKubeconfig } from '../../kube/index.ts';
-import { type SuperClusterPlanOptions, superClusterKubeconfig, superClusterPlan, superClusterServer } from './super-cluster-plan.ts';
+import {
+  type SuperClusterPlanOptions,
+  superClusterKubeconfig,
+  superClusterPlan,
+  superClusterServer,
+} from './super-cluster-plan.ts';
 
 const pair = { certPem: 'certificate', keyPem: 'key' };
 

@@ -1,5 +1,6 @@
 import { stringify } from 'yaml';
 import { renderKubeconfig } from '../../kube/index.ts';
+import { hostInUrl } from '../../program/addresses.ts';
 import type { ComponentPlan, PlanFile } from '../control-plane/plan.ts';
 import { localAddress } from '../control-plane/render-plan.ts';
 import { etcdServerName, type KeyPair, type SuperClusterPki } from '../pki/index.ts';
@@ -7,7 +8,6 @@ import { etcdComponent } from './datastore-plan.ts';
 import { kwokConfiguration } from './kwok-configuration.ts';
 import { kwokNodeAnnotation } from './simulated-nodes.ts';
 import type { StackPorts } from './stack-ports.ts';
-import { hostInUrl } from '../../program/addresses.ts';
 
 export interface SuperClusterPlanOptions {
   versions: { kubernetes: string; etcd: string; kwok: string };

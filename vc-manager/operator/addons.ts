@@ -1,7 +1,16 @@
 import { createHash } from 'node:crypto';
 import { parseAllDocuments } from 'yaml';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import { isAlreadyExists, type KubeClient, type KubeObject, type Resource, resource, resources, ignoreNotFound, deleteIfPresent } from '../../kube/index.ts';
+import {
+  deleteIfPresent,
+  ignoreNotFound,
+  isAlreadyExists,
+  type KubeClient,
+  type KubeObject,
+  type Resource,
+  resource,
+  resources,
+} from '../../kube/index.ts';
 import { addonNotOurs, invalidAddon } from './errors.ts';
 
 /** One object of an addon as the manager wants it in the tenant. */

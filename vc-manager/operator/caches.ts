@@ -3,7 +3,15 @@ import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import { labelKeys } from '../../api/labels.ts';
 import type { VirtualClusterPolicy } from '../../api/policy.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { type Clock, type KubeClient, type KubeObject, Reflector, type Resource, resources, Store } from '../../kube/index.ts';
+import {
+  type Clock,
+  type KubeClient,
+  type KubeObject,
+  Reflector,
+  type Resource,
+  resources,
+  Store,
+} from '../../kube/index.ts';
 import { Allocations } from './allocations.ts';
 
 /** Key of a VirtualCluster in queues: `namespace/name`. */
@@ -12,7 +20,10 @@ export function keyOf({ metadata }: VirtualCluster): string {
 }
 
 /** Whether one was created before the other, or in the same second with the lower UID. */
-export function isOlder(one: Pick<VirtualCluster, 'metadata'>, other: Pick<VirtualCluster, 'metadata'>): boolean {
+export function isOlder(
+  one: Pick<VirtualCluster, 'metadata'>,
+  other: Pick<VirtualCluster, 'metadata'>,
+): boolean {
   const bornAt = ({ metadata }: Pick<VirtualCluster, 'metadata'>): string =>
     `${metadata.creationTimestamp ?? ''} ${metadata.uid ?? ''}`;
   return bornAt(one) < bornAt(other);

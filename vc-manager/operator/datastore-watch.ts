@@ -1,9 +1,9 @@
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { repeatUntilAborted } from '../../kube/index.ts';
 import type { DatastoreSize } from '../etcd/admin.ts';
 import { EtcdError } from '../etcd/errors.ts';
 import type { Services } from './services.ts';
 import { snapshotBegunMs } from './snapshots.ts';
-import { repeatUntilAborted } from '../../kube/index.ts';
 
 const MiB = 1024 ** 2;
 

@@ -1,7 +1,18 @@
 import { isDeepStrictEqual } from 'node:util';
 import { crdManifests } from '../../api/crds.ts';
 import { group, version } from '../../api/names.ts';
-import { type Clock, CodedError, type Condition, isAlreadyExists, isConflict, isNotFound, type KubeClient, type KubeObject, resources, ignoreNotFound } from '../../kube/index.ts';
+import {
+  type Clock,
+  CodedError,
+  type Condition,
+  ignoreNotFound,
+  isAlreadyExists,
+  isConflict,
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  resources,
+} from '../../kube/index.ts';
 
 type CrdErrorCode = 'CrdNotEstablished' | 'CrdNameConflict';
 

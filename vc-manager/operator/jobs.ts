@@ -3,7 +3,19 @@ import type { CurrentJob, JobKind, JobStatus } from '../../api/job-status.ts';
 import { annotationKeys } from '../../api/labels.ts';
 import { newRequest, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { WakeReason } from '../../api/wake-reasons.ts';
-import { beginJob, cancelJob, changeCurrent, failAttempt, isHeld, isSameJob, refuseCancel, replaceJob, startStep, succeedJob } from '../jobs/job-status.ts';
+import { withoutUndefined } from '../../kube/index.ts';
+import {
+  beginJob,
+  cancelJob,
+  changeCurrent,
+  failAttempt,
+  isHeld,
+  isSameJob,
+  refuseCancel,
+  replaceJob,
+  startStep,
+  succeedJob,
+} from '../jobs/job-status.ts';
 import { cancelledAuthorities, cancelledRotation, encryptionData } from '../pki/index.ts';
 import { placementText, wantedMove } from './moves.ts';
 import type { Services } from './services.ts';
@@ -12,7 +24,6 @@ import { isRestoreWanted, isSnapshotWanted, restoreRequest, snapshotRequest } fr
 import type { Tenant } from './tenant.ts';
 import { readInternalSecret, writeInternalSecret } from './tenant-secrets.ts';
 import { versionChoice } from './version-choice.ts';
-import { withoutUndefined } from '../../kube/index.ts';
 
 /** The long operation that a VirtualCluster needs, read from its spec, status and annotations. */
 export interface WantedJob {

@@ -1,13 +1,25 @@
 import { type DriverName, defaultDriver } from '../../api/drivers.ts';
-import { type ControlPlanePlacement, isForPods, type Move, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import {
+  type ControlPlanePlacement,
+  isForPods,
+  type Move,
+  type VirtualCluster,
+} from '../../api/virtual-cluster.ts';
+import { isLoopback } from '../../program/addresses.ts';
 import type { TemplateChoice } from '../control-plane/template.ts';
 import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import { isHeld } from '../jobs/job-status.ts';
 import { limitingPolicy } from './effective-policy.ts';
-import { driverMissing, driverNotAllowed, driverNotConfigured, moveNotSupported, OperatorError, templateNotAllowed } from './errors.ts';
+import {
+  driverMissing,
+  driverNotAllowed,
+  driverNotConfigured,
+  moveNotSupported,
+  OperatorError,
+  templateNotAllowed,
+} from './errors.ts';
 import type { Services } from './services.ts';
 import { datastoreOf, type VersionSources, versionChoice, wantedDatastore } from './version-choice.ts';
-import { isLoopback } from '../../program/addresses.ts';
 
 /** Where the spec has a control plane go, and why it does not, if it does not. */
 interface WantedMove {

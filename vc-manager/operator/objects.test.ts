@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type KubeObject, resources, ignoreNotFound } from '../../kube/index.ts';
+import { ignoreNotFound, type KubeObject, resources } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
 import { ensureObject } from './objects.ts';
 
@@ -78,5 +78,7 @@ describe('an object that is to be there', () => {
 it('an object that is not there is found as undefined, and any other refusal is thrown', async () => {
   expect(await ignoreNotFound(cluster.client.get(resources.configMaps, ref, { signal }))).toBeUndefined();
   cluster.server.inject({ fault: { kind: 'status', code: 403 } });
-  await expect(ignoreNotFound(cluster.client.get(resources.configMaps, ref, { signal }))).rejects.toMatchObject({ code: 403 });
+  await expect(
+    ignoreNotFound(cluster.client.get(resources.configMaps, ref, { signal })),
+  ).rejects.toMatchObject({ code: 403 });
 });

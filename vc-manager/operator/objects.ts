@@ -1,5 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
-import { isAlreadyExists, type KubeClient, type KubeObject, type Resource, ignoreNotFound } from '../../kube/index.ts';
+import {
+  ignoreNotFound,
+  isAlreadyExists,
+  type KubeClient,
+  type KubeObject,
+  type Resource,
+} from '../../kube/index.ts';
 import { answersContradict } from './errors.ts';
 
 const pageSize = 100;
@@ -43,7 +49,8 @@ export async function ensureObject<T extends KubeObject>(
   const ref = { name: wanted.metadata.name ?? '', namespace: wanted.metadata.namespace };
   let { likely = 'there' } = options;
   for (let round = 0; round < maxRounds; round++, likely = 'there') {
-    const current = likely === 'absent' ? undefined : await ignoreNotFound(client.get<T>(resource, ref, { signal }));
+    const current =
+      likely === 'absent' ? undefined : await ignoreNotFound(client.get<T>(resource, ref, { signal }));
     if (current === undefined) {
       try {
         return await client.create(resource, wanted, { signal });

@@ -1,4 +1,3 @@
-import { RestorePauses } from './snapshots.ts';
 import { randomBytes } from 'node:crypto';
 import type { DriverName } from '../../api/drivers.ts';
 import { holderVersion } from '../../api/program-versions.ts';
@@ -12,8 +11,15 @@ import { assertHeld, fenced } from './fencing.ts';
 import { LeaderLoop } from './leader-loop.ts';
 import type { OperatorOptions, Services } from './services.ts';
 import { operatorSettings } from './settings.ts';
-import { ensureNamespace, prepareSuperCluster, readSuperClusterFacts, type SuperClusterFacts, uidOfKubeSystem } from './setup.ts';
+import {
+  ensureNamespace,
+  prepareSuperCluster,
+  readSuperClusterFacts,
+  type SuperClusterFacts,
+  uidOfKubeSystem,
+} from './setup.ts';
 import { isShared, SharedWorker } from './shared-worker.ts';
+import { RestorePauses } from './snapshots.ts';
 import { UsageMeter } from './usage-meter.ts';
 
 const leaseName = 'skerry-vc-manager';
@@ -182,7 +188,16 @@ export class Operator {
 
   #services(client: KubeClient, caches: Caches, facts: SuperClusterFacts): Services {
     const { virtualClusters, policies, templates, activity, allocations } = caches;
-    return { ...this.#lasting, ...facts, client, virtualClusters, policies, templates, activity, allocations };
+    return {
+      ...this.#lasting,
+      ...facts,
+      client,
+      virtualClusters,
+      policies,
+      templates,
+      activity,
+      allocations,
+    };
   }
 
   /** Retries with back-off until `work` succeeds; undefined when aborted before. */

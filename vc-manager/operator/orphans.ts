@@ -1,7 +1,13 @@
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { internalSecretNames } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { type KubeClient, type KubeObject, type Resource, resources, ignoreNotFound } from '../../kube/index.ts';
+import {
+  ignoreNotFound,
+  type KubeClient,
+  type KubeObject,
+  type Resource,
+  resources,
+} from '../../kube/index.ts';
 import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import type { Datastore } from './services.ts';
 

@@ -1,12 +1,29 @@
 import type { VirtualCluster, VirtualClusterPhase } from '../../api/virtual-cluster.ts';
 import { isWarmPoolMember, warmClaim } from '../../api/warm-pool.ts';
-import { Connection, type ConnectionOptions, isNotFound, KubeClient, resources, withoutUndefined } from '../../kube/index.ts';
+import {
+  Connection,
+  type ConnectionOptions,
+  isNotFound,
+  KubeClient,
+  resources,
+  withoutUndefined,
+} from '../../kube/index.ts';
 import type { Job, JobRun, ReconcileResult } from '../jobs/job-runner.ts';
 import { isHeld } from '../jobs/job-status.ts';
 import type { Fence } from '../jobs/tenant-lock.ts';
 import { explain } from './errors.ts';
 import { assertHeld } from './fencing.ts';
-import { applyJobRequests, hasJobRequests, JobLog, recordProgress, recordWake, type WantedJob, wantedJob, wantedWake, withdrawMove } from './jobs.ts';
+import {
+  applyJobRequests,
+  hasJobRequests,
+  JobLog,
+  recordProgress,
+  recordWake,
+  type WantedJob,
+  wantedJob,
+  wantedWake,
+  withdrawMove,
+} from './jobs.ts';
 import { isMoveWithdrawn, servicesFor } from './moves.ts';
 import { removalSteps } from './removal.ts';
 import type { Services } from './services.ts';
@@ -23,7 +40,14 @@ import { dns } from './steps/dns.ts';
 import { encryption } from './steps/encryption.ts';
 import { adaptFromSnapshot, fillFromSnapshot } from './steps/from-snapshot.ts';
 import { identity, takeOver } from './steps/identity.ts';
-import { beginMove, copyDatastore, finishMove, locateOtherDatastore, prepareMove, rollBackMove } from './steps/move.ts';
+import {
+  beginMove,
+  copyDatastore,
+  finishMove,
+  locateOtherDatastore,
+  prepareMove,
+  rollBackMove,
+} from './steps/move.ts';
 import { policy } from './steps/policy.ts';
 import { beginRestore, finishRestore, restore } from './steps/restore.ts';
 import { reservations, serviceSlice } from './steps/service-slice.ts';

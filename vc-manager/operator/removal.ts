@@ -2,7 +2,13 @@ import { isJoined } from '../../api/conditions.ts';
 import { defaultDriver } from '../../api/drivers.ts';
 import { labelKeys } from '../../api/labels.ts';
 import { activityLeaseName } from '../../api/names.ts';
-import { type KubeClient, type KubeObject, type Resource, resources, deleteIfPresent } from '../../kube/index.ts';
+import {
+  deleteIfPresent,
+  type KubeClient,
+  type KubeObject,
+  type Resource,
+  resources,
+} from '../../kube/index.ts';
 import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import { driverChanged, OperatorError, RequeueAfter } from './errors.ts';
 import { assertIdClaim } from './id-claim.ts';

@@ -1,8 +1,8 @@
 import { isIP } from 'node:net';
 import { type DriverName, defaultDriver } from '../../api/drivers.ts';
 import type { DnsChoice } from '../../api/virtual-cluster.ts';
-import { invalidSettings } from './errors.ts';
 import { isLoopback } from '../../program/addresses.ts';
+import { invalidSettings } from './errors.ts';
 
 export interface GatewaySettings {
   /** Tenants are told apart by the TLS server name `<id>.<domain>`. */

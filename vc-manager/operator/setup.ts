@@ -3,7 +3,17 @@ import type { Logger } from 'pino';
 import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import { deletionProtectionBinding, deletionProtectionPolicy } from '../../api/deletion-protection.ts';
 import { labelKeys } from '../../api/labels.ts';
-import { type Clock, isDeniedByAdmission, isNotFound, type KubeClient, type KubeObject, resources, ignoreNotFound, encodeSecretData, serverVersion } from '../../kube/index.ts';
+import {
+  type Clock,
+  encodeSecretData,
+  ignoreNotFound,
+  isDeniedByAdmission,
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  resources,
+  serverVersion,
+} from '../../kube/index.ts';
 import { widestServiceRange } from '../os/network.ts';
 import type { ManagerPki } from '../pki/index.ts';
 import { ensureCrds } from './ensure-crds.ts';
@@ -180,7 +190,8 @@ interface Service extends KubeObject {
 /** An API server gives its own Service the first address of the range, which nothing else tells before 1.33. */
 export async function widestServiceRanges(client: KubeClient, signal: AbortSignal): Promise<string[]> {
   const ref = { namespace: 'default', name: 'kubernetes' };
-  const address = (await ignoreNotFound(client.get<Service>(resources.services, ref, { signal })))?.spec?.clusterIP;
+  const address = (await ignoreNotFound(client.get<Service>(resources.services, ref, { signal })))?.spec
+    ?.clusterIP;
   return address === undefined || address.includes(':') ? [] : [widestServiceRange(address)];
 }
 
@@ -194,7 +205,9 @@ export async function ensureTemplates(
   signal: AbortSignal,
 ): Promise<void> {
   for (const { metadata, spec } of templates) {
-    const existing = await ignoreNotFound(client.get(resources.controlPlaneTemplates, { name: metadata.name }, { signal }));
+    const existing = await ignoreNotFound(
+      client.get(resources.controlPlaneTemplates, { name: metadata.name }, { signal }),
+    );
     if (existing !== undefined && existing.metadata.annotations?.[writtenKey] !== hashOf(existing['spec']))
       continue;
     const object: KubeObject = {

@@ -2,12 +2,24 @@ import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
 import type { SnapshotHeader } from '../snapshot/archive.ts';
-import { certificatesAbsent, certificatesInUse, certificatesNotEncrypted, certificatesWanted } from './errors.ts';
+import { isOlder } from './caches.ts';
+import {
+  certificatesAbsent,
+  certificatesInUse,
+  certificatesNotEncrypted,
+  certificatesWanted,
+} from './errors.ts';
 import type { Services } from './services.ts';
 import type { SnapshotServices } from './snapshots.ts';
 import type { Tenant } from './tenant.ts';
-import { findInternalSecret, findStoredSecret, removeInternalSecret, removeStoredSecret, replaceStoredSecret, type SecretData } from './tenant-secrets.ts';
-import { isOlder } from './caches.ts';
+import {
+  findInternalSecret,
+  findStoredSecret,
+  removeInternalSecret,
+  removeStoredSecret,
+  replaceStoredSecret,
+  type SecretData,
+} from './tenant-secrets.ts';
 
 /*
  * What makes kubeconfigs and tokens of a tenant valid: it travels in a snapshot only when that is asked for, and only

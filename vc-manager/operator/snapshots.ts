@@ -1,7 +1,7 @@
-import type { Clock } from '../../kube/index.ts';
 import { randomUUID } from 'node:crypto';
 import { annotationKeys } from '../../api/labels.ts';
 import { isPaused, newRequest, snapshotEveryMs, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import type { Clock } from '../../kube/index.ts';
 import { type SnapshotStore, snapshotSuffix } from '../snapshot/store.ts';
 
 /** How this manager keeps snapshots. */

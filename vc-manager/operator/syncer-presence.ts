@@ -1,7 +1,15 @@
 import { noSyncerReason } from '../../api/conditions.ts';
 import { labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { findCondition, type Lease, modifyStatus, resources, setCondition, repeatUntilAborted, ignoreNotFound } from '../../kube/index.ts';
+import {
+  findCondition,
+  ignoreNotFound,
+  type Lease,
+  modifyStatus,
+  repeatUntilAborted,
+  resources,
+  setCondition,
+} from '../../kube/index.ts';
 import type { Services } from './services.ts';
 import { isAsleep } from './sleep.ts';
 

@@ -1,19 +1,19 @@
-import { datastoreQuotaExceeded, inMiB } from './errors.ts';
-import { tenantPrefix } from '../etcd/grants.ts';
-import { parseExactQuantity } from '../../kube/index.ts';
-import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import type { Quota } from '../../api/quota.ts';
 import { randomUUID } from 'node:crypto';
+import type { Quota } from '../../api/quota.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { parseExactQuantity } from '../../kube/index.ts';
+import { hostInUrl } from '../../program/addresses.ts';
 import type { TemplateChoice } from '../control-plane/template.ts';
 import type { DatastoreLocation } from '../drivers/driver.ts';
-import type { Entry, KeyspaceView, KeyspaceSize } from '../etcd/keyspace.ts';
+import { tenantPrefix } from '../etcd/grants.ts';
+import type { Entry, KeyspaceSize, KeyspaceView } from '../etcd/keyspace.ts';
+import { writingKey } from '../pki/index.ts';
+import type { Archive } from '../snapshot/archive.ts';
+import { encrypted } from '../snapshot/secretbox.ts';
+import { datastoreQuotaExceeded, inMiB } from './errors.ts';
+import { recordProgress } from './jobs.ts';
 import type { Services } from './services.ts';
 import type { Tenant } from './tenant.ts';
-import { hostInUrl } from '../../program/addresses.ts';
-import { writingKey } from '../pki/index.ts';
-import { encrypted } from '../snapshot/secretbox.ts';
-import type { Archive } from '../snapshot/archive.ts';
-import { recordProgress } from './jobs.ts';
 
 interface Call {
   signal: AbortSignal;
@@ -134,8 +134,7 @@ export async function* withinDatastoreQuota(
     keys += 1;
     bytes += prefixLength + Buffer.byteLength(entry.key) + entry.value.length;
     if (keys > limits.keys) throw datastoreQuotaExceeded('datastore.keys', String(Math.floor(limits.keys)));
-    if (bytes > limits.bytes)
-      throw datastoreQuotaExceeded('datastore.bytes', inMiB(limits.bytes));
+    if (bytes > limits.bytes) throw datastoreQuotaExceeded('datastore.bytes', inMiB(limits.bytes));
     yield entry;
   }
 }

@@ -1,7 +1,18 @@
 import { isDeepStrictEqual } from 'node:util';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { formerSecretNames, internalSecretNames, secretNames } from '../../api/names.ts';
-import { isConflict, isNotFound, type KubeObject, type ObjectRef, resources, ignoreNotFound, type Secret, deleteIfPresent, encodeSecretData, decodeSecretData } from '../../kube/index.ts';
+import {
+  decodeSecretData,
+  deleteIfPresent,
+  encodeSecretData,
+  ignoreNotFound,
+  isConflict,
+  isNotFound,
+  type KubeObject,
+  type ObjectRef,
+  resources,
+  type Secret,
+} from '../../kube/index.ts';
 import { secretNotCopied, secretNotOurs } from './errors.ts';
 import { ensureObject } from './objects.ts';
 import type { Services } from './services.ts';

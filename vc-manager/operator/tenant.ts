@@ -2,7 +2,15 @@ import { annotationKeys, finalizer, labelKeys } from '../../api/labels.ts';
 import { apiVersion, idPattern } from '../../api/names.ts';
 import type { EffectivePolicy, VirtualClusterPolicy } from '../../api/policy.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { type Clock, isConflict, type KubeClient, type ObjectRef, type OwnerReference, resources, ignoreNotFound } from '../../kube/index.ts';
+import {
+  type Clock,
+  ignoreNotFound,
+  isConflict,
+  type KubeClient,
+  type ObjectRef,
+  type OwnerReference,
+  resources,
+} from '../../kube/index.ts';
 import type { TemplateChoice } from '../control-plane/template.ts';
 import type { DatastoreLocation, Location } from '../drivers/driver.ts';
 import type { AuthorityState, EncryptionState, TenantPki } from '../pki/index.ts';

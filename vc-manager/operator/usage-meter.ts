@@ -1,10 +1,32 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import { addUsage, type MonthlyUsage, monthlyUsage, noUsage, roundedUsage, type UsageDay, usageConfigMapName, usageDays, usageLabel } from '../../api/usage.ts';
+import {
+  addUsage,
+  type MonthlyUsage,
+  monthlyUsage,
+  noUsage,
+  roundedUsage,
+  type UsageDay,
+  usageConfigMapName,
+  usageDays,
+  usageLabel,
+} from '../../api/usage.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../api/warm-pool.ts';
-import { type Clock, isNotFound, type KubeClient, type KubeObject, modifyStatus, parseQuantity, resources, type Store, deleteIfPresent, repeatUntilAborted, ignoreNotFound } from '../../kube/index.ts';
+import {
+  type Clock,
+  deleteIfPresent,
+  ignoreNotFound,
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  modifyStatus,
+  parseQuantity,
+  repeatUntilAborted,
+  resources,
+  type Store,
+} from '../../kube/index.ts';
 import { keyOf } from './caches.ts';
 import { explain } from './errors.ts';
 import type { OperatorSettings } from './settings.ts';

@@ -1,12 +1,12 @@
 import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster, VirtualClusterSpec, VirtualClusterStatus } from '../../api/virtual-cluster.ts';
 import { isWarmPoolMember, type WarmClaim, warmClaim, warmClaimText } from '../../api/warm-pool.ts';
-import { findCondition, isConflict, isNotFound, resources, ignoreNotFound } from '../../kube/index.ts';
+import { findCondition, ignoreNotFound, isConflict, isNotFound, resources } from '../../kube/index.ts';
 import type { ReconcileResult } from '../jobs/job-runner.ts';
+import { isOlder } from './caches.ts';
 import type { Services } from './services.ts';
 import { dropFinalizer, type Tenant } from './tenant.ts';
 import { versionChoice } from './version-choice.ts';
-import { isOlder } from './caches.ts';
 
 /*
  * How a control plane of the warm pool gets its owner. A member is a VirtualCluster in Skerry's own namespace. It is given
@@ -132,7 +132,9 @@ async function asClaimed(
 ): Promise<VirtualCluster | undefined> {
   if (warmClaim(member)?.uid === uid) return member;
   const { namespace, name = '' } = member.metadata;
-  const live = await ignoreNotFound(client.get<VirtualCluster>(resources.virtualClusters, { namespace, name }, { signal }));
+  const live = await ignoreNotFound(
+    client.get<VirtualCluster>(resources.virtualClusters, { namespace, name }, { signal }),
+  );
   const isSame = live !== undefined && live.metadata.uid === member.metadata.uid;
   return isSame && warmClaim(live)?.uid === uid ? live : undefined;
 }

@@ -6,11 +6,11 @@ import type { VirtualCluster, VirtualClusterPhase } from '../../api/virtual-clus
 import { isWarmPoolMember, warmClaim } from '../../api/warm-pool.ts';
 import { isConflict, isNotFound, parseQuantity, resources, Wakeup } from '../../kube/index.ts';
 import { insufficientMemory } from '../drivers/errors.ts';
+import { isOlder } from './caches.ts';
 import { explain } from './errors.ts';
 import type { MachineMemory, Services } from './services.ts';
 import { type VersionChoice, versionChoice } from './version-choice.ts';
 import { dnsOf, isAvailable } from './warm-members.ts';
-import { isOlder } from './caches.ts';
 
 /** A member that waits, or will. */
 interface Member {

@@ -1,9 +1,26 @@
-import { isAlreadyExists, isConflict, isNotFound, type KubeClient, resources, type Secret, ignoreNotFound, encodeSecretData, decodeSecretData } from '../../kube/index.ts';
+import {
+  decodeSecretData,
+  encodeSecretData,
+  ignoreNotFound,
+  isAlreadyExists,
+  isConflict,
+  isNotFound,
+  type KubeClient,
+  resources,
+  type Secret,
+} from '../../kube/index.ts';
 import { type CertificateAuthority, type KeyPair, subjectNames } from './certificates.ts';
 import { ensurePkiDirectory } from './directory.ts';
 import { damagedAuthority } from './errors.ts';
 import { etcdServerLeaf, loopbackHosts } from './leafs.ts';
-import { type EnsuredPki, ensurePkiSet, type PkiData, type PkiSpec, pairOf, type Renewal } from './pki-set.ts';
+import {
+  type EnsuredPki,
+  ensurePkiSet,
+  type PkiData,
+  type PkiSpec,
+  pairOf,
+  type Renewal,
+} from './pki-set.ts';
 
 export interface ManagerPkiOptions {
   /** Hosts under which API servers and the manager reach the tenants' datastore. Default: this machine's loopback. */

@@ -1,5 +1,18 @@
 import { createPrivateKey, randomBytes, X509Certificate } from 'node:crypto';
-import { type CertificateAuthority, createAuthority, createServiceAccountKey, issue, type KeyPair, type LeafRequest, publicPemOf, readAuthority, renewalTime, type ServiceAccountKey, type SubjectNames, subjectNames } from './certificates.ts';
+import {
+  type CertificateAuthority,
+  createAuthority,
+  createServiceAccountKey,
+  issue,
+  type KeyPair,
+  type LeafRequest,
+  publicPemOf,
+  readAuthority,
+  renewalTime,
+  type ServiceAccountKey,
+  type SubjectNames,
+  subjectNames,
+} from './certificates.ts';
 import { damagedAuthority, expiredAuthority, lostPassword } from './errors.ts';
 
 /** Why a leaf is issued anew. */

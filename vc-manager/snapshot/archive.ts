@@ -3,9 +3,9 @@ import { Readable } from 'node:stream';
 import { createGunzip, createGzip } from 'node:zlib';
 import { Decrypter, Encrypter } from 'age-encryption';
 import { z } from 'zod';
+import { messageOf } from '../../kube/index.ts';
 import { damaged, notASnapshot, snapshotEncrypted, snapshotTooNew } from './errors.ts';
 import type { PlainEntry } from './secretbox.ts';
-import { messageOf } from '../../kube/index.ts';
 
 /*
  * A snapshot is lines of JSON, compressed with gzip and, when there are recipients, encrypted with age

@@ -67,7 +67,12 @@ export function invalidStore(why: string): SnapshotError {
 }
 
 export function storeFailed(location: string, cause: unknown): SnapshotError {
-  return new SnapshotError('SnapshotStoreFailed', `the snapshot store ${location} failed: ${messageOf(cause)}`, true, {
-    cause,
-  });
+  return new SnapshotError(
+    'SnapshotStoreFailed',
+    `the snapshot store ${location} failed: ${messageOf(cause)}`,
+    true,
+    {
+      cause,
+    },
+  );
 }

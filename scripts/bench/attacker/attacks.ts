@@ -2,7 +2,14 @@ import { once } from 'node:events';
 import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, createServer } from 'node:net';
 import { Readable } from 'node:stream';
-import { type KubeClient, type KubeObject, resource, resources, createIfAbsent, untilAborted } from '../../../kube/index.ts';
+import {
+  createIfAbsent,
+  type KubeClient,
+  type KubeObject,
+  resource,
+  resources,
+  untilAborted,
+} from '../../../kube/index.ts';
 import { defaultAdvertiseAddress } from '../../../vc-manager/cli/arguments.ts';
 import { createAuthority } from '../../../vc-manager/pki/index.ts';
 

@@ -20,8 +20,7 @@ process.once('disconnect', () => ending.abort(new Error('the flood is over')));
 
 process.once('message', (request: AttackRequest) => {
   void attack(request).catch((error: unknown) => {
-    if (!ending.signal.aborted)
-      process.send?.({ error: messageOf(error) });
+    if (!ending.signal.aborted) process.send?.({ error: messageOf(error) });
   });
 });
 

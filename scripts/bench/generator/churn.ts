@@ -1,5 +1,22 @@
-import { Connection, type ConnectionOptions, KubeClient, type KubeObject, resources, systemClock, messageOf, untilAborted } from '../../../kube/index.ts';
-import { type ChurnKind, type ChurnResult, type ChurnVerb, type ChurnWork, type Counts, churnKinds, type Operation } from './protocol.ts';
+import {
+  Connection,
+  type ConnectionOptions,
+  KubeClient,
+  type KubeObject,
+  messageOf,
+  resources,
+  systemClock,
+  untilAborted,
+} from '../../../kube/index.ts';
+import {
+  type ChurnKind,
+  type ChurnResult,
+  type ChurnVerb,
+  type ChurnWork,
+  type Counts,
+  churnKinds,
+  type Operation,
+} from './protocol.ts';
 import type { TargetPods } from './target-pods.ts';
 import { RawWatch, valueAfter } from './watch.ts';
 

@@ -1,3 +1,4 @@
+import { messageOf, untilAborted } from '../../../kube/index.ts';
 import { cleanUpChurn, prepareChurn, runChurn } from './churn.ts';
 import { ensureStandingPods, runLoad } from './pod-load.ts';
 import type {
@@ -11,7 +12,6 @@ import type {
   Target,
 } from './protocol.ts';
 import { TargetPods } from './target-pods.ts';
-import { messageOf, untilAborted } from '../../../kube/index.ts';
 
 // The load generator as a process of its own, so that its CPU time can be told from everything else's.
 // It ends with the process that started it; Ctrl-C is that one's business.

@@ -1,4 +1,10 @@
-import { type Connection, KubeClient, type KubeObject, type Resource, systemClock } from '../../../kube/index.ts';
+import {
+  type Connection,
+  KubeClient,
+  type KubeObject,
+  type Resource,
+  systemClock,
+} from '../../../kube/index.ts';
 
 interface RawWatchOptions {
   connection: Connection;

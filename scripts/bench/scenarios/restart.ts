@@ -1,13 +1,21 @@
 import { systemClock } from '../../../kube/index.ts';
+import { processorSeconds } from '../../../vc-manager/os/process-identity.ts';
 import { usageTable } from '../costs.ts';
 import type { Lab } from '../lab.ts';
 import { groupTable } from '../markdown.ts';
-import { ageMs, type Memory, memoryOf, metricSum, parseSyncerWork, type Usage, UsageMeter } from '../measure.ts';
+import {
+  ageMs,
+  type Memory,
+  memoryOf,
+  metricSum,
+  parseSyncerWork,
+  type Usage,
+  UsageMeter,
+} from '../measure.ts';
 import type { BenchOptions } from '../options.ts';
 import { lineChart } from '../plot.ts';
 import { type Figure, figure, type Scenario } from '../scenario.ts';
 import { median, sum } from '../statistics.ts';
-import { processorSeconds } from '../../../vc-manager/os/process-identity.ts';
 
 /** One restart; milliseconds since the new process began. */
 interface Restart {

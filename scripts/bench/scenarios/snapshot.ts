@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { findCondition, KubeClient, resources, systemClock, withClient } from '../../../kube/index.ts';
+import { findCondition, type KubeClient, resources, systemClock, withClient } from '../../../kube/index.ts';
 import { createOrFind } from '../busy-server.ts';
 import type { Target } from '../generator/protocol.ts';
 import type { Lab } from '../lab.ts';

@@ -1,5 +1,12 @@
 import type { Command } from 'commander';
-import { Binaries, type BinaryListing, controlPlaneRequests, defaultCacheDirectory, defaultRequests } from '../../binaries/index.ts';
+import { messageOf } from '../../../kube/index.ts';
+import {
+  Binaries,
+  type BinaryListing,
+  controlPlaneRequests,
+  defaultCacheDirectory,
+  defaultRequests,
+} from '../../binaries/index.ts';
 import { loadTemplates, selectTemplate } from '../../control-plane/template.ts';
 import { kubernetesVersion } from '../arguments.ts';
 import { outputOption } from '../command-line.ts';
@@ -8,7 +15,6 @@ import { exitCodes, invalidArgument } from '../errors.ts';
 import { binariesWithProgress } from '../fetch-binaries.ts';
 import { serialize, type TableFormat, table } from '../output.ts';
 import { withProgress } from '../progress.ts';
-import { messageOf } from '../../../kube/index.ts';
 
 interface Flags extends GlobalFlags {
   fetch?: boolean;
@@ -46,7 +52,9 @@ async function binaries(cli: Cli, flags: Flags): Promise<void> {
       ? defaultRequests()
       : controlPlaneRequests(await wholeVersion(flags.kubernetesVersion));
   if (flags.fetch)
-    await withProgress(cli, (progress) => binariesWithProgress(cli, progress).ensureAll(requests, { signal }));
+    await withProgress(cli, (progress) =>
+      binariesWithProgress(cli, progress).ensureAll(requests, { signal }),
+    );
   const listing = await new Binaries({ cacheDir: defaultCacheDirectory(env), env, clock }).list(requests);
   cli.stdout.write(render(listing, flags.output));
   for (const { name, notes } of listing) for (const note of notes) cli.stderr.write(`${name}: ${note}\n`);

@@ -1,12 +1,19 @@
 import type { Command } from 'commander';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { isNotFound, type KubeClient, resources, ignoreNotFound } from '../../../kube/index.ts';
-import { tenantArgument, waitTimeoutOption, confirm, requireTerminal, yesOption } from '../command-line.ts';
+import { ignoreNotFound, isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
+import { confirm, requireTerminal, tenantArgument, waitTimeoutOption, yesOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { type Progress, withProgress, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { getVirtualCluster, namespaceFlag, readyCondition, type VirtualClusterRef, validRef, virtualClusterNotFound } from '../virtual-clusters.ts';
+import {
+  getVirtualCluster,
+  namespaceFlag,
+  readyCondition,
+  type VirtualClusterRef,
+  validRef,
+  virtualClusterNotFound,
+} from '../virtual-clusters.ts';
 import { waitFor } from '../wait-for.ts';
 import { takeAndWait } from './snapshot.ts';
 

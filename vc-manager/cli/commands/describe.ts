@@ -1,20 +1,31 @@
 import { type Command, Option } from 'commander';
 import { noSyncerReason } from '../../../api/conditions.ts';
 import { traitsOf } from '../../../api/drivers.ts';
-import { sleepAfterIdleMs, type VirtualCluster, type VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import {
+  sleepAfterIdleMs,
+  type VirtualCluster,
+  type VirtualClusterStatus,
+} from '../../../api/virtual-cluster.ts';
 import { wakeReasonText } from '../../../api/wake-reasons.ts';
 import { printable } from '../../../kube/index.ts';
+import { inMiB } from '../../operator/errors.ts';
+import { placementText } from '../../operator/moves.ts';
+import { dnsOf } from '../../operator/warm-members.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { jobsOf, jobTable } from '../job-table.ts';
-import { ageSince, serialize, styler, table, withKind, indented } from '../output.ts';
+import { ageSince, indented, serialize, styler, table, withKind } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { getVirtualCluster, limitations, namespaceFlag, quotaOf, readyCondition, validRef } from '../virtual-clusters.ts';
+import {
+  getVirtualCluster,
+  limitations,
+  namespaceFlag,
+  quotaOf,
+  readyCondition,
+  validRef,
+} from '../virtual-clusters.ts';
 import { stageText } from './certificates.ts';
 import { type Event, eventsOf } from './events.ts';
-import { placementText } from '../../operator/moves.ts';
-import { dnsOf } from '../../operator/warm-members.ts';
-import { inMiB } from '../../operator/errors.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -165,7 +176,14 @@ function movedRows({ move, moved }: VirtualClusterStatus = {}): string[][] {
   if (moved === undefined) return [];
   const { at, from, to, why, pausedMs } = moved;
   const pause = pausedMs === undefined ? '' : `, paused for ${(pausedMs / 1_000).toFixed(1)} s`;
-  return [['Moved:', why === undefined ? `${at}, from ${placementText(from)}${pause}` : `not to ${placementText(to)}: ${why}`]];
+  return [
+    [
+      'Moved:',
+      why === undefined
+        ? `${at}, from ${placementText(from)}${pause}`
+        : `not to ${placementText(to)}: ${why}`,
+    ],
+  ];
 }
 
 function gatewayText({

@@ -6,7 +6,15 @@ import { identify, isAlive } from '../../os/process-identity.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, describeFailure } from '../errors.ts';
 import { type Progress, withProgress, withStep } from '../progress.ts';
-import { controlPlanesDirectory, findSupervisor, holdsStateLock, isStateDirectory, readSettings, stateChoice, withStateLock } from '../state-directory.ts';
+import {
+  controlPlanesDirectory,
+  findSupervisor,
+  holdsStateLock,
+  isStateDirectory,
+  readSettings,
+  stateChoice,
+  withStateLock,
+} from '../state-directory.ts';
 import { withConnection } from '../super-cluster.ts';
 import { stopAll } from '../up/stop.ts';
 

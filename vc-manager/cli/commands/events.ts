@@ -1,11 +1,16 @@
 import { type Command, Option } from 'commander';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { type KubeClient, type KubeObject, printable, resources, messageOf } from '../../../kube/index.ts';
+import { type KubeClient, type KubeObject, messageOf, printable, resources } from '../../../kube/index.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { ageSince, json, table } from '../output.ts';
 import { withConnection, withSuperCluster } from '../super-cluster.ts';
-import { backgroundConnection, getVirtualCluster, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
+import {
+  backgroundConnection,
+  getVirtualCluster,
+  type VirtualClusterRef,
+  validRef,
+} from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;

@@ -2,7 +2,14 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
-import { isNotFound, type KubeClient, type ObjectMeta, type ObjectRef, type Resource, resources } from '../../../kube/index.ts';
+import {
+  isNotFound,
+  type KubeClient,
+  type ObjectMeta,
+  type ObjectRef,
+  type Resource,
+  resources,
+} from '../../../kube/index.ts';
 import type { ControlPlaneDriver } from '../../drivers/driver.ts';
 import { EtcdAdmin } from '../../etcd/admin.ts';
 import { findOrphans } from '../../operator/orphans.ts';

@@ -2,14 +2,28 @@ import { Argument, type Command, Option } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { duration } from '../arguments.ts';
-import { type Candidate, type CompletionContext, offerTenants, outputOption, withCompletion, confirm, yesOption } from '../command-line.ts';
+import {
+  type Candidate,
+  type CompletionContext,
+  confirm,
+  offerTenants,
+  outputOption,
+  withCompletion,
+  yesOption,
+} from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { jobsOf, jobTable } from '../job-table.ts';
 import { followsRequest, requestAndWait } from '../manager-request.ts';
 import { serialize, type TableFormat } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { getVirtualCluster, namespaceFlag, type VirtualClusterRef, validRef, oneOrAllTenants } from '../virtual-clusters.ts';
+import {
+  getVirtualCluster,
+  namespaceFlag,
+  oneOrAllTenants,
+  type VirtualClusterRef,
+  validRef,
+} from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace?: string;

@@ -1,9 +1,9 @@
-import { runWithKubeconfig } from '../kubeconfig-file.ts';
 import type { Command } from 'commander';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../../binaries/index.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
+import { runWithKubeconfig } from '../kubeconfig-file.ts';
 import { namedTenantKubeconfig } from '../tenant-kubeconfig.ts';
 
 interface Flags extends GlobalFlags {

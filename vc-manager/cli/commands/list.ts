@@ -3,7 +3,16 @@ import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { isForbidden, isNotFound, type KubeClient, type KubeList, resources } from '../../../kube/index.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { ageSince, json, listOf, type OutputFormat, outputFormats, resourceName, table, yaml } from '../output.ts';
+import {
+  ageSince,
+  json,
+  listOf,
+  type OutputFormat,
+  outputFormats,
+  resourceName,
+  table,
+  yaml,
+} from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { checkNamespace, listTenants, problems } from '../virtual-clusters.ts';
 

@@ -2,10 +2,11 @@ import { type Command, Option } from 'commander';
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
 import { type DriverName, defaultDriver } from '../../../api/drivers.ts';
 import { annotationKeys } from '../../../api/labels.ts';
-import type { DatastoreName, VirtualCluster, ControlPlanePlacement } from '../../../api/virtual-cluster.ts';
+import type { ControlPlanePlacement, DatastoreName, VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { findCondition, type KubeClient, resources } from '../../../kube/index.ts';
 import { minorOf } from '../../control-plane/template.ts';
 import { isHeld } from '../../jobs/job-status.ts';
+import { placementText } from '../../operator/moves.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { driverChoices } from '../drivers.ts';
@@ -16,7 +17,6 @@ import { withProgress, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, namespaceFlag, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
 import { waitFor } from '../wait-for.ts';
-import { placementText } from '../../operator/moves.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;

@@ -43,7 +43,9 @@ describe('the health of the manager', () => {
     expect((await get('/readyz')).status).toBe(503);
     health.onCall(call(0));
     health.onCall(call(503));
-    expect(await (await get('/readyz')).text()).toBe('manager: the super cluster has not answered yet\nnot ok\n');
+    expect(await (await get('/readyz')).text()).toBe(
+      'manager: the super cluster has not answered yet\nnot ok\n',
+    );
     health.onCall(call(404));
     expect((await get('/readyz')).status).toBe(200);
   });

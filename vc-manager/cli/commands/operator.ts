@@ -6,8 +6,15 @@ import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { type DriverName, defaultDriver, traitsOf } from '../../../api/drivers.ts';
 import type { UsageDay } from '../../../api/usage.ts';
 import { type DnsChoice, dnsChoices } from '../../../api/virtual-cluster.ts';
-import { Connection, type ConnectionOptions, KubeClient, loadKubeconfig, messageOf } from '../../../kube/index.ts';
+import {
+  Connection,
+  type ConnectionOptions,
+  KubeClient,
+  loadKubeconfig,
+  messageOf,
+} from '../../../kube/index.ts';
 import { type Address, dnsDomain } from '../../../program/flags.ts';
+import { HealthServer } from '../../../program/health-server.ts';
 import { loadTemplates } from '../../control-plane/template.ts';
 import type { OnProblem } from '../../drivers/driver.ts';
 import { EtcdAdmin } from '../../etcd/admin.ts';
@@ -16,7 +23,18 @@ import { Operator } from '../../operator/operator.ts';
 import type { OperatorOptions, WarmPoolSize } from '../../operator/services.ts';
 import type { GatewaySettings } from '../../operator/settings.ts';
 import { openStore } from '../../snapshot/open-store.ts';
-import { defaultAdvertiseAddress, duration, egressTarget, gatewayAddress, hostAndPort, ipAddress, memoryQuantity, portRange, repeatable, wholeNumber } from '../arguments.ts';
+import {
+  defaultAdvertiseAddress,
+  duration,
+  egressTarget,
+  gatewayAddress,
+  hostAndPort,
+  ipAddress,
+  memoryQuantity,
+  portRange,
+  repeatable,
+  wholeNumber,
+} from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { addDashboardOptions, type DashboardFlags, listeningDashboard } from '../dashboard/serve.ts';
 import { createDriver, type DriverFlags, defaultStorageClass, driverChoices } from '../drivers.ts';
@@ -24,7 +42,6 @@ import { CliError, invalidArgument } from '../errors.ts';
 import { managerPkiProvider, type PkiFlags } from '../manager-pki.ts';
 import { snapshotKeys, snapshotStoreFlag, snapshotsDirectory } from '../snapshot-store.ts';
 import { ensureStateDirectory, stateChoice } from '../state-directory.ts';
-import { HealthServer } from '../../../program/health-server.ts';
 
 const help = `
 Makes and removes tenant control planes for the VirtualClusters of a super cluster. Control planes run on when the

@@ -2,11 +2,16 @@ import type { Command } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { resources } from '../../../kube/index.ts';
-import { tenantArgument, waitTimeoutOption, confirm, requireTerminal, yesOption } from '../command-line.ts';
+import { confirm, requireTerminal, tenantArgument, waitTimeoutOption, yesOption } from '../command-line.ts';
 import type { Cli } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { requestAndWait } from '../manager-request.ts';
-import { describeSnapshot, type SnapshotFlags, snapshotFileName, snapshotStoreFlag } from '../snapshot-store.ts';
+import {
+  describeSnapshot,
+  type SnapshotFlags,
+  snapshotFileName,
+  snapshotStoreFlag,
+} from '../snapshot-store.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, namespaceFlag, validRef } from '../virtual-clusters.ts';
 

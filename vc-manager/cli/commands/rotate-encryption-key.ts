@@ -1,10 +1,9 @@
 import type { Command } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
-import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { followsRequest, requestAndWait, sendRequest, hasEnded } from '../manager-request.ts';
+import { followsRequest, hasEnded, requestAndWait, sendRequest } from '../manager-request.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, namespaceFlag, validRef } from '../virtual-clusters.ts';
 

@@ -7,7 +7,7 @@ import type { KeptSnapshot, VirtualCluster } from '../../../api/virtual-cluster.
 import type { KubeClient } from '../../../kube/index.ts';
 import { SnapshotError } from '../../snapshot/errors.ts';
 import { isSnapshotName } from '../../snapshot/store.ts';
-import { tenantArgument, waitTimeoutOption, confirm, yesOption } from '../command-line.ts';
+import { confirm, tenantArgument, waitTimeoutOption, yesOption } from '../command-line.ts';
 import type { Cli } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { followsRequest, requestAndWait, sendRequest } from '../manager-request.ts';

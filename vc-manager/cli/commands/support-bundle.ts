@@ -5,7 +5,13 @@ import type { Command } from 'commander';
 import { create as createArchive } from 'tar';
 import { defaultDriver } from '../../../api/drivers.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { type KubeClient, type KubeObject, type Resource, resources, messageOf } from '../../../kube/index.ts';
+import {
+  type KubeClient,
+  type KubeObject,
+  messageOf,
+  type Resource,
+  resources,
+} from '../../../kube/index.ts';
 import type { ControlPlaneDriver } from '../../drivers/driver.ts';
 import { ProcessDriver } from '../../drivers/process/process-driver.ts';
 import { wholeNumber } from '../arguments.ts';

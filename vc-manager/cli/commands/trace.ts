@@ -1,15 +1,38 @@
 import { type Command, Option } from 'commander';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
-import { type PodList, type PodReport, podStages, type SpanReport, type StageOwner } from '../../../api/pod-report.ts';
+import {
+  type PodList,
+  type PodReport,
+  podStages,
+  type SpanReport,
+  type StageOwner,
+} from '../../../api/pod-report.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { type Condition, ConnectionError, findCondition, isForbidden, type KubeClient, type KubeObject, printable, resources, ignoreNotFound, withoutUndefined } from '../../../kube/index.ts';
+import {
+  type Condition,
+  ConnectionError,
+  findCondition,
+  ignoreNotFound,
+  isForbidden,
+  type KubeClient,
+  type KubeObject,
+  printable,
+  resources,
+  withoutUndefined,
+} from '../../../kube/index.ts';
 import { wholeNumber } from '../arguments.ts';
 import { withCompletion, wordsOnly } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { elapsed, json, table } from '../output.ts';
 import { withConnection, withSuperCluster } from '../super-cluster.ts';
-import { backgroundConnection, checkNamespace, getVirtualCluster, listTenants, validRef } from '../virtual-clusters.ts';
+import {
+  backgroundConnection,
+  checkNamespace,
+  getVirtualCluster,
+  listTenants,
+  validRef,
+} from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   tenant?: string;

@@ -4,17 +4,35 @@ import type { ControlPlaneTemplate } from '../../../api/control-plane-template.t
 import { traitsOf } from '../../../api/drivers.ts';
 import type { VirtualClusterPolicy } from '../../../api/policy.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { KubeClient, printable, resources, messageOf, serverVersion, withClient } from '../../../kube/index.ts';
+import {
+  type KubeClient,
+  messageOf,
+  printable,
+  resources,
+  serverVersion,
+  withClient,
+} from '../../../kube/index.ts';
 import { ControlPlaneError } from '../../control-plane/template.ts';
 import { OperatorError } from '../../operator/errors.ts';
-import { compareVersions, type VersionChoice, type VersionSources, versionChoice } from '../../operator/version-choice.ts';
+import {
+  compareVersions,
+  type VersionChoice,
+  type VersionSources,
+  versionChoice,
+} from '../../operator/version-choice.ts';
 import { kubernetesVersion } from '../arguments.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { withProgress, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { backgroundConnection, getVirtualCluster, namespaceFlag, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
+import {
+  backgroundConnection,
+  getVirtualCluster,
+  namespaceFlag,
+  type VirtualClusterRef,
+  validRef,
+} from '../virtual-clusters.ts';
 import { waitFor } from '../wait-for.ts';
 
 interface Flags extends GlobalFlags {

@@ -4,7 +4,15 @@ import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import type { Action, Backend, SuperCluster, TenantRef } from '../../../dashboard/backend.ts';
 import type { ComponentRow, EventRow, ListedPod, Preview } from '../../../dashboard/types.ts';
-import { apiVersionOf, type Condition, findCondition, type KubeClient, type KubeObject, printable, resources } from '../../../kube/index.ts';
+import {
+  apiVersionOf,
+  type Condition,
+  findCondition,
+  type KubeClient,
+  type KubeObject,
+  printable,
+  resources,
+} from '../../../kube/index.ts';
 import type { ComponentObservation, ControlPlaneDriver, OnProblem } from '../../drivers/driver.ts';
 import { refuseIfNotRunning } from '../commands/certificates.ts';
 import { createVirtualCluster, refuseInvalid } from '../commands/create.ts';

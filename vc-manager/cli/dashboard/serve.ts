@@ -5,12 +5,12 @@ import { loadAssets } from '../../../dashboard/assets.ts';
 import { Dashboard } from '../../../dashboard/dashboard.ts';
 import type { OidcSettings } from '../../../dashboard/oidc.ts';
 import { type ConnectionOptions, messageOf } from '../../../kube/index.ts';
+import { isLoopback } from '../../../program/addresses.ts';
 import { packageRoot } from '../../../program/package-root.ts';
 import { addressRanges, repeatable } from '../arguments.ts';
 import type { Cli } from '../context.ts';
 import { invalidArgument } from '../errors.ts';
 import { dashboardBackend } from './backend.ts';
-import { isLoopback } from '../../../program/addresses.ts';
 
 /** Options that say who reaches the dashboard, and who is let in. */
 export interface DashboardFlags {
@@ -84,8 +84,7 @@ export async function listeningDashboard(cli: Pick<Cli, 'clock'>, options: Serve
     superCluster,
     backend: dashboardBackend({
       ...{ clock: cli.clock, stateDir, systemNamespace },
-      onProblem: (error, what) =>
-        onProblem(`${what}: ${messageOf(error)}`),
+      onProblem: (error, what) => onProblem(`${what}: ${messageOf(error)}`),
     }),
     assets: await loadAssets(join(packageRoot(), 'dashboard', 'page')),
     systemNamespace,

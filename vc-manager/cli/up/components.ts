@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { labelKeys } from '../../../api/labels.ts';
 import type { DnsChoice } from '../../../api/virtual-cluster.ts';
 import type { KubeClient } from '../../../kube/index.ts';
+import { hostInUrl } from '../../../program/addresses.ts';
 import { chartDirectory, packageRoot, packageVersion } from '../../../program/package-root.ts';
 import type { ComponentPlan } from '../../control-plane/plan.ts';
 import { localAddress } from '../../control-plane/render-plan.ts';
@@ -11,7 +12,6 @@ import type { LocalStackParts } from '../../local-stack/local-stack.ts';
 import { grantRights, programs, userOf } from '../../rights.ts';
 import type { Cli } from '../context.ts';
 import type { StateSettings } from '../state-directory.ts';
-import { hostInUrl } from '../../../program/addresses.ts';
 
 export const managerComponent = 'vc-manager';
 export const syncerComponent = 'vc-syncer';

@@ -1,7 +1,14 @@
 import { apiVersion } from '../../../api/names.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../../api/warm-pool.ts';
-import { connectionFromSecret, type KubeClient, type KubeObject, type Resource, resources, createIfAbsent } from '../../../kube/index.ts';
+import {
+  connectionFromSecret,
+  createIfAbsent,
+  type KubeClient,
+  type KubeObject,
+  type Resource,
+  resources,
+} from '../../../kube/index.ts';
 import { simulatedStorageClass } from '../../local-stack/simulated-nodes.ts';
 import type { Cli } from '../context.ts';
 import { describeFailure } from '../errors.ts';

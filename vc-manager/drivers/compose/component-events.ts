@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Clock } from '../../../kube/index.ts';
 import type { ComponentEvent, ComponentExit, ComponentListener } from '../driver.ts';
 import { keepsExiting } from '../errors.ts';
-import { describeExit, exitsUntilFailed, healthyAfterMs, untilReady, readyInTime } from '../readiness.ts';
+import { describeExit, exitsUntilFailed, healthyAfterMs, readyInTime, untilReady } from '../readiness.ts';
 import { componentOf } from '../slots.ts';
 import { type ContainerSpec, labels } from './compose-file.ts';
 import type { Docker } from './docker.ts';
@@ -78,7 +78,13 @@ function understand(
       return { id, component, what: 'started', at };
     case 'die':
       if (asked.has(Actor.ID)) return undefined;
-      return { id, component, what: 'died', at, exitCode: exitCode === undefined ? undefined : Number(exitCode) };
+      return {
+        id,
+        component,
+        what: 'died',
+        at,
+        exitCode: exitCode === undefined ? undefined : Number(exitCode),
+      };
     case 'destroy':
       asked.delete(Actor.ID);
       return undefined;

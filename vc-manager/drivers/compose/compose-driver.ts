@@ -1,15 +1,49 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { type Clock, KeyedMutex, systemClock } from '../../../kube/index.ts';
-import { type ComponentPlan, type ControlPlanePlan, startOrder, validatePlan, runInDependencyOrder } from '../../control-plane/plan.ts';
+import {
+  type ComponentPlan,
+  type ControlPlanePlan,
+  runInDependencyOrder,
+  startOrder,
+  validatePlan,
+} from '../../control-plane/plan.ts';
 import type { EgressTarget } from '../../os/egress-filter.ts';
-import { type ComponentListener, type Confinement, type ControlPlaneDriver, type ControlPlaneObservation, componentHash, controlPlanesIn, type EnsureOptions, type LogOptions, type OnProblem, type StopOptions } from '../driver.ts';
+import {
+  type ComponentListener,
+  type Confinement,
+  type ControlPlaneDriver,
+  type ControlPlaneObservation,
+  componentHash,
+  controlPlanesIn,
+  type EnsureOptions,
+  type LogOptions,
+  type OnProblem,
+  type StopOptions,
+} from '../driver.ts';
 import { EgressConfinement } from '../egress-confinement.ts';
 import { cannotWrite } from '../errors.ts';
-import { chooseSlot, componentOf, type Occupant, observedComponents, planBeside, refuseSlotNames, slotsOf, startInSlot } from '../slots.ts';
+import {
+  chooseSlot,
+  componentOf,
+  type Occupant,
+  observedComponents,
+  planBeside,
+  refuseSlotNames,
+  slotsOf,
+  startInSlot,
+} from '../slots.ts';
 import { followEngine, Watches } from './component-events.ts';
 import { type ContainerSpec, composeFile, containerSpec, projectOf, stopOrder } from './compose-file.ts';
-import { type ComponentContainer, ContainerCommands, findContainers, groupsInUse, observation, provideImages, readContainerLog } from './containers.ts';
+import {
+  type ComponentContainer,
+  ContainerCommands,
+  findContainers,
+  groupsInUse,
+  observation,
+  provideImages,
+  readContainerLog,
+} from './containers.ts';
 import { Docker } from './docker.ts';
 
 interface ComposeDriverOptions {

@@ -1,6 +1,11 @@
 import { stringify } from 'yaml';
 import { parseQuantity, withoutUndefined } from '../../../kube/index.ts';
-import { type ComponentPlan, type ControlPlanePlan, type PlanFile, startOrder } from '../../control-plane/plan.ts';
+import {
+  type ComponentPlan,
+  type ControlPlanePlan,
+  type PlanFile,
+  startOrder,
+} from '../../control-plane/plan.ts';
 import { componentHash, isControlPlaneName } from '../driver.ts';
 import { invalidName } from '../errors.ts';
 import { imageOf } from '../images.ts';

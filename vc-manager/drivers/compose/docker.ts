@@ -1,6 +1,6 @@
 import { execa } from 'execa';
-import { DriverError } from '../errors.ts';
 import { isOlderVersion } from '../../binaries/index.ts';
+import { DriverError } from '../errors.ts';
 
 /** Oldest Docker Compose that the driver is written for. */
 const oldestCompose = '2.20.0';

@@ -1,14 +1,71 @@
-import { type Clock, KeyedMutex, type KubeClient, type KubeObject, resources, systemClock } from '../../../kube/index.ts';
-import { type ComponentPlan, type ControlPlanePlan, startOrder, validatePlan, runInDependencyOrder } from '../../control-plane/plan.ts';
-import { type ComponentListener, type ControlPlaneDriver, type ControlPlaneObservation, type EnsureOptions, handOverPauseMs, type LocateOptions, type Location, type LogOptions, type OnProblem, type StopOptions } from '../driver.ts';
+import {
+  type Clock,
+  KeyedMutex,
+  type KubeClient,
+  type KubeObject,
+  resources,
+  systemClock,
+} from '../../../kube/index.ts';
+import {
+  type ComponentPlan,
+  type ControlPlanePlan,
+  runInDependencyOrder,
+  startOrder,
+  validatePlan,
+} from '../../control-plane/plan.ts';
+import {
+  type ComponentListener,
+  type ControlPlaneDriver,
+  type ControlPlaneObservation,
+  type EnsureOptions,
+  handOverPauseMs,
+  type LocateOptions,
+  type Location,
+  type LogOptions,
+  type OnProblem,
+  type StopOptions,
+} from '../driver.ts';
 import { unknownComponent } from '../errors.ts';
 import { apiServerBindPort, locateControlPlane, removeRoute, routeToApiServers } from './api-server-route.ts';
 import { componentLog } from './logs.ts';
-import { disruptionBudget, filesSecret, inReplacement, type NetworkOptions, namespaceManifest, networkPolicies, type Storage, serviceManifest, statefulSetManifest } from './manifests.ts';
+import {
+  disruptionBudget,
+  filesSecret,
+  inReplacement,
+  type NetworkOptions,
+  namespaceManifest,
+  networkPolicies,
+  type Storage,
+  serviceManifest,
+  statefulSetManifest,
+} from './manifests.ts';
 import { PodEvents } from './pod-events.ts';
-import { awaitRollout, forgetComponent, hasNoNode, isRolloutComplete, observationOf, stopComponents } from './rollout.ts';
-import { deleteNamespace, ensureNamespace, NamespaceView, ownNamespace, SuperObjects } from './super-objects.ts';
-import { apiServer, componentLabel, idLabel, isNamespaceOf, isReady, namespaceOf, type Pod, type StatefulSet, templateHashAnnotation } from './types.ts';
+import {
+  awaitRollout,
+  forgetComponent,
+  hasNoNode,
+  isRolloutComplete,
+  observationOf,
+  stopComponents,
+} from './rollout.ts';
+import {
+  deleteNamespace,
+  ensureNamespace,
+  NamespaceView,
+  ownNamespace,
+  SuperObjects,
+} from './super-objects.ts';
+import {
+  apiServer,
+  componentLabel,
+  idLabel,
+  isNamespaceOf,
+  isReady,
+  namespaceOf,
+  type Pod,
+  type StatefulSet,
+  templateHashAnnotation,
+} from './types.ts';
 
 interface KubernetesDriverOptions {
   /** The super cluster. */
@@ -262,7 +319,10 @@ export class KubernetesDriver implements ControlPlaneDriver {
     if (before === undefined) return statefulSetManifest(id, component, { imageRegistry, storage });
     const claims = before.spec?.volumeClaimTemplates ?? [];
     if (claims.length === 0) return statefulSetManifest(id, component, { imageRegistry });
-    const manifest = statefulSetManifest(id, component, { imageRegistry, storage: storage ?? { size: '1Gi' } });
+    const manifest = statefulSetManifest(id, component, {
+      imageRegistry,
+      storage: storage ?? { size: '1Gi' },
+    });
     return { ...manifest, spec: { ...(manifest['spec'] as object), volumeClaimTemplates: claims } };
   }
 

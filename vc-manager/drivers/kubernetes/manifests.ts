@@ -4,7 +4,20 @@ import type { KubeObject } from '../../../kube/index.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../../control-plane/plan.ts';
 import type { EgressTarget } from '../../os/egress-filter.ts';
 import { imageOf } from '../images.ts';
-import { apiServer, apiServerPort, componentLabel, datastore, dependsOnAnnotation, filesHashAnnotation, filesSecretOf, idLabel, labelsOf, namespaceOf, templateHashAnnotation, virtualClusterAnnotation } from './types.ts';
+import {
+  apiServer,
+  apiServerPort,
+  componentLabel,
+  datastore,
+  dependsOnAnnotation,
+  filesHashAnnotation,
+  filesSecretOf,
+  idLabel,
+  labelsOf,
+  namespaceOf,
+  templateHashAnnotation,
+  virtualClusterAnnotation,
+} from './types.ts';
 
 /** Of data without a claim, which is on the disk of its node: twice what the etcd of the packaged template may keep. */
 const emptyDataSize = '4Gi';

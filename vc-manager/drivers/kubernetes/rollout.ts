@@ -1,11 +1,41 @@
-import { type Clock, type KubeClient, type KubeObject, resources, ignoreNotFound } from '../../../kube/index.ts';
-import { type ComponentPlan, startOrder, runInDependencyOrder } from '../../control-plane/plan.ts';
-import type { ComponentExit, ComponentObservation, ComponentState, EnsureOptions, OnProblem, StopOptions } from '../driver.ts';
-import { imageUnavailable, insufficientMemory, keepsExiting, podsNotReady, podsWillNotStop } from '../errors.ts';
+import {
+  type Clock,
+  ignoreNotFound,
+  type KubeClient,
+  type KubeObject,
+  resources,
+} from '../../../kube/index.ts';
+import { type ComponentPlan, runInDependencyOrder, startOrder } from '../../control-plane/plan.ts';
+import type {
+  ComponentExit,
+  ComponentObservation,
+  ComponentState,
+  EnsureOptions,
+  OnProblem,
+  StopOptions,
+} from '../driver.ts';
+import {
+  imageUnavailable,
+  insufficientMemory,
+  keepsExiting,
+  podsNotReady,
+  podsWillNotStop,
+} from '../errors.ts';
 import { lastLinesOf } from './logs.ts';
 import type { PodEvents } from './pod-events.ts';
 import { NamespaceView, type SuperObjects } from './super-objects.ts';
-import { apiServer, containerOf, datastore, dependsOnAnnotation, fieldManager, filesSecretOf, isReady, namespaceOf, type Pod, type StatefulSet } from './types.ts';
+import {
+  apiServer,
+  containerOf,
+  datastore,
+  dependsOnAnnotation,
+  fieldManager,
+  filesSecretOf,
+  isReady,
+  namespaceOf,
+  type Pod,
+  type StatefulSet,
+} from './types.ts';
 
 /** Why a pod is not ready. */
 interface PodProblem {
@@ -198,7 +228,12 @@ function isSeen({ metadata, status }: StatefulSet, { written }: RolloutOptions):
 
 function isComplete(current: StatefulSet, options: RolloutOptions): boolean {
   const { replicas = 1 } = options.component;
-  const { availableReplicas = 0, updatedReplicas = 0, currentRevision, updateRevision } = current.status ?? {};
+  const {
+    availableReplicas = 0,
+    updatedReplicas = 0,
+    currentRevision,
+    updateRevision,
+  } = current.status ?? {};
   return (
     isSeen(current, options) &&
     currentRevision === updateRevision &&

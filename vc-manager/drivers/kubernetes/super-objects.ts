@@ -1,4 +1,17 @@
-import { apiVersionOf, type Clock, isAlreadyExists, type KubeClient, type KubeObject, type ObjectRef, Reflector, type Resource, resources, Store, ignoreNotFound, deleteIfPresent } from '../../../kube/index.ts';
+import {
+  apiVersionOf,
+  type Clock,
+  deleteIfPresent,
+  ignoreNotFound,
+  isAlreadyExists,
+  type KubeClient,
+  type KubeObject,
+  type ObjectRef,
+  Reflector,
+  type Resource,
+  resources,
+  Store,
+} from '../../../kube/index.ts';
 import type { OnProblem } from '../driver.ts';
 import { namespaceWillNotGo, notOurs } from '../errors.ts';
 import { componentLabel, fieldManager, idLabel, namespaceOf, type Pod, type StatefulSet } from './types.ts';

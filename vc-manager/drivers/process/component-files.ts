@@ -3,9 +3,9 @@ import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { PlanFile } from '../../control-plane/plan.ts';
+import { replaceFile } from '../../os/files.ts';
 import { isControlPlaneName } from '../driver.ts';
 import { invalidName } from '../errors.ts';
-import { replaceFile } from '../../os/files.ts';
 
 /** Where everything of one control plane lies. Names are checked, so no path leaves the root. */
 export class ComponentPaths {

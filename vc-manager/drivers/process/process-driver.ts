@@ -4,18 +4,54 @@ import { type Clock, KeyedMutex, onAbort, systemClock } from '../../../kube/inde
 
 import { type Binaries, type BinaryName, type BinaryProgress, FetchShare } from '../../binaries/index.ts';
 
-import { type ComponentPlan, type ControlPlanePlan, startOrder, validatePlan, runInDependencyOrder } from '../../control-plane/plan.ts';
+import {
+  type ComponentPlan,
+  type ControlPlanePlan,
+  runInDependencyOrder,
+  startOrder,
+  validatePlan,
+} from '../../control-plane/plan.ts';
 import type { ControlGroups } from '../../os/control-groups.ts';
 import type { EgressTarget } from '../../os/egress-filter.ts';
 import { isAlive, processesWithVariable } from '../../os/process-identity.ts';
 import { ProcessorShares } from '../../os/processor-shares.ts';
-import { type ComponentListener, type ComponentObservation, type Confinement, type ControlPlaneDriver, type ControlPlaneObservation, componentHash, controlPlanesIn, type EnsureOptions, isControlPlaneName, type LogOptions, type OnProblem, type StopOptions } from '../driver.ts';
+import {
+  type ComponentListener,
+  type ComponentObservation,
+  type Confinement,
+  type ControlPlaneDriver,
+  type ControlPlaneObservation,
+  componentHash,
+  controlPlanesIn,
+  type EnsureOptions,
+  isControlPlaneName,
+  type LogOptions,
+  type OnProblem,
+  type StopOptions,
+} from '../driver.ts';
 import { EgressConfinement, placeOnMachine } from '../egress-confinement.ts';
 import { cannotWrite, unknownComponent } from '../errors.ts';
 import { runningPids } from '../ports.ts';
-import { chooseSlot, componentOf, type Occupant, observedComponents, planBeside, refuseSlotNames, slotsOf, startInSlot } from '../slots.ts';
+import {
+  chooseSlot,
+  componentOf,
+  type Occupant,
+  observedComponents,
+  planBeside,
+  refuseSlotNames,
+  slotsOf,
+  startInSlot,
+} from '../slots.ts';
 import { ComponentPaths } from './component-files.ts';
-import { confined, LivenessPoll, markVariable, processSpec, type Spawn, shareOf, spawnChild } from './component-process.ts';
+import {
+  confined,
+  LivenessPoll,
+  markVariable,
+  processSpec,
+  type Spawn,
+  shareOf,
+  spawnChild,
+} from './component-process.ts';
 import { spawnByKeeper } from './keeper/process-keeper.ts';
 import { readLog } from './logs.ts';
 import { readRecords } from './run-record.ts';

@@ -1,8 +1,13 @@
 import type { ComponentEvent, ComponentExit, ComponentObservation, ComponentState } from '../driver.ts';
 import { keepsExiting, takenOver } from '../errors.ts';
-import { describeExit, exitsUntilFailed, healthyAfterMs, untilReady, readyInTime } from '../readiness.ts';
+import { describeExit, exitsUntilFailed, healthyAfterMs, readyInTime, untilReady } from '../readiness.ts';
 import { componentOf } from '../slots.ts';
-import { ComponentProcess, type ComponentProcessOptions, type ProcessSpec, type RunningProcess } from './component-process.ts';
+import {
+  ComponentProcess,
+  type ComponentProcessOptions,
+  type ProcessSpec,
+  type RunningProcess,
+} from './component-process.ts';
 import { keepLogSmall, tail } from './logs.ts';
 
 const firstPauseMs = 500;

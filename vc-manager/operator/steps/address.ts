@@ -1,17 +1,17 @@
 import { isIPv6 } from 'node:net';
 import { defaultDriver } from '../../../api/drivers.ts';
 import { Wakeup, withoutUndefined } from '../../../kube/index.ts';
+import { hostInUrl } from '../../../program/addresses.ts';
 import type { TemplateChoice } from '../../control-plane/template.ts';
 import type { DatastoreLocation } from '../../drivers/driver.ts';
 import { freePort } from '../../os/network.ts';
+import { isOlder } from '../caches.ts';
 import { driverChanged, driverNotConfigured, portsExhausted, RequeueAfter } from '../errors.ts';
 import { checkDriver } from '../moves.ts';
 import type { Services } from '../services.ts';
 import type { GatewaySettings } from '../settings.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import { hostInUrl } from '../../../program/addresses.ts';
-import { isOlder } from '../caches.ts';
 
 /**
  * The address of the API server. Kubeconfigs contain it, so it is chosen once and kept: a port of this machine, or what

@@ -1,7 +1,15 @@
 import { isIPv6 } from 'node:net';
 import { labelKeys } from '../../../api/labels.ts';
 import { podEndpoint } from '../../../api/virtual-cluster.ts';
-import { ConnectionError, type KubeObject, type ObjectRef, type Resource, resources, ignoreNotFound, createIfAbsent } from '../../../kube/index.ts';
+import {
+  ConnectionError,
+  createIfAbsent,
+  ignoreNotFound,
+  type KubeObject,
+  type ObjectRef,
+  type Resource,
+  resources,
+} from '../../../kube/index.ts';
 import { adminGroup } from '../../pki/index.ts';
 import { tenantNotBootstrapped } from '../errors.ts';
 import { ensureObject } from '../objects.ts';
@@ -76,7 +84,8 @@ async function acceptAssigned(tenant: Tenant, { pool }: Services): Promise<void>
     Promise.all(
       pool.superRanges.map(async (cidr) => {
         const name = `assigned-${cidr.replaceAll(/[./]/g, '-')}`;
-        if ((await ignoreNotFound(client.get(resources.serviceCidrs, { name }, { signal }))) !== undefined) return;
+        if ((await ignoreNotFound(client.get(resources.serviceCidrs, { name }, { signal }))) !== undefined)
+          return;
         const metadata = { name, labels: { [labelKeys.managedBy]: 'skerry' } };
         const range = { metadata, spec: { cidrs: [cidr] } };
         await createIfAbsent(client, resources.serviceCidrs, range, { signal });

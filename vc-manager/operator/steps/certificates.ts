@@ -3,21 +3,49 @@ import { backgroundPrefix, kubeconfigKey, secretNames } from '../../../api/names
 import type { VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { isWarmPoolMember } from '../../../api/warm-pool.ts';
 import { renderKubeconfig, withoutUndefined } from '../../../kube/index.ts';
+import { isFilledIn } from '../../control-plane/template.ts';
 import { isHeld } from '../../jobs/job-status.ts';
 import { addressAt } from '../../os/network.ts';
-import { authorityState, type EncryptionState, encryptionData, ensureAuthorities, ensureEncryption, ensureTenantPki, type KeyPair, parseAuthorityRequest, reachedStage, type TenantPkiOptions, writingKey } from '../../pki/index.ts';
+import {
+  authorityState,
+  type EncryptionState,
+  encryptionData,
+  ensureAuthorities,
+  ensureEncryption,
+  ensureTenantPki,
+  type KeyPair,
+  parseAuthorityRequest,
+  reachedStage,
+  type TenantPkiOptions,
+  writingKey,
+} from '../../pki/index.ts';
 import { pkiLost } from '../errors.ts';
 import { findProvenFormerPki } from '../id-claim.ts';
-import { authorityRequest, recordAuthorities, recordRenewed, renewalRequest, rotationRequest } from '../jobs.ts';
+import {
+  authorityRequest,
+  recordAuthorities,
+  recordRenewed,
+  renewalRequest,
+  rotationRequest,
+} from '../jobs.ts';
 import type { Services } from '../services.ts';
 import type { GatewaySettings } from '../settings.ts';
 import { certificatesIn, confirmCertificates, pkiWith } from '../snapshot-certificates.ts';
 import { openSnapshot, snapshotServices } from '../snapshot-files.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import { findFormerPki, internalSecretRef, mayHaveFormerSecrets, readInternalSecret, removeFormerSecret, type SecretData, verifyCopy, writeInternalSecret, writeKubeconfigSecret } from '../tenant-secrets.ts';
+import {
+  findFormerPki,
+  internalSecretRef,
+  mayHaveFormerSecrets,
+  readInternalSecret,
+  removeFormerSecret,
+  type SecretData,
+  verifyCopy,
+  writeInternalSecret,
+  writeKubeconfigSecret,
+} from '../tenant-secrets.ts';
 import { gatewayServerName } from './address.ts';
-import { isFilledIn } from '../../control-plane/template.ts';
 
 /**
  * Authorities, keys and certificates, kept in a Secret. Written before anything uses them: keys that only

@@ -2,6 +2,7 @@ import { fetchingReason, fetchingText } from '../../../api/conditions.ts';
 import { labelKeys } from '../../../api/labels.ts';
 import { isPaused } from '../../../api/virtual-cluster.ts';
 import { ConnectionError, findCondition, resources } from '../../../kube/index.ts';
+import { hostInUrl } from '../../../program/addresses.ts';
 import { BinaryError } from '../../binaries/index.ts';
 import type { ControlPlanePlan } from '../../control-plane/plan.ts';
 import { renderPlan } from '../../control-plane/render-plan.ts';
@@ -18,7 +19,6 @@ import { allocatePort, hasOwnDatastore, locateOnMachine, recordAddress } from '.
 import { publishAddress, waitForObject } from './bootstrap.ts';
 import { credentials } from './certificates.ts';
 import { writeStopOf } from './datastore-usage.ts';
-import { hostInUrl } from '../../../program/addresses.ts';
 
 /** A user and a prefix for this tenant in the shared datastore, unless the template has an etcd of its own. */
 export const datastore: Step = {

@@ -1,13 +1,13 @@
-import { datastoreLimits } from '../tenant-keys.ts';
 import { isPaused, type VirtualCluster, type VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import type { WriteStop } from '../../control-plane/authorizers.ts';
+import { isFilledIn } from '../../control-plane/template.ts';
 import { EtcdError } from '../../etcd/errors.ts';
+import { inMiB } from '../errors.ts';
 import type { Services } from '../services.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
+import { datastoreLimits } from '../tenant-keys.ts';
 import { hasOwnDatastore } from './address.ts';
-import { inMiB } from '../errors.ts';
-import { isFilledIn } from '../../control-plane/template.ts';
 
 type Usage = NonNullable<VirtualClusterStatus['datastoreUsage']>;
 type Size = Pick<Usage, 'keys' | 'bytes'>;

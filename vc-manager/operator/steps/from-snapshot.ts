@@ -1,13 +1,23 @@
 import { labelKeys } from '../../../api/labels.ts';
-import { ApiError, isAlreadyExists, isConflict, isNotFound, type KubeObject, type ObjectRef, type Resource, resources, isForbidden } from '../../../kube/index.ts';
+import {
+  ApiError,
+  isAlreadyExists,
+  isConflict,
+  isForbidden,
+  isNotFound,
+  type KubeObject,
+  type ObjectRef,
+  type Resource,
+  resources,
+} from '../../../kube/index.ts';
 import { isInRange } from '../../os/network.ts';
+import { pagesOf } from '../objects.ts';
 import type { Services } from '../services.ts';
+import { withSnapshot } from '../snapshot-files.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import { withKeys, replaceKeys, encryptedEntries, checkDatastoreQuota } from '../tenant-keys.ts';
+import { checkDatastoreQuota, encryptedEntries, replaceKeys, withKeys } from '../tenant-keys.ts';
 import { ensureOnlyDatastore, stopWriters } from './control-plane.ts';
-import { withSnapshot } from '../snapshot-files.ts';
-import { pagesOf } from '../objects.ts';
 
 /*
  * A new tenant from the snapshot of another one, of this installation or of another. What belongs to the place where
@@ -185,7 +195,8 @@ async function eachOf<T extends KubeObject>(
   resource: Resource,
   work: (object: T) => Promise<void>,
 ): Promise<void> {
-  for await (const page of pagesOf<T>(client, resource, signal)) for (const object of page) await work(object);
+  for await (const page of pagesOf<T>(client, resource, signal))
+    for (const object of page) await work(object);
 }
 
 function refOf({ metadata }: KubeObject): ObjectRef {

@@ -21,7 +21,7 @@ import type { Services } from '../services.ts';
 import { isAsleep } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import { ownKeys, sharedKeys, type TenantKeys, checkDatastoreQuota } from '../tenant-keys.ts';
+import { checkDatastoreQuota, ownKeys, sharedKeys, type TenantKeys } from '../tenant-keys.ts';
 import { withDatastore } from '../version-choice.ts';
 import { locateOnMachine } from './address.ts';
 import { ensureControlPlane, ensureOnlyDatastore, isNotStarting, stopWriters } from './control-plane.ts';

@@ -9,7 +9,7 @@ import { refuseOther, snapshotServices, withSnapshot } from '../snapshot-files.t
 import { inTurn, restoreRequest } from '../snapshots.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import { encryptedEntries, replaceKeys, checkDatastoreQuota } from '../tenant-keys.ts';
+import { checkDatastoreQuota, encryptedEntries, replaceKeys } from '../tenant-keys.ts';
 import { readInternalSecret, writeInternalSecret } from '../tenant-secrets.ts';
 import { certificates } from './certificates.ts';
 import { stopWriters } from './control-plane.ts';

@@ -1,4 +1,13 @@
-import { ApiError, type Clock, isNotFound, type KubeClient, type KubeList, type KubeObject, resources, withoutUndefined } from '../../../kube/index.ts';
+import {
+  ApiError,
+  type Clock,
+  isNotFound,
+  type KubeClient,
+  type KubeList,
+  type KubeObject,
+  resources,
+  withoutUndefined,
+} from '../../../kube/index.ts';
 import type { RewritePosition } from '../../pki/index.ts';
 
 const pageSize = 500;

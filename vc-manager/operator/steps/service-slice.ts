@@ -1,7 +1,15 @@
 import { labelKeys } from '../../../api/labels.ts';
 import { group } from '../../../api/names.ts';
 import { isForPods } from '../../../api/virtual-cluster.ts';
-import { isAlreadyExists, type KubeClient, type KubeObject, type Resource, resources, ignoreNotFound, deleteIfPresent } from '../../../kube/index.ts';
+import {
+  deleteIfPresent,
+  ignoreNotFound,
+  isAlreadyExists,
+  type KubeClient,
+  type KubeObject,
+  type Resource,
+  resources,
+} from '../../../kube/index.ts';
 import { addressAt, allocateSlice } from '../../os/network.ts';
 import { addressNotFreed, addressTaken, poolExhausted } from '../errors.ts';
 import type { Services } from '../services.ts';
@@ -133,7 +141,9 @@ async function routeToApiServer(
   const { id, signal } = tenant;
   const endMs = clock.monotonic() + freedWithinMs;
   while (!(await driver.routeAddress?.(id, address, { signal }))) {
-    const existing = await ignoreNotFound(client.get<IPAddress>(resources.ipAddresses, { name: address }, { signal }));
+    const existing = await ignoreNotFound(
+      client.get<IPAddress>(resources.ipAddresses, { name: address }, { signal }),
+    );
     const service = existing && (await serviceAt(tenant, client, existing));
     const isReserved = isOf(tenant, existing);
     const isSyncers = isOf(tenant, service);

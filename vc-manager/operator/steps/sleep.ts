@@ -7,13 +7,13 @@ import { type KubeObject, resources } from '../../../kube/index.ts';
 import { explain, OperatorError, tooManySchedules } from '../errors.ts';
 import { recordEvent } from '../events.ts';
 import { authorityRequest } from '../jobs.ts';
+import { pagesOf } from '../objects.ts';
 import { cronJobDueMs, isBetweenTries, jobDueMs, leadMs, sleepSchedule } from '../schedules.ts';
 import type { Services } from '../services.ts';
 import { idleAtMs, isAsleep, isSleepScheduled, sleepRequest } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
 import { CallTimeBudget, type Tenant } from '../tenant.ts';
 import { ensureOnlyDatastore } from './control-plane.ts';
-import { pagesOf } from '../objects.ts';
 
 /** Its API server answers: clients that wait for it need not wait for the rest. */
 export const awake: Step = {

@@ -1,9 +1,9 @@
+import { messageOf, serverVersion } from '../../../kube/index.ts';
 import { OperatorError } from '../errors.ts';
 import type { Services } from '../services.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { checkSkew, type VersionChoice, versionChoice } from '../version-choice.ts';
-import { messageOf, serverVersion } from '../../../kube/index.ts';
 
 /** Chooses the template and the exact version. */
 export const version: Step = {

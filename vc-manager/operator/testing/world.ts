@@ -9,7 +9,14 @@ import { fastClock } from '../../../kube/testing/fast-clock.ts';
 import { FakeApiServer } from '../../../kube/testing/index.ts';
 import type { ControlPlanePlan } from '../../control-plane/plan.ts';
 import { loadTemplates } from '../../control-plane/template.ts';
-import type { ComponentListener, Confinement, ControlPlaneDriver, ControlPlaneObservation, EnsureOptions, StopOptions } from '../../drivers/driver.ts';
+import type {
+  ComponentListener,
+  Confinement,
+  ControlPlaneDriver,
+  ControlPlaneObservation,
+  EnsureOptions,
+  StopOptions,
+} from '../../drivers/driver.ts';
 import type { Entry, KeyspaceView } from '../../etcd/keyspace.ts';
 import { createAuthority, issue, type ManagerPki } from '../../pki/index.ts';
 import { Operator } from '../operator.ts';
