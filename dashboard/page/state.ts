@@ -5,7 +5,7 @@ import { get, isPassing, Refused, type SessionInfo, useCsrf } from './api.ts';
 export interface State {
   session: SessionInfo | undefined;
   /** By `namespace/name`. */
-  tenants: ReadonlyMap<string, Tenant>;
+  tenants: ReadonlyMap<string, TenantRow>;
   system: SyncerView | undefined;
   isLoaded: boolean;
   /** Whether changes arrive. */
@@ -97,7 +97,7 @@ function follow(since: number): void {
     else change({ version: changes.version });
   });
   source.addEventListener('system', (event: MessageEvent<string>) => {
-    change({ system: JSON.parse(event.data) as System });
+    change({ system: JSON.parse(event.data) as SyncerView });
   });
   source.addEventListener('ended', (event: MessageEvent<string>) => {
     const { status, message } = JSON.parse(event.data) as { status: number; message: string };
