@@ -147,8 +147,18 @@ interface UntilReadyOptions {
   onProblem: (problem: string) => void;
 }
 
-/** Resolves when the component is ready, however long that takes; rejects when aborted. */
-export async function untilReady(options: UntilReadyOptions): Promise<void> {
+/** Resolves to true when the component is ready, however long that takes; to false when it cannot be probed, or when aborted. */
+export async function becomesReady(options: UntilReadyOptions): Promise<boolean> {
+  try {
+    await untilReady(options);
+  } catch (error) {
+    if (!options.signal.aborted) options.onProblem(`it cannot be asked how it is: ${String(error)}`);
+    return false;
+  }
+  return !options.signal.aborted;
+}
+
+async function untilReady(options: UntilReadyOptions): Promise<void> {
   const { component, startedAt, clock, signal } = options;
   if (component.probe === undefined) {
     const age = clock.now() - startedAt.getTime();

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Clock } from '../../../kube/index.ts';
 import type { ComponentEvent, ComponentExit, ComponentListener } from '../driver.ts';
 import { keepsExiting } from '../errors.ts';
-import { describeExit, exitsUntilFailed, healthyAfterMs, readyInTime, untilReady } from '../readiness.ts';
+import { becomesReady, describeExit, exitsUntilFailed, healthyAfterMs, readyInTime } from '../readiness.ts';
 import { componentOf } from '../slots.ts';
 import { type ContainerSpec, labels } from './compose-file.ts';
 import type { Docker } from './docker.ts';
@@ -245,13 +245,7 @@ export class ComponentWatch {
     const onProblem = (problem: string): void => {
       this.#problem = problem;
     };
-    try {
-      await untilReady({ component, startedAt, files: read, clock, signal, onProblem });
-    } catch (error) {
-      if (!signal.aborted) this.#problem = `it cannot be asked how it is: ${String(error)}`;
-      return;
-    }
-    if (signal.aborted) return;
+    if (!(await becomesReady({ component, startedAt, files: read, clock, signal, onProblem }))) return;
     this.#state = 'running';
     this.#outcome.resolve();
     this.#o.emit('ready');

@@ -1,6 +1,6 @@
 import type { ComponentEvent, ComponentExit, ComponentObservation, ComponentState } from '../driver.ts';
 import { keepsExiting, takenOver } from '../errors.ts';
-import { describeExit, exitsUntilFailed, healthyAfterMs, readyInTime, untilReady } from '../readiness.ts';
+import { becomesReady, describeExit, exitsUntilFailed, healthyAfterMs, readyInTime } from '../readiness.ts';
 import { componentOf } from '../slots.ts';
 import {
   ComponentProcess,
@@ -172,16 +172,11 @@ export class Supervisor {
     const onProblem = (problem: string): void => {
       this.#problem = problem;
     };
-    try {
-      await untilReady({
-        ...{ component: target.component, startedAt: running.startedAt, files: place.files(name) },
-        ...{ clock, signal, onProblem },
-      });
-    } catch (error) {
-      if (!signal.aborted) this.#problem = `it cannot be asked how it is: ${String(error)}`;
-      return;
-    }
-    if (signal.aborted) return;
+    const isReady = await becomesReady({
+      ...{ component: target.component, startedAt: running.startedAt, files: place.files(name) },
+      ...{ clock, signal, onProblem },
+    });
+    if (!isReady) return;
     this.#state = 'running';
     this.#outcome.resolve();
     this.#o.emit('ready');
