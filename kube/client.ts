@@ -1,5 +1,5 @@
-import type { Call, Connection } from './connection.ts';
-import { ApiError, ConnectionError, isGone } from './errors.ts';
+import { type Call, Connection, type ConnectionOptions } from './connection.ts';
+import { ApiError, ConnectionError, isAlreadyExists, isConflict, isGone, isNotFound } from './errors.ts';
 import { withoutManagedFields } from './managed-fields.ts';
 import { asAnswer, asObject, asObjectNamed, isContinueToken, isVersion } from './object-shape.ts';
 import { hasLongText } from './object-size.ts';
@@ -250,6 +250,13 @@ export interface CallOptions {
   timeoutMs?: number | undefined;
 }
 
+interface DeleteOptions extends CallOptions {
+  uid?: string | undefined;
+  resourceVersion?: string | undefined;
+  gracePeriodSeconds?: number | undefined;
+  propagationPolicy?: 'Background' | 'Foreground' | 'Orphan';
+}
+
 interface WriteOptions extends CallOptions {
   /** The answer comes without its managedFields; see `withoutManagedFields` for which kinds that will do. */
   cutManagedFields?: boolean;
@@ -360,16 +367,7 @@ export class KubeClient {
   }
 
   /** `uid` and `resourceVersion` are preconditions: a Conflict says that the object is another one by now. */
-  async delete(
-    resource: Resource,
-    ref: ObjectRef,
-    options: CallOptions & {
-      uid?: string | undefined;
-      resourceVersion?: string | undefined;
-      gracePeriodSeconds?: number | undefined;
-      propagationPolicy?: 'Background' | 'Foreground' | 'Orphan';
-    } = {},
-  ): Promise<void> {
+  async delete(resource: Resource, ref: ObjectRef, options: DeleteOptions = {}): Promise<void> {
     const { uid, resourceVersion, gracePeriodSeconds, propagationPolicy } = options;
     const preconditions =
       uid === undefined && resourceVersion === undefined ? undefined : { uid, resourceVersion };
@@ -440,6 +438,53 @@ export class KubeClient {
     };
     const answer = await requestJson(this.connection, call, edit);
     return ofRightShape(this.connection, () => asAnswer<T>(answer, resource));
+  }
+}
+
+/** Runs `work` with a client on a connection of its own, which is closed afterwards. */
+export async function withClient<T>(
+  options: ConnectionOptions,
+  work: (client: KubeClient) => Promise<T>,
+): Promise<T> {
+  const connection = new Connection(options);
+  try {
+    return await work(new KubeClient(connection));
+  } finally {
+    await connection.close();
+  }
+}
+
+/** Exact Kubernetes version of the server, as 1.36.3. */
+export async function serverVersion(client: Pick<KubeClient, 'raw'>, options: CallOptions): Promise<string> {
+  const { gitVersion = '' } = (await client.raw('GET', '/version', options)) as { gitVersion?: string };
+  return gitVersion.replace(/^v/, '');
+}
+
+/** One that exists stays as it is. */
+export async function createIfAbsent(
+  client: Pick<KubeClient, 'create'>,
+  resource: Resource,
+  object: KubeObject,
+  options: CallOptions,
+): Promise<void> {
+  try {
+    await client.create(resource, object, options);
+  } catch (error) {
+    if (!isAlreadyExists(error)) throw error;
+  }
+}
+
+/** Deletes an object; one that is gone, or by its preconditions another one by now, is as good as deleted. */
+export async function deleteIfPresent(
+  client: Pick<KubeClient, 'delete'>,
+  resource: Resource,
+  ref: ObjectRef,
+  options: DeleteOptions,
+): Promise<void> {
+  try {
+    await client.delete(resource, ref, options);
+  } catch (error) {
+    if (!isNotFound(error) && !isConflict(error)) throw error;
   }
 }
 

@@ -14,6 +14,11 @@ export abstract class CodedError<Code extends string> extends Error {
   }
 }
 
+/** Of whatever was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
 /** One entry of `Status.details.causes`. */
 export interface StatusCause {
   reason?: string;

@@ -1,13 +1,21 @@
 export { linkedController, onAbort, untilAborted } from './abort.ts';
 export { type ShapeProblem, shapeProblems } from './api-shape.ts';
 export { Backoff } from './backoff.ts';
-export type { ListOptions } from './client.ts';
-export { type CallOptions, KubeClient } from './client.ts';
+export {
+  type CallOptions,
+  createIfAbsent,
+  deleteIfPresent,
+  KubeClient,
+  type ListOptions,
+  serverVersion,
+  withClient,
+} from './client.ts';
 export {
   type Clock,
   type ClockReading,
   elapsedMs,
   readClock,
+  repeatUntilAborted,
   systemClock,
 } from './clock.ts';
 export {
@@ -29,6 +37,7 @@ export {
   isNotFound,
   isUnauthorized,
   KubeconfigError,
+  messageOf,
   printable,
   type Status,
 } from './errors.ts';
@@ -49,6 +58,7 @@ export { formatQuantity, largestQuantity, nano, parseExactQuantity, parseQuantit
 export type { ReadMeter } from './read-limits.ts';
 export { type ListMeter, Reflector, type ReflectorProblem } from './reflector.ts';
 export { apiVersionOf, resource, resources } from './resources.ts';
+export { decodeSecretData, encodeSecretData, type Secret } from './secrets.ts';
 export { findCondition, metaTime, modifyStatus, setCondition } from './status.ts';
 export { Store, type StoreEvent } from './store.ts';
 export { StringPool } from './string-pool.ts';
