@@ -2,7 +2,7 @@ import tls from 'node:tls';
 import { Agent, Client, type Dispatcher, Pool } from 'undici';
 import { deferredSignal } from './abort.ts';
 import { ConnectionError } from './errors.ts';
-import { defaultReadLimits, errorBytes, isTooLarge, type ReadLimits, type ReadMeter } from './read-limits.ts';
+import { defaultReadLimits, errorBytes, type ReadLimits, type ReadMeter } from './read-limits.ts';
 import { backstopMs, CallDeadline, RoundTripTimeout, readText, roundTrip } from './round-trip.ts';
 
 /** `beforeWrite` refused a call; `cause` is what it threw. */
@@ -265,12 +265,10 @@ export class Connection {
     const meter = this.#answerMeter;
     const { status, retryAfter, body } = await this.stream(call, timeoutMs);
     const maxBytes = status > 299 ? errorBytes : (call.maxBytes ?? this.readLimits.objectBytes);
+    const onLength = meter && ((bytes: number) => countAnswer(meter, bytes));
     try {
-      const text = await readText(body, { maxBytes, timeoutMs });
-      if (meter !== undefined) countAnswer(meter, text.length);
-      return { status, retryAfter, text };
+      return { status, retryAfter, text: await readText(body, { maxBytes, timeoutMs, onLength }) };
     } catch (error) {
-      if (meter !== undefined && isTooLarge(error)) countAnswer(meter, maxBytes);
       throw this.failure(error, call.signal);
     }
   }
