@@ -1,6 +1,8 @@
+import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../api/labels.ts';
 import { type KubeObject, resources } from '../kube/index.ts';
+import { fastClock } from '../kube/testing/fast-clock.ts';
 import { testTenant } from './kinds/testing.ts';
 import { Bench } from './reconcile/testing/bench.ts';
 import { tend } from './reconcile/testing/disturbance.ts';
@@ -112,7 +114,7 @@ describe('engine', () => {
     });
 
     it('ends with the UID mark of the last tenant object after 50 quick re-creations (sync rule `recreation`)', async () => {
-      await using sides = await TwoSides.start();
+      await using sides = await TwoSides.start(undefined, { clock: fastClock(20) });
       let last: KubeObject | undefined;
       for (let round = 0; round < 50; round++) {
         sides.tenant.server.remove(resources.configMaps, { namespace: 'shop', name: 'x' });
@@ -121,6 +123,27 @@ describe('engine', () => {
       }
       await sides.until(() => uidMarkOf(sides.inSuper(resources.configMaps, 'x')) === last?.metadata.uid);
       expect(sides.inSuper(resources.configMaps, 'x')?.['data']).toEqual({ round: '49' });
+    });
+
+    it('makes an object less and less often that the tenant shows with another UID each time (sync rule `contested-writes`)', async () => {
+      await using sides = await TwoSides.start(undefined, { clock: fastClock(5) });
+      let last: KubeObject | undefined;
+      const isLast = () => uidMarkOf(sides.inSuper(resources.configMaps, 'x')) === last?.metadata.uid;
+      const told = () =>
+        sides.tenant.server.list(resources.events).find(({ reason }) => reason === 'ContestedWrites');
+      for (let round = 0; round < 100 && told() === undefined; round++) {
+        // As no honest server does: the object is there all the time.
+        const metadata = { ...settings('x').metadata, uid: `uid-${round}` };
+        last = sides.inShop(resources.configMaps, { ...settings('x'), metadata });
+        await sides.until(() => isLast() || told() !== undefined);
+      }
+      const made = sides.super.server.requests.filter(
+        ({ verb, plural, namespace }) =>
+          verb === 'create' && plural === 'configmaps' && namespace === sides.shop,
+      );
+      expect(made).toHaveLength(11);
+      expect(isLast()).toBe(false);
+      await sides.until(isLast);
     });
 
     it('looks at what is there when a create says AlreadyExists (sync rule `already-exists`)', async () => {
