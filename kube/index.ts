@@ -1,4 +1,4 @@
-export { onAbort } from './abort.ts';
+export { onAbort, runTogether } from './abort.ts';
 export { type ShapeProblem, shapeProblems } from './api-shape.ts';
 export { Backoff } from './backoff.ts';
 export type { ListOptions } from './client.ts';

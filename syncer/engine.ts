@@ -1,5 +1,12 @@
 import type { DifferenceReport } from '../api/difference-report.ts';
-import { type Clock, type KubeClient, printable, type Resource } from '../kube/index.ts';
+import {
+  type Clock,
+  type KubeClient,
+  onAbort,
+  printable,
+  type Resource,
+  runTogether,
+} from '../kube/index.ts';
 import type { KeyRef, TenantInfo } from './context.ts';
 import { EventController } from './controllers/events.ts';
 import { NetworkIsolationController } from './controllers/network-isolation.ts';
@@ -402,6 +409,7 @@ export class SyncEngine {
     }
   }
 
+  /** Works until aborted. Rejects when it cannot go on. */
   async run(signal: AbortSignal): Promise<void> {
     const { atWork } = this.#options;
     const runner = new QueueRunner({
@@ -411,18 +419,14 @@ export class SyncEngine {
         atWork === undefined ? this.#process(key) : atWork.run(key.tenant, () => this.#process(key)),
       onError: (error, key) => this.#failed(key, error),
     });
-    // One signal per tenant serves all its calls: combining two for each call would cost more than the call.
-    const leaveAll = (): void => {
-      for (const leaving of this.#leaving.values()) leaving.abort(signal.reason);
-    };
-    signal.addEventListener('abort', leaveAll, { once: true });
-    const beside = [this.#admission?.run(signal), this.#policyEnforcer.run(signal)];
-    try {
-      await runner.run(signal);
-    } finally {
-      signal.removeEventListener('abort', leaveAll);
-      await Promise.all(beside);
-    }
+    await runTogether(signal, (ending) => {
+      // One signal per tenant serves all its calls: combining two for each call would cost more than the call.
+      onAbort(ending, () => {
+        for (const leaving of this.#leaving.values()) leaving.abort(ending.reason);
+      });
+      const parts = [runner.run(ending), this.#policyEnforcer.run(ending)];
+      return this.#admission === undefined ? parts : [...parts, this.#admission.run(ending)];
+    });
   }
 
   /** No pod is made before what isolates it. Of a pod that has to wait after all, nothing was written. */
