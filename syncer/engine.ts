@@ -293,6 +293,7 @@ export class SyncEngine {
     this.#queue.removeTenant(uid);
     this.#leaving.get(uid)?.abort(new Error('tenant left'));
     this.#leaving.delete(uid);
+    this.#isolation.leave(uid);
     this.#policyEnforcer.left(uid);
   }
 

@@ -54,8 +54,8 @@ export class NetworkIsolationController implements SpecialController {
   readonly #options: NetworkIsolationOptions;
   /** What every super namespace of a tenant has, as long as the tenant's settings are these. */
   readonly #wanted = new WeakMap<TenantInfo, Readonly<Record<string, NetworkPolicySpec>>>();
-  /** Policies that are being made, or that no cache shows yet, by super namespace. */
-  readonly #making = new Map<string, Promise<void>>();
+  /** Policies that are being made, or that no cache shows yet, by super namespace. Of tenants that are served. */
+  readonly #making = new Map<string, { readonly uid: string; readonly made: Promise<void> }>();
 
   constructor(options: NetworkIsolationOptions) {
     this.#options = options;
@@ -87,6 +87,12 @@ export class NetworkIsolationController implements SpecialController {
     }
   }
 
+  /** The tenant is not served any more: the cache may not show its objects again, and another replica may change them. */
+  leave(uid: string): void {
+    for (const [superNamespace, making] of this.#making)
+      if (making.uid === uid) this.#making.delete(superNamespace);
+  }
+
   /**
    * Makes the policies that a namespace of the super cluster does not have yet, before the first pod is made in it: once
    * for all pods that wait for them. What is there and differs is the concern of `reconcile`. Throws what a client throws.
@@ -101,11 +107,11 @@ export class NetworkIsolationController implements SpecialController {
     let making = this.#making.get(superNamespace);
     if (making === undefined) {
       const place = { namespace: superNamespace, of: namespace };
-      making = this.#make(tenant.info, place, missing, signal);
+      making = { uid: tenant.info.uid, made: this.#make(tenant.info, place, missing, signal) };
       this.#making.set(superNamespace, making);
     }
     try {
-      await making;
+      await making.made;
     } catch (error) {
       if (this.#making.get(superNamespace) === making) this.#making.delete(superNamespace);
       throw error;
