@@ -76,6 +76,30 @@ describe('engine', () => {
       },
     );
 
+    it.each([true, false])(
+      'makes no pod as long as it is not known whether anything isolates it, and then at once (fair: %s)',
+      async (fair) => {
+        const isolation = { podCIDRs: ['10.244.0.0/16'], closedCIDRs: ['0.0.0.0/0'] };
+        const tenant = { isolation, networkPoliciesEnforced: false, isIsolationUnknown: true } as const;
+        await using sides = await TwoSides.start(undefined, { fair, tenant });
+        sides.inShop(resources.pods, pod('web'));
+        sides.inShop(resources.configMaps, settings('x'));
+        await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+        await sides.engine.resync(sides.state);
+        while (
+          sides.engine.depths().some(({ live, background, processing }) => live + background + processing > 0)
+        )
+          await setImmediate();
+        expect(sides.inSuper(resources.pods, 'web')).toBeUndefined();
+        expect(sides.super.server.list(resources.networkPolicies)).toEqual([]);
+        const report = await sides.engine.differences(sides.state.label, 10);
+        expect(JSON.stringify(report)).toContain('waits until it is known');
+        sides.state.updateInfo({ ...sides.info, isolation: undefined, isIsolationUnknown: undefined });
+        sides.engine.requeue(sides.state);
+        await sides.until(() => sides.inSuper(resources.pods, 'web') !== undefined);
+      },
+    );
+
     it('remembers of a failure what people read', async () => {
       await using sides = await TwoSides.start();
       const message = `no\u001b[2J${'x'.repeat(7_000)}`;

@@ -83,6 +83,14 @@ const soonMs = 60_000;
 /** Of what is remembered of a failure. Characters. */
 const longestFailure = 1_000;
 
+/**
+ * Whether a pod is not made yet, as it is not known whether policies would isolate it. When that is known, the tenant's
+ * settings change, and all of it is looked at.
+ */
+function waitsForIsolation({ info }: TenantState, { kind }: KeyRef): boolean {
+  return kind === 'pods' && info.isIsolationUnknown === true;
+}
+
 /** Keeps all tenants that joined in agreement with the super cluster, from events of both sides. */
 export class SyncEngine {
   readonly #options: EngineOptions;
@@ -149,11 +157,12 @@ export class SyncEngine {
       onMismatch: options.onMismatch,
       onHeld: options.onHeld,
       holdsBack: async (work) =>
-        admission !== undefined &&
-        work.kind.name === 'pods' &&
-        // One that waits in a line of the quota's asks there first, or it loses its place.
-        !this.#quota.hasTurn(work.tenant, work.situation.key) &&
-        (await admission.holdsBack(work)),
+        waitsForIsolation(work.tenant, work.situation.key) ||
+        (admission !== undefined &&
+          work.kind.name === 'pods' &&
+          // One that waits in a line of the quota's asks there first, or it loses its place.
+          !this.#quota.hasTurn(work.tenant, work.situation.key) &&
+          (await admission.holdsBack(work))),
       gates,
       quotaGate: this.#quota.gate,
       readBudget: this.#quota.reads,
@@ -242,6 +251,8 @@ export class SyncEngine {
       waitsFor: (tenant, key) => {
         const why = this.#quota.whyWaiting(tenant, key);
         if (why !== undefined) return why;
+        if (waitsForIsolation(tenant, key))
+          return 'waits until it is known whether anything in the super cluster acts on NetworkPolicies';
         return this.#admission?.isParked(tenant, key) === true
           ? "waits for the tenant's share of the super cluster's scheduler"
           : undefined;

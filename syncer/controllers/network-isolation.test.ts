@@ -144,6 +144,11 @@ describe('policies that keep tenants apart (sync rule `tenant-isolation`)', () =
       bench.state.updateInfo({ ...info, isSuperClusterUnknown: undefined });
       expect(controller.driftOf(bench.state, key)).toBe('differs');
     }
+    for (const each of before) bench.superCaches.watched('networkisolation').apply('DELETED', each);
+    bench.state.updateInfo({ ...bench.state.info, isIsolationUnknown: true });
+    expect(controller.driftOf(bench.state, key)).toBeUndefined();
+    bench.state.updateInfo({ ...bench.state.info, isIsolationUnknown: undefined });
+    expect(controller.driftOf(bench.state, key)).toBe('differs');
   });
 
   it('go where the operator wants none, and are never made in a namespace that is not ours', async () => {

@@ -156,6 +156,8 @@ export class NetworkIsolationController implements SpecialController {
 
   /** What has to be written for the policies of one super namespace; nothing in one that is not ours, or ends. */
   #steps(tenant: TenantState, key: KeyRef): Step[] {
+    // No pod is made either, and nothing may act on them.
+    if (tenant.info.isIsolationUnknown === true) return [];
     const { superCaches } = this.#options;
     const namespace = tenant.superNamespace(key.name);
     const home = superCaches.get(resources.namespaces, { name: namespace });

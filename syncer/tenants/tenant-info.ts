@@ -11,6 +11,8 @@ export interface SyncerSettings {
   readonly protectedCIDRs: readonly string[];
   /** Some of what is known of the super cluster stands for the worst, for want of knowledge. */
   readonly isSuperClusterUnknown?: true;
+  /** As of `SuperClusterFacts`. */
+  readonly isIsolationUnknown?: true;
   readonly allowedAnnotations: readonly string[];
   readonly deniedKeyPrefixes: readonly string[];
   readonly transparentKeyPrefixes: readonly string[];
@@ -81,6 +83,7 @@ export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings, seesAll
     networkPoliciesEnforced: settings.networkPoliciesEnforced,
     isolation: settings.isolation,
     isSuperClusterUnknown: settings.isSuperClusterUnknown,
+    isIsolationUnknown: settings.isIsolationUnknown,
     ingressAnnotations: settings.ingressAnnotations,
     customResources: spec?.sync?.customResources ?? [],
     policy: { ...defaultPolicy, quota: defaultQuota, ...policy, ...(seesAll ? {} : { endpointCIDRs: [] }) },
