@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../api/labels.ts';
 import { type KubeObject, resources } from '../kube/index.ts';
@@ -86,6 +87,12 @@ describe('engine', () => {
         await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
         const report = async () => JSON.stringify(await sides.engine.differences(sides.state.label, 10));
         await expect.poll(report).toContain('waits until it is known');
+        // It is looked at again and again.
+        for (let round = 0; round < 10; round++) {
+          await sides.engine.resync(sides.state);
+          while (sides.engine.depths().some((depth) => depth.background + depth.live + depth.processing > 0))
+            await setImmediate();
+        }
         expect(sides.inSuper(resources.pods, 'web')).toBeUndefined();
         expect(sides.super.server.list(resources.networkPolicies)).toEqual([]);
         sides.state.updateInfo({ ...sides.info, isolation: undefined, isIsolationUnknown: undefined });
