@@ -34,12 +34,12 @@ process.once('message', async ({ port, ca, tenants, count }: ClientsRequest) => 
     const tenant = tenants[index % tenants.length];
     if (tenant === undefined) throw new Error('no tenants');
     const socket = connect({ port, host: '127.0.0.1', ca, servername: tenant.name });
-    socket.setTimeout(patienceMs, () => socket.destroy(new Error('no answer')));
     try {
-      await once(socket, 'secureConnect');
+      await once(socket, 'secureConnect', { signal: AbortSignal.timeout(patienceMs) });
       socket.on('error', failed);
       clients.push({ socket, wanted: `${tenant.name} ${tenant.serverPort}\n` });
     } catch (error) {
+      socket.on('error', () => undefined).destroy();
       failed(error);
     }
   };
