@@ -17,10 +17,12 @@ import {
 } from '../kube/index.ts';
 import { type Address, address, dnsDomain, positive } from '../program/flags.ts';
 import { HealthServer } from '../program/health-server.ts';
+import { openFileLimits } from '../program/open-files.ts';
 import { packageVersion } from '../program/package-root.ts';
 import { Activity } from './activity.ts';
 import { Gateway, maxHellos } from './gateway.ts';
 import { GatewayMetrics } from './gateway-metrics.ts';
+import { tooFewOpenFiles } from './open-files.ts';
 import { Presence, presenceName } from './presence.ts';
 import { Readiness } from './readiness.ts';
 import { Routes } from './routes.ts';
@@ -108,6 +110,8 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
     },
     () => clock.monotonic(),
   );
+  const tooFew = tooFewOpenFiles((await openFileLimits())?.soft, flags.connections);
+  if (tooFew !== undefined) logger.warn(tooFew);
   const { proxyProtocol } = flags;
   // However many tenants have, clients can say who they are.
   const connections = flags.connections + maxHellos;

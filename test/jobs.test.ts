@@ -170,7 +170,8 @@ describe('jobs of the manager', () => {
 describe.skipIf(withoutRedis !== undefined)(
   `managers that share jobs through Redis${withoutRedis === undefined ? '' : ` (${withoutRedis})`}`,
   () => {
-    const managers: ChildProcess[] = [];
+    const names = ['first', 'second'] as const;
+    const managers = new Map<string, ChildProcess>();
     let redis: RedisServer;
     let stacks: ProcessIdentity;
     let cache: string;
@@ -181,13 +182,13 @@ describe.skipIf(withoutRedis !== undefined)(
       stacks = await world.process('vc-manager');
       // Not killed: it would be started again, with the same name, and lead on.
       send(stacks, 'SIGSTOP');
-      managers.push(await manager('first'));
+      managers.set('first', await manager('first'));
       await untilLeads(world, 'first');
-      managers.push(await manager('second'));
+      await startMissing();
     });
 
     afterAll(async () => {
-      await Promise.all(managers.map((child) => endManager(child, 'SIGTERM')));
+      await Promise.all([...managers.values()].map((child) => endManager(child, 'SIGTERM')));
       if (stacks !== undefined) send(stacks, 'SIGCONT');
       await redis?.stop();
     });
@@ -195,17 +196,38 @@ describe.skipIf(withoutRedis !== undefined)(
     const manager = (name: string): Promise<ChildProcess> =>
       anotherManager(world, name, { options: [`--redis=${redis.url}`], env: { SKERRY_CACHE: cache } });
 
+    const startMissing = async (): Promise<void> => {
+      for (const name of names) {
+        const child = managers.get(name);
+        const runs = child !== undefined && child.exitCode === null && child.signalCode === null;
+        if (!runs) managers.set(name, await manager(name));
+      }
+    };
+
+    /** Kills the one that is at work on this tenant, and returns the name of the other one: who leads may have changed. */
+    const killHolder = async (tenant: string): Promise<string> => {
+      const { status } = await world.virtualCluster(tenant);
+      const { holder } = status?.jobs?.current ?? {};
+      const [other = '', ...none] = names.filter((name) => name !== holder);
+      if (none.length > 0) throw new Error(`${holder ?? 'nobody'} is at work on ${tenant}`);
+      await endManager(managers.get(holder ?? ''), 'SIGKILL');
+      return other;
+    };
+
     it('change the version of a running tenant while a client is at work, though one of them is killed; one build stands in for two patch versions', async () => {
       const whileEarlier = async (tenant: Tenant): Promise<void> => {
         await tenant.apply(pod('before', 'web'));
         const web = { resource: resources.pods, namespace: 'before', name: 'web', what: 'the pod to run' };
         await tenant.until(web, ([found]) => at(found, 'status', 'phase') === 'Running');
       };
-      const whileHeld = () => endManager(managers[0], 'SIGKILL');
+      let other = '';
+      const whileHeld = async (): Promise<void> => {
+        other = await killHolder('job-version');
+      };
       await changeVersion(world, 'job-version', { from: earlier, to: running, whileEarlier, whileHeld });
       const { status } = await world.virtualCluster('job-version');
       expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'version-change', attempts: 2 });
-      await untilLeads(world, 'second');
+      await untilLeads(world, other);
     });
 
     itBroadly(
@@ -222,7 +244,8 @@ describe.skipIf(withoutRedis !== undefined)(
     );
 
     itBroadly('finish a new tenant, with the other one, though one of them is killed meanwhile', async () => {
-      managers[0] = await manager('first');
+      await startMissing();
+      let other = '';
       await undisturbed(await world.openTenant('job-version'), 'the manager killed', async () => {
         const [{ id, goOn }, created] = await Promise.all([
           virtualCluster('job-relay', 'its job', ({ status }) => {
@@ -236,7 +259,7 @@ describe.skipIf(withoutRedis !== undefined)(
         ]);
         expect(created.exitCode, created.stderr).toBe(0);
         const killedAt = performance.now();
-        await endManager(managers[1], 'SIGKILL');
+        other = await killHolder('job-relay');
         goOn();
         const vc = await virtualCluster('job-relay', 'it to be Ready', (found) =>
           isReady(found) ? found : undefined,
@@ -248,15 +271,14 @@ describe.skipIf(withoutRedis !== undefined)(
           { id, kind: 'provision', result: 'Succeeded', attempts: 2 },
         ]);
       });
-      await untilLeads(world, 'first');
+      await untilLeads(world, other);
       await (await world.openTenant('job-relay')).kubectl('get', 'namespaces');
     });
 
     itBroadly(
       'go back from a version that does not start, though one of them is killed meanwhile',
       async () => {
-        await endManager(managers[1], 'SIGTERM');
-        managers[1] = await manager('second');
+        await startMissing();
         const { client } = world.superCluster;
         const { spec } = await client.get<ControlPlaneTemplate>(resources.controlPlaneTemplates, {
           name: 'v1-36',
@@ -278,8 +300,8 @@ describe.skipIf(withoutRedis !== undefined)(
           });
           const wanted = { version: running, template };
           await client.patch(resources.virtualClusters, tenant.ref, { spec: wanted }, { type: 'merge' });
-          const { id, holder } = await replacing;
-          await endManager(managers[holder === 'second' ? 1 : 0], 'SIGKILL');
+          const { id } = await replacing;
+          await killHolder('job-back');
           const { status } = await virtualCluster(
             'job-back',
             'the way back',

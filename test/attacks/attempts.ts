@@ -613,6 +613,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'owner',
+    attack: 'run by a template that the policy does not allow, which is named when the tenant runs already',
+    stoppedBy: 'another template is judged by the policy whenever it is named',
+    test: 'vc-manager/operator/policy.test.ts › holds those that run to them, whatever they name later',
+    control: `await world.until('a', ({ status }) => status?.template === 'large' && status.phase === 'Ready')`,
+  },
+  {
+    attacker: 'owner',
     attack: 'have the dashboard dial servers around it, by the address in the kubeconfig Secret',
     stoppedBy: 'only the server that the status of the VirtualCluster names is dialled',
     test: 'dashboard/dashboard.test.ts › dials the server that the VirtualCluster has',

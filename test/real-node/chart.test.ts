@@ -68,6 +68,7 @@ const here = 'test/real-node/chart.test.ts';
 const upTimeoutMs = 600_000;
 const image = 'registry.example.com/skerry:0.1.0';
 const nodePort = 30_443;
+const claim = 'snapshots';
 /** With a gateway at a port of the node `address`, as docs/gateway.md says for people outside of the cluster. */
 function valuesFor(address: string): string[] {
   return [
@@ -470,7 +471,14 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
     const tenant = await openTenant('first');
     const before = await controlPlaneOf(tenant);
     await untilUninstalled();
-    expect((await release.install(...values)).exitCode).toBe(0);
+    await world.superCluster.apply({
+      apiVersion: 'v1',
+      kind: 'PersistentVolumeClaim',
+      metadata: { name: claim, namespace: release.namespace },
+      spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } },
+    });
+    const options = [...values, '--set', `snapshots.existingClaim=${claim}`];
+    expect((await release.install(...options)).exitCode).toBe(0);
     await release.untilRolledOut();
     await release.untilPods('etcd', 'etcd', ([pod]) => pod?.status?.containerStatuses?.[0]?.ready);
     await untilTenantIsReady('first');
@@ -480,6 +488,32 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
     await poll('the API server of first to be served again', isServed, { timeoutMs: 120_000 });
     expect(await tenant.kubectl('get', 'configmap', 'kept', '-o', 'jsonpath={.data.a}')).toBe('1');
     expect(await controlPlaneOf(tenant)).toEqual(before);
+  });
+
+  it('copies snapshots of a claim out, in and away by way of a manager, as docs/snapshots.md says, and puts a tenant back', async () => {
+    const tenant = await openTenant('first');
+    const taken = await world.cli(['snapshot', 'first', '--wait']);
+    expect([taken.exitCode, taken.stderr]).toEqual([0, '']);
+    const name = taken.stdout.trim();
+    expect(name).toMatch(/^default\/first\/\S+\.snapshot$/);
+    await tenant.apply(configMap('default', 'later', { a: '1' }));
+    const script = documented('docs/snapshots.md', 'STORE=', { 'team-blue': 'first', NAME: name });
+    const { stdout, stderr } = await release.reader.run('docs/snapshots.md', script);
+    const [, added = ''] = /^(default\/first\/copied-\S+)$/m.exec(stdout) ?? [];
+    expect(stdout).toContain(`${name} is removed`);
+    // What went in is what came out.
+    const said = (of: string): string | undefined =>
+      stderr
+        .split('\n')
+        .find((line) => line.startsWith(`${of}: `))
+        ?.slice(of.length);
+    expect(said(name)).toMatch(/^: \d+ bytes, sha256 [0-9a-f]{64}$/);
+    expect(said(added)).toBe(said(name));
+    const { exitCode } = await tenant.tryKubectl(['get', 'configmap', 'later']);
+    expect(exitCode).not.toBe(0);
+    expect(await tenant.kubectl('get', 'configmap', 'kept', '-o', 'jsonpath={.data.a}')).toBe('1');
+    // It goes when nobody has it any more.
+    await world.superCluster.kubectl('-n', release.namespace, 'delete', 'pvc', claim, '--wait=false');
   });
 
   const uninstall = (): string => documented('docs/kubernetes-install.md', 'kubectl delete virtualclusters');

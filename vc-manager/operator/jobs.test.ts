@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { ControlPlaneTemplateSpec } from '../../api/control-plane-template.ts';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
@@ -254,6 +255,39 @@ describe('jobs', () => {
     annotate('a', annotationKeys.retryJob, 'again');
     await world.until('a', (vc) => vc.status?.version === '1.36.3' && vc.status.phase === 'Ready');
     expect(condition(world.get('a') as VirtualCluster, 'VersionCurrent')).toBeUndefined();
+  });
+
+  it('go back to the template that it had, where a version and a template of it do not start together', async () => {
+    world.run();
+    world.create('a', { version: '1.36.1' });
+    await world.untilReady('a');
+    const template = world.superCluster.get(resources.controlPlaneTemplates, { name: 'v1-36' });
+    const spec = template?.['spec'] as ControlPlaneTemplateSpec;
+    const components = spec.components.map((each) => ({
+      ...each,
+      args: { ...each.args, 'no-such-flag': 'x' },
+    }));
+    world.superCluster.put(resources.controlPlaneTemplates, {
+      ...template,
+      metadata: { name: 'broken' },
+      spec: { ...spec, components, kubernetesVersion: '1.36.3' },
+    });
+    world.driver.beforeEnsure = ({ id, components: [first] }) => {
+      if (first?.args.every((each) => !each.includes('no-such-flag'))) return;
+      throw new DriverError('KeepsExiting', 'kube-apiserver has exited.', {
+        id,
+        component: 'kube-apiserver',
+      });
+    };
+    world.edit('a', { version: '1.36.3', template: 'broken' });
+    await world.untilReason('a', 'VersionCurrent', 'RolledBack');
+    const { status } = await world.untilReady('a');
+    expect(status).toMatchObject({ version: '1.36.1', template: 'v1-36' });
+    expect(jobs('a')?.history?.[0]).toMatchObject({ kind: 'version-change', result: 'Failed', attempts: 1 });
+    world.driver.beforeEnsure = () => {};
+    annotate('a', annotationKeys.retryJob, 'again');
+    const changed = await world.until('a', (vc) => vc.status?.version === '1.36.3');
+    expect(changed.status?.template).toBe('broken');
   });
 
   it('go back from a version that there is not, and fail at once without another one', async () => {

@@ -167,6 +167,14 @@ describe('a VirtualClusterPolicy', () => {
   });
 
   describe('with templates', () => {
+    /** Of the newest minor version, beside the packaged one. */
+    const runWithVariant = async (name: string): Promise<void> => {
+      const packaged = () => world.superCluster.get(resources.controlPlaneTemplates, { name: 'v1-36' });
+      world.run();
+      await world.superCluster.until(() => packaged() !== undefined);
+      world.superCluster.put(resources.controlPlaneTemplates, { ...packaged(), metadata: { name } });
+    };
+
     it('refuses others, and says which there are', async () => {
       put('gold', { templates: ['v1-35', 'v1-34'] });
       world.run();
@@ -192,6 +200,30 @@ describe('a VirtualClusterPolicy', () => {
       world.run();
       world.create('a');
       expect((await world.untilReady('a')).status?.version).toBe('1.35.4');
+    });
+
+    it('leaves those that name none with the one that it gave them', async () => {
+      put('gold', { templates: ['small', 'v1-36'] });
+      await runWithVariant('small');
+      world.create('a');
+      expect((await world.untilReady('a')).status?.template).toBe('small');
+      put('gold', { templates: ['v1-36', 'small'] });
+      world.edit('a', { weight: 2 });
+      const vc = await world.until('a', ({ status }) => status?.observedGeneration === 2);
+      expect(vc.status).toMatchObject({ phase: 'Ready', template: 'small' });
+    });
+
+    it('holds those that run to them, whatever they name later', async () => {
+      put('gold', { templates: ['v1-36'] });
+      await runWithVariant('large');
+      world.create('a');
+      await world.untilReady('a');
+      world.edit('a', { template: 'large' });
+      const vc = await world.untilReason('a', 'VersionCurrent', 'TemplateNotAllowed');
+      expect(condition(vc, 'VersionCurrent')?.message).toMatch(/gold does not allow the template large/);
+      expect((await world.untilReady('a')).status?.template).toBe('v1-36');
+      put('gold', { templates: ['v1-36', 'large'] });
+      await world.until('a', ({ status }) => status?.template === 'large' && status.phase === 'Ready');
     });
 
     it('lets one run on that was made from another before', async () => {

@@ -107,26 +107,29 @@ function ofSpec(vc: VirtualCluster, sources: VersionSources): VersionChoice {
     checkSkew(choice.version, sources);
     return { choice };
   }
-  const asItIs = (): TemplateChoice => keep(vc, running, sources);
+  const refused = (reason: string, message: string): VersionChoice => ({
+    choice: asItIs(vc, running, sources),
+    refusal: { reason, message },
+  });
   try {
     const wanted = wish(vc, running, sources);
-    if (wanted === undefined || wanted.version === running) return { choice: wanted ?? asItIs() };
+    if (wanted === undefined) return { choice: keep(vc, running, sources) };
+    if (wanted.version === running) return { choice: wanted };
     checkStep(running, wanted.version);
     checkSkew(wanted.version, sources);
     if (isHeld(vc, 'version-change', 0)) {
       const { why } = vc.status?.jobs?.held ?? {};
       if (why !== undefined) {
         const message = `It went back to ${running}, as ${wanted.version} did not start: ${why} "vc-manager jobs retry" or a change of the spec tries again.`;
-        return { choice: asItIs(), refusal: { reason: 'RolledBack', message } };
+        return refused('RolledBack', message);
       }
       const message = `Its change from ${running} to ${wanted.version} was cancelled; "vc-manager jobs retry" or a change of the spec begins it anew.`;
-      return { choice: asItIs(), refusal: { reason: 'Cancelled', message } };
+      return refused('Cancelled', message);
     }
     return { choice: wanted, change: { from: running, to: wanted.version } };
   } catch (error) {
     if (!(error instanceof OperatorError || error instanceof ControlPlaneError)) throw error;
-    const message = `It stays at ${running}: ${error.message}`;
-    return { choice: asItIs(), refusal: { reason: error.code, message } };
+    return refused(error.code, `It stays at ${running}: ${error.message}`);
   }
 }
 
@@ -142,12 +145,60 @@ function wish(vc: VirtualCluster, running: string, sources: VersionSources): Tem
   return choose(vc, sources);
 }
 
-/** The template of the spec, or the one for the running version if that of the spec is for another. */
-function keep(vc: VirtualCluster, running: string, sources: VersionSources): TemplateChoice {
-  const template = vc.spec?.template;
-  const named = [...sources.templates.list()].find(({ metadata }) => metadata.name === template);
+/**
+ * The version that runs, of the template of the spec or, where that is for another minor version or there is none, of the
+ * one for the version that runs. Throws `TemplateNotAllowed` for one that it does not have yet. Another datastore is a move's
+ * affair, which looks at the policy by itself.
+ */
+function keep(
+  { spec, status, metadata }: VirtualCluster,
+  running: string,
+  sources: VersionSources,
+): TemplateChoice {
+  const { template } = spec ?? {};
+  const named = [...sources.templates.list()].find((each) => each.metadata.name === template);
   const isOther = named !== undefined && minorOf(named.spec.kubernetesVersion) !== minorOf(running);
-  return select(sources, isOther ? { version: running } : { template, version: running });
+  const policy = limitingPolicy(metadata.namespace ?? '', sources.policies.list());
+  const allowed = policy?.spec?.templates;
+  if (template !== undefined && !isOther) {
+    const choice = select(sources, { template, version: running });
+    const isNew = template !== status?.template && datastoreOf(choice) === (status?.datastore ?? 'shared');
+    if (isNew && allowed?.includes(template) === false)
+      throw templateNotAllowed(template, policy?.metadata.name ?? '', allowed);
+    return choice;
+  }
+  // The policy has chosen it, and not the version.
+  const built = allowed && builtFrom(status, running, sources);
+  return select(sources, { template: built, version: running });
+}
+
+/**
+ * The version that runs, of the template that it was built from last: nothing of the spec is followed that cannot be followed
+ * whole. But for a template with another datastore, as a move is not held back by that.
+ */
+function asItIs(vc: VirtualCluster, running: string, sources: VersionSources): TemplateChoice {
+  const template = builtFrom(vc.status, running, sources);
+  if (template === undefined) return keep(vc, running, sources);
+  const built = select(sources, { template, version: running });
+  try {
+    const kept = keep(vc, running, sources);
+    return datastoreOf(kept) === (vc.status?.datastore ?? 'shared') ? built : kept;
+  } catch (error) {
+    if (!(error instanceof OperatorError || error instanceof ControlPlaneError)) throw error;
+    return built;
+  }
+}
+
+/** Undefined when that is gone, or for another minor version by now. */
+function builtFrom(
+  status: VirtualCluster['status'],
+  running: string,
+  { templates }: VersionSources,
+): string | undefined {
+  return [...templates.list()].find(
+    ({ metadata, spec }) =>
+      metadata.name === status?.template && minorOf(spec.kubernetesVersion) === minorOf(running),
+  )?.metadata.name;
 }
 
 function choose({ spec, metadata }: VirtualCluster, sources: VersionSources): TemplateChoice {

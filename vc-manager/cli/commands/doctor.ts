@@ -4,6 +4,7 @@ import { dirname } from 'node:path';
 import type { Command } from 'commander';
 import { execa } from 'execa';
 import { loadKubeconfig } from '../../../kube/index.ts';
+import { openFileLimits } from '../../../program/open-files.ts';
 import { Binaries, defaultCacheDirectory } from '../../binaries/index.ts';
 import { findControlGroups } from '../../os/control-groups.ts';
 import { egressFilterProblem } from '../../os/egress-filter.ts';
@@ -103,7 +104,7 @@ export async function runChecks(cli: Cli, stateDir: string): Promise<CheckResult
     // A running stack has its memory and its ports already.
     ...(supervisor === undefined ? [checkMemory(freemem(), 2), ...(await checkPorts())] : []),
     checkInotify(await numberIn('/proc/sys/fs/inotify/max_user_instances')),
-    checkOpenFiles(await hardLimitOfOpenFiles()),
+    checkOpenFiles((await openFileLimits())?.hard),
     checkAddress(),
     checkConfinement(findControlGroups()?.version, egressFilterProblem()),
     supervisor === undefined
@@ -209,12 +210,6 @@ function checkAddress(): CheckResult {
   );
 }
 
-async function hardLimitOfOpenFiles(): Promise<number | undefined> {
-  const text = await readFile('/proc/self/limits', 'utf8').catch(() => '');
-  const limit = /^Max open files\s+\S+\s+(\d+)/m.exec(text)?.[1];
-  return limit === undefined ? undefined : Number(limit);
-}
-
 /** Undefined where there is no such file. */
 export async function numberIn(file: string): Promise<number | undefined> {
   const text = await readFile(file, 'utf8').catch(() => undefined);
@@ -296,7 +291,7 @@ export function checkInotify(instances: number | undefined): CheckResult {
 
 export function checkOpenFiles(hardLimit: number | undefined): CheckResult {
   const name = 'open files';
-  if (hardLimit === undefined) return ok(name, 'not limited');
+  if (hardLimit === undefined || hardLimit === Number.POSITIVE_INFINITY) return ok(name, 'not limited');
   if (hardLimit >= 8_192) return ok(name, `${hardLimit} allowed`);
   return warn(
     name,

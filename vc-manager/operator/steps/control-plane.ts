@@ -48,9 +48,9 @@ export const controlPlane: Step = {
     const choice = tenant.required(tenant.choice, 'template');
     const { change } = tenant;
     const wasReplacing = tenant.vc.status?.jobs?.current?.replacing === true;
-    tenant.status.set({ template: choice.template.metadata.name });
+    const built = { version: choice.version, template: choice.template.metadata.name };
     // From here on the datastore holds the service range.
-    if (change === undefined) tenant.status.set({ version: choice.version });
+    if (change === undefined) tenant.status.set(built);
     else reportReplacing(tenant, services, change);
     const { confinement } = services.driver;
     tenant.status.set(({ confinement: _, ...status }) => ({
@@ -69,7 +69,7 @@ export const controlPlane: Step = {
     }
     if (change !== undefined) {
       // From here on the datastore holds what the new version writes: there is no way back.
-      tenant.status.set({ version: choice.version });
+      tenant.status.set(built);
       await tenant.status.flush();
     }
     await awaitReach(tenant, services);
