@@ -140,7 +140,12 @@ const actionSchema = z.discriminatedUnion('do', [
   }),
   z.strictObject({ do: z.enum(['sleep', 'wake', 'snapshot', 'renew', 'retry', 'cancel']) }),
   z.strictObject({ do: z.literal('upgrade'), version, force: z.boolean().optional() }),
-  z.strictObject({ do: z.literal('delete'), uid: z.string().min(1).max(64), confirm: z.string().max(63) }),
+  z.strictObject({
+    do: z.literal('delete'),
+    uid: z.string().min(1).max(64),
+    confirm: z.string().max(63),
+    snapshotFirst: z.boolean().optional(),
+  }),
 ]);
 
 /** A request of somebody who has signed in. */
@@ -990,7 +995,8 @@ function actionOf(asked: z.infer<typeof actionSchema>, { name }: TenantRef, rest
   if (asked.do !== 'delete') return withoutUndefined(asked);
   if (rest === 'act' && asked.confirm !== name)
     throw new HttpError(400, `nothing was deleted: type the name of the tenant, ${name}, to confirm`);
-  return { do: 'delete', uid: asked.uid };
+  const { uid, snapshotFirst } = asked;
+  return withoutUndefined({ do: 'delete' as const, uid, snapshotFirst });
 }
 
 function withoutUndefined<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {

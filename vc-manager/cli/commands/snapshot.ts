@@ -16,6 +16,7 @@ import { ageSince, json, table } from '../output.ts';
 import { addSnapshot, Measured, type SnapshotFlags, snapshotStoreFlag, storeOf } from '../snapshot-store.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, namespaceFlag, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
+import type { WaitOptions } from '../wait-for.ts';
 
 interface Flags extends SnapshotFlags {
   namespace: string;
@@ -134,7 +135,7 @@ async function snapshot(cli: Cli, name: string, flags: Flags): Promise<void> {
     }
     if (!flags.wait && flags.file === undefined) {
       refuseUnmade(await getVirtualCluster(client, ref, cli.signal));
-      await sendRequest(requestOf(cli, client, ref, flags.withCertificates), cli.signal);
+      await sendRequest(snapshotRequest(cli, client, ref, flags.withCertificates), cli.signal);
       cli.stdout.write(
         `a snapshot of ${name} is asked for: see "vc-manager snapshot ${name}${namespaceFlag(ref.namespace)} --list"\n`,
       );
@@ -151,7 +152,12 @@ async function snapshot(cli: Cli, name: string, flags: Flags): Promise<void> {
   });
 }
 
-function requestOf({ clock }: Cli, client: KubeClient, ref: VirtualClusterRef, withCertificates = false) {
+export function snapshotRequest(
+  { clock }: Pick<Cli, 'clock'>,
+  client: KubeClient,
+  ref: VirtualClusterRef,
+  withCertificates = false,
+) {
   const value = `${new Date(clock.now()).toISOString()}${withCertificates ? ' certificates' : ''}`;
   return { client, ref, annotation: annotationKeys.snapshot, value };
 }
@@ -170,27 +176,43 @@ export async function takeAndWait(
   { timeout: timeoutMs, withCertificates }: Pick<Flags, 'timeout' | 'withCertificates'>,
 ): Promise<KeptSnapshot> {
   const before = await getVirtualCluster(client, ref, cli.signal);
+  const request = snapshotRequest(cli, client, ref, withCertificates);
+  const { wait, kept } = expectedSnapshot(before, request);
+  await requestAndWait(cli, request, { timeoutMs, ...wait });
+  return kept();
+}
+
+/**
+ * What a request for a snapshot, which has yet to be sent, comes to. `wait` is for `waitFor`, and rejects with `Conflict`
+ * and what the manager says when none is kept; after it, `kept` returns the snapshot. `before`: the VirtualCluster as it
+ * is. Throws `Conflict` for one that has nothing to keep yet.
+ */
+export function expectedSnapshot(
+  before: VirtualCluster,
+  request: ReturnType<typeof snapshotRequest>,
+): { wait: Pick<WaitOptions, 'what' | 'until'>; kept: () => KeptSnapshot } {
   refuseUnmade(before);
+  const { name: tenant } = request.ref;
   const known = new Set(before.status?.snapshots?.kept?.map(({ name }) => name));
-  const request = requestOf(cli, client, ref, withCertificates);
   const isFollowed = followsRequest(request, before, ({ snapshots }) => snapshots?.taken);
   let kept: KeptSnapshot | undefined;
-  await requestAndWait(cli, request, {
-    timeoutMs,
-    what: 'take a snapshot',
-    until: (found: VirtualCluster | undefined) => {
-      if (found === undefined) throw new CliError('NotFound', `${ref.name} is gone`);
-      if (!isFollowed(found)) return false;
-      const { snapshots, jobs } = found.status ?? {};
-      kept = snapshots?.kept?.find(({ name, reason }) => reason === 'Requested' && !known.has(name));
-      if (kept !== undefined) return true;
-      // Both are written together; the job says why there is none.
-      const why = jobs?.current?.message ?? jobs?.history?.find(({ kind }) => kind === 'snapshot')?.message;
-      throw new CliError('Conflict', `there is no snapshot of ${ref.name}: ${why ?? 'it was cancelled'}`);
+  const until = (found: VirtualCluster | undefined): boolean => {
+    if (found === undefined) throw new CliError('NotFound', `${tenant} is gone`);
+    if (!isFollowed(found)) return false;
+    const { snapshots, jobs } = found.status ?? {};
+    kept = snapshots?.kept?.find(({ name, reason }) => reason === 'Requested' && !known.has(name));
+    if (kept !== undefined) return true;
+    // Both are written together; the job says why there is none.
+    const why = jobs?.current?.message ?? jobs?.history?.find(({ kind }) => kind === 'snapshot')?.message;
+    throw new CliError('Conflict', `there is no snapshot of ${tenant}: ${why ?? 'it was cancelled'}`);
+  };
+  return {
+    wait: { what: 'take a snapshot', until },
+    kept: () => {
+      if (kept === undefined) throw new CliError('Conflict', `there is no snapshot of ${tenant}`);
+      return kept;
     },
-  });
-  if (kept === undefined) throw new CliError('Conflict', `there is no snapshot of ${ref.name}`);
-  return kept;
+  };
 }
 
 /** Throws `InvalidArgument` for what is no name, or that of another tenant's. */
