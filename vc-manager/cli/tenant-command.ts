@@ -1,9 +1,31 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Command } from 'commander';
 import { execa } from 'execa';
 import type { Cli } from './context.ts';
 import { CliError } from './errors.ts';
+
+/** Where the words of another program stand, for those who leave the tenant or "--" out. */
+export function afterDashes(example: string): string {
+  return `What follows the tenant and "--" is for the other program: vc-manager ${example}`;
+}
+
+/** Runs `work`, which looks for the tenant. Where there is no such tenant, and no "--" in the command line, `NotFound` has the hint. */
+export async function orSayWhereWordsStand<T>(
+  { command, words, hint }: { command: Command; words: readonly string[]; hint: string },
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    // What commander was given is not among its types.
+    const { rawArgs = [] } = (command.parent ?? {}) as { rawArgs?: readonly string[] };
+    if (!(error instanceof CliError) || error.code !== 'NotFound') throw error;
+    if (words.length === 0 || rawArgs.includes('--')) throw error;
+    throw new CliError('NotFound', `${error.message}. ${hint}`, { cause: error });
+  }
+}
 
 /**
  * Runs a command with $KUBECONFIG for one tenant, as if the shell had started it, and ends with its exit code. The

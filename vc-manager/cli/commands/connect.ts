@@ -5,7 +5,7 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { changeKubeconfigFile } from '../kubeconfig-file.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { runWithKubeconfig } from '../tenant-command.ts';
+import { afterDashes, orSayWhereWordsStand, runWithKubeconfig } from '../tenant-command.ts';
 import { tenantKubeconfig } from '../tenant-kubeconfig.ts';
 import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
 
@@ -24,11 +24,14 @@ Examples:
   vc-manager connect team-blue -- helm list -A
   vc-manager connect team-blue -- bash`;
 
+const hint = afterDashes('connect team-blue -- helm list -A');
+
 const disconnectHelp = `
 Goes back to the context that was current before "vc-manager connect", and takes the tenant out of the kubeconfig.`;
 
 export function configureConnect(command: Command, cli: Cli): void {
   command
+    .showHelpAfterError(hint)
     .addArgument(tenantArgument('<name>'))
     .argument('[command...]', 'to run with $KUBECONFIG for the tenant, after "--"')
     .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
@@ -38,7 +41,7 @@ export function configureConnect(command: Command, cli: Cli): void {
     )
     .addHelpText('after', connectHelp)
     .action(async (name: string, args: string[], _, chosen: Command) =>
-      connect(cli, name, args, chosen.optsWithGlobals<Flags>()),
+      connect(cli, name, args, chosen),
     );
 }
 
@@ -46,12 +49,15 @@ export function configureDisconnect(command: Command, cli: Cli): void {
   command.addHelpText('after', disconnectHelp).action(() => disconnect(cli));
 }
 
-async function connect(cli: Cli, name: string, args: readonly string[], flags: Flags): Promise<void> {
+async function connect(cli: Cli, name: string, args: readonly string[], command: Command): Promise<void> {
+  const flags = command.optsWithGlobals<Flags>();
   const ref = validRef(name, flags.namespace);
-  const kubeconfig = await withSuperCluster(cli, flags, async (client) => {
-    const vc = await getVirtualCluster(client, ref, cli.signal);
-    return tenantKubeconfig(client, vc, cli, flags.personal);
-  });
+  const kubeconfig = await orSayWhereWordsStand({ command, words: args, hint }, () =>
+    withSuperCluster(cli, flags, async (client) => {
+      const vc = await getVirtualCluster(client, ref, cli.signal);
+      return tenantKubeconfig(client, vc, cli, flags.personal);
+    }),
+  );
   if (args.length > 0) {
     await runWithKubeconfig(cli, kubeconfig, args);
     return;

@@ -4,7 +4,7 @@ import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { runWithKubeconfig } from '../tenant-command.ts';
+import { afterDashes, orSayWhereWordsStand, runWithKubeconfig } from '../tenant-command.ts';
 import { tenantKubeconfig } from '../tenant-kubeconfig.ts';
 import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
 
@@ -20,22 +20,28 @@ Examples:
   vc-manager kubectl team-blue -- get pods -A
   vc-manager kubectl team-blue -n teams -- logs -f deploy/web`;
 
+const hint = afterDashes('kubectl team-blue -- get pods -A');
+
 export function configure(command: Command, cli: Cli): void {
   command
+    .showHelpAfterError(hint)
     .addArgument(tenantArgument('<name>'))
     .argument('[args...]', 'what kubectl is to do, after "--"')
     .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
     .option('--personal', 'in your own name in the super cluster, as "vc-manager kubeconfig --personal"')
     .addHelpText('after', help)
     .action(async (name: string, args: string[], _, chosen: Command) =>
-      kubectl(cli, name, args, chosen.optsWithGlobals<Flags>()),
+      kubectl(cli, name, args, chosen),
     );
 }
 
-async function kubectl(cli: Cli, name: string, args: readonly string[], flags: Flags): Promise<void> {
+async function kubectl(cli: Cli, name: string, args: readonly string[], command: Command): Promise<void> {
+  const flags = command.optsWithGlobals<Flags>();
   const ref = validRef(name, flags.namespace);
-  const kubeconfig = await withSuperCluster(cli, flags, async (client) =>
-    tenantKubeconfig(client, await getVirtualCluster(client, ref, cli.signal), cli, flags.personal),
+  const kubeconfig = await orSayWhereWordsStand({ command, words: args, hint }, () =>
+    withSuperCluster(cli, flags, async (client) =>
+      tenantKubeconfig(client, await getVirtualCluster(client, ref, cli.signal), cli, flags.personal),
+    ),
   );
   await runWithKubeconfig(cli, kubeconfig, [await findKubectl(cli), ...args]);
 }
