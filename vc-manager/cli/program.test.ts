@@ -262,6 +262,23 @@ describe('version', () => {
   });
 });
 
+describe('a word that is no command', () => {
+  it.each([
+    [['stop'], 'Did you mean down: stop the local stack'],
+    [['get', 'pods', '-A'], 'Did you mean list'],
+    [['rm', 'blue'], 'Did you mean delete'],
+    [['craete', 'blue'], 'Did you mean create?'],
+    [['frobnicate', 'stop'], "unknown command 'frobnicate'"],
+  ])('is answered with what is meant: %j', async (command, said) => {
+    expect(await run(...command)).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(said) });
+  });
+
+  it('may be the name of a tenant', async () => {
+    put('status');
+    expect(await run('describe', 'status')).toMatchObject({ exitCode: 0 });
+  });
+});
+
 describe('a command for another program', () => {
   it.each([
     ['kubectl', 'get', 'pods'],
