@@ -38,9 +38,7 @@ export function launch(entry) {
       'Skerry needs Node 22.18 or newer, and this is ' +
         process.versions.node +
         ': install a current Node' +
-        (isCheckout()
-          ? `, or run "npm ci" in ${root}, which brings one along.`
-          : '.'),
+        (isCheckout() ? `, or run "npm ci" in ${root}, which brings one along.` : '.'),
     );
     process.exit(1);
   }

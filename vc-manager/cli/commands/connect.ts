@@ -40,9 +40,7 @@ export function configureConnect(command: Command, cli: Cli): void {
       'in your own name in the super cluster, for an hour, as "vc-manager kubeconfig --personal"',
     )
     .addHelpText('after', connectHelp)
-    .action(async (name: string, args: string[], _, chosen: Command) =>
-      connect(cli, name, args, chosen),
-    );
+    .action(async (name: string, args: string[], _, chosen: Command) => connect(cli, name, args, chosen));
 }
 
 export function configureDisconnect(command: Command, cli: Cli): void {

@@ -30,9 +30,7 @@ export function configure(command: Command, cli: Cli): void {
     .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
     .option('--personal', 'in your own name in the super cluster, as "vc-manager kubeconfig --personal"')
     .addHelpText('after', help)
-    .action(async (name: string, args: string[], _, chosen: Command) =>
-      kubectl(cli, name, args, chosen),
-    );
+    .action(async (name: string, args: string[], _, chosen: Command) => kubectl(cli, name, args, chosen));
 }
 
 async function kubectl(cli: Cli, name: string, args: readonly string[], command: Command): Promise<void> {

@@ -126,7 +126,11 @@ describe('what the dashboard does', () => {
       const uid = server.get(resources.virtualClusters, ref)?.metadata.uid ?? '';
       return backend.act(both(), ref, { do: 'delete', uid, snapshotFirst: true }, asked);
     };
-    const kept = { name: 'teams/blue/new.snapshot', at: '2026-01-01T00:00:00.000Z', reason: 'Requested' } as const;
+    const kept = {
+      name: 'teams/blue/new.snapshot',
+      at: '2026-01-01T00:00:00.000Z',
+      reason: 'Requested',
+    } as const;
     const size = { kubernetes: '1.36.3', entries: 3, bytes: 99 };
 
     it('deletes once it is kept', async () => {

@@ -128,8 +128,7 @@ export function dashboardBackend(context: BackendContext): Backend {
       return [...all].sort((a, b) => b.localeCompare(a, 'en', { numeric: true }));
     },
     preview,
-    act: async (superCluster, ref, action, signal) =>
-      act(superCluster, ref, action, { signal, clock }),
+    act: async (superCluster, ref, action, signal) => act(superCluster, ref, action, { signal, clock }),
     explain: (error) => {
       const { message, exitCode } = describeFailure(error);
       return { status: statusOf[exitCode] ?? 500, message };
