@@ -30,23 +30,23 @@ export type TracedPod = PodReport & { readonly source: 'syncer' | 'objects' };
 export type Action =
   | {
       readonly do: 'create';
-      readonly version?: string;
-      readonly weight?: number;
-      readonly podSecurity?: string;
-      readonly deletionProtection?: boolean;
+      readonly version?: string | undefined;
+      readonly weight?: number | undefined;
+      readonly podSecurity?: string | undefined;
+      readonly deletionProtection?: boolean | undefined;
     }
   | { readonly do: 'sleep' | 'wake' | 'snapshot' | 'renew' | 'retry' | 'cancel' }
-  | { readonly do: 'upgrade'; readonly version?: string; readonly force?: boolean }
+  | { readonly do: 'upgrade'; readonly version?: string | undefined; readonly force?: boolean | undefined }
   | {
       readonly do: 'delete';
       readonly uid: string;
       /** Only once a snapshot of it is kept. */
-      readonly snapshotFirst?: boolean;
+      readonly snapshotFirst?: boolean | undefined;
     };
 
 /** The super cluster, by two sets of credentials. */
 export interface SuperCluster {
-  /** Those of the person who asks, of whom its API server decides. */
+  /** Those of the signed-in user: the API server authorizes each call. */
   readonly person: KubeClient;
   /** Those of this program. */
   readonly program: KubeClient;
@@ -91,7 +91,7 @@ export interface Backend {
   ): Promise<readonly string[]>;
   /** That of the tenant's administrators, for the program itself and for admins of the tenant. */
   kubeconfig(program: KubeClient, virtualCluster: VirtualCluster, signal: AbortSignal): Promise<string>;
-  /** The same, for somebody of the super cluster: an event on the VirtualCluster says who has it. */
+  /** The same, for a user of the super cluster: an event on the VirtualCluster names the user. */
   operatorKubeconfig(
     person: KubeClient,
     virtualCluster: VirtualCluster,
@@ -102,8 +102,8 @@ export interface Backend {
   /** As the person, but for the versions and limits that an upgrade is judged by. */
   preview(superCluster: SuperCluster, ref: TenantRef, action: Action, signal: AbortSignal): Promise<Preview>;
   /**
-   * The same. Asks for it and does not wait for the end of it, but for a snapshot that a deletion needs: deletes nothing
-   * when `signal` is aborted before it is kept. Returns what to tell the person.
+   * The same. Requests the action without waiting for it to end, except for the snapshot before a deletion: if `signal` is
+   * aborted before the snapshot is kept, nothing is deleted. Returns what to tell the person.
    */
   act(superCluster: SuperCluster, ref: TenantRef, action: Action, signal: AbortSignal): Promise<string>;
   /** HTTP status and message for what one of the others threw. */

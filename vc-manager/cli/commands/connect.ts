@@ -3,11 +3,8 @@ import { leaveContext, mergeKubeconfig, parseKubeconfig, rememberContext } from 
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { changeKubeconfigFile } from '../kubeconfig-file.ts';
-import { withSuperCluster } from '../super-cluster.ts';
-import { afterDashes, orSayWhereWordsStand, runWithKubeconfig } from '../tenant-command.ts';
-import { tenantKubeconfig } from '../tenant-kubeconfig.ts';
-import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
+import { afterDashes, changeKubeconfigFile, runWithKubeconfig, withDashesHint } from '../kubeconfig-file.ts';
+import { namedTenantKubeconfig } from '../tenant-kubeconfig.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -48,13 +45,8 @@ export function configureDisconnect(command: Command, cli: Cli): void {
 }
 
 async function connect(cli: Cli, name: string, args: readonly string[], command: Command): Promise<void> {
-  const flags = command.optsWithGlobals<Flags>();
-  const ref = validRef(name, flags.namespace);
-  const kubeconfig = await orSayWhereWordsStand({ command, words: args, hint }, () =>
-    withSuperCluster(cli, flags, async (client) => {
-      const vc = await getVirtualCluster(client, ref, cli.signal);
-      return tenantKubeconfig(client, vc, cli, flags.personal);
-    }),
+  const kubeconfig = await withDashesHint({ command, args, hint }, () =>
+    namedTenantKubeconfig(cli, name, command.optsWithGlobals<Flags>()),
   );
   if (args.length > 0) {
     await runWithKubeconfig(cli, kubeconfig, args);

@@ -3,10 +3,8 @@ import { Binaries, defaultCacheDirectory, defaultVersions } from '../../binaries
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { withSuperCluster } from '../super-cluster.ts';
-import { afterDashes, orSayWhereWordsStand, runWithKubeconfig } from '../tenant-command.ts';
-import { tenantKubeconfig } from '../tenant-kubeconfig.ts';
-import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
+import { afterDashes, runWithKubeconfig, withDashesHint } from '../kubeconfig-file.ts';
+import { namedTenantKubeconfig } from '../tenant-kubeconfig.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -34,12 +32,8 @@ export function configure(command: Command, cli: Cli): void {
 }
 
 async function kubectl(cli: Cli, name: string, args: readonly string[], command: Command): Promise<void> {
-  const flags = command.optsWithGlobals<Flags>();
-  const ref = validRef(name, flags.namespace);
-  const kubeconfig = await orSayWhereWordsStand({ command, words: args, hint }, () =>
-    withSuperCluster(cli, flags, async (client) =>
-      tenantKubeconfig(client, await getVirtualCluster(client, ref, cli.signal), cli, flags.personal),
-    ),
+  const kubeconfig = await withDashesHint({ command, args, hint }, () =>
+    namedTenantKubeconfig(cli, name, command.optsWithGlobals<Flags>()),
   );
   await runWithKubeconfig(cli, kubeconfig, [await findKubectl(cli), ...args]);
 }

@@ -7,8 +7,7 @@ import type { KeptSnapshot, VirtualCluster } from '../../../api/virtual-cluster.
 import type { KubeClient } from '../../../kube/index.ts';
 import { SnapshotError } from '../../snapshot/errors.ts';
 import { isSnapshotName } from '../../snapshot/store.ts';
-import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
-import { confirm, yesOption } from '../confirm.ts';
+import { confirm, tenantArgument, waitTimeoutOption, yesOption } from '../command-line.ts';
 import type { Cli } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { followsRequest, requestAndWait, sendRequest } from '../manager-request.ts';
@@ -16,7 +15,6 @@ import { ageSince, json, table } from '../output.ts';
 import { addSnapshot, Measured, type SnapshotFlags, snapshotStoreFlag, storeOf } from '../snapshot-store.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, namespaceFlag, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
-import type { WaitOptions } from '../wait-for.ts';
 
 interface Flags extends SnapshotFlags {
   namespace: string;
@@ -177,37 +175,35 @@ export async function takeAndWait(
 ): Promise<KeptSnapshot> {
   const before = await getVirtualCluster(client, ref, cli.signal);
   const request = snapshotRequest(cli, client, ref, withCertificates);
-  const { wait, kept } = expectedSnapshot(before, request);
-  await requestAndWait(cli, request, { timeoutMs, ...wait });
+  const { until, kept } = expectedSnapshot(before, request);
+  await requestAndWait(cli, request, { timeoutMs, what: 'take a snapshot', until });
   return kept();
 }
 
 /**
- * What a request for a snapshot, which has yet to be sent, comes to. `wait` is for `waitFor`, and rejects with `Conflict`
- * and what the manager says when none is kept; after it, `kept` returns the snapshot. `before`: the VirtualCluster as it
- * is. Throws `Conflict` for one that has nothing to keep yet.
+ * The outcome of a snapshot request that has not been sent yet. `until` is true once the snapshot is kept, and throws
+ * `Conflict` with the manager's message when none is; `kept` returns it afterwards. `before`: the VirtualCluster now.
+ * Throws `Conflict` for one that has nothing to keep yet.
  */
 export function expectedSnapshot(
   before: VirtualCluster,
   request: ReturnType<typeof snapshotRequest>,
-): { wait: Pick<WaitOptions, 'what' | 'until'>; kept: () => KeptSnapshot } {
+): { until: (found: VirtualCluster) => boolean; kept: () => KeptSnapshot } {
   refuseUnmade(before);
   const { name: tenant } = request.ref;
   const known = new Set(before.status?.snapshots?.kept?.map(({ name }) => name));
   const isFollowed = followsRequest(request, before, ({ snapshots }) => snapshots?.taken);
   let kept: KeptSnapshot | undefined;
-  const until = (found: VirtualCluster | undefined): boolean => {
-    if (found === undefined) throw new CliError('NotFound', `${tenant} is gone`);
-    if (!isFollowed(found)) return false;
-    const { snapshots, jobs } = found.status ?? {};
-    kept = snapshots?.kept?.find(({ name, reason }) => reason === 'Requested' && !known.has(name));
-    if (kept !== undefined) return true;
-    // Both are written together; the job says why there is none.
-    const why = jobs?.current?.message ?? jobs?.history?.find(({ kind }) => kind === 'snapshot')?.message;
-    throw new CliError('Conflict', `there is no snapshot of ${tenant}: ${why ?? 'it was cancelled'}`);
-  };
   return {
-    wait: { what: 'take a snapshot', until },
+    until: (found) => {
+      if (!isFollowed(found)) return false;
+      const { snapshots, jobs } = found.status ?? {};
+      kept = snapshots?.kept?.find(({ name, reason }) => reason === 'Requested' && !known.has(name));
+      if (kept !== undefined) return true;
+      // Both are written together; the job says why there is none.
+      const why = jobs?.current?.message ?? jobs?.history?.find(({ kind }) => kind === 'snapshot')?.message;
+      throw new CliError('Conflict', `there is no snapshot of ${tenant}: ${why ?? 'it was cancelled'}`);
+    },
     kept: () => {
       if (kept === undefined) throw new CliError('Conflict', `there is no snapshot of ${tenant}`);
       return kept;
