@@ -375,7 +375,7 @@ describe('the dashboard', () => {
       const withSnapshot = { uid: '1', confirm: 'blue', snapshotFirst: true };
       expect((await remove(withSnapshot)).status).toBe(200);
       expect(world.acted.splice(0).map(({ action }) => action)).toEqual([
-        { do: 'delete', uid: '1', snapshotFirst: undefined },
+        { do: 'delete', uid: '1' },
         { do: 'delete', uid: '1', snapshotFirst: true },
       ]);
     });
