@@ -12,6 +12,7 @@ type SharedInfo = Pick<
   | 'nodeLabels'
   | 'protectedCIDRs'
   | 'isSuperClusterUnknown'
+  | 'isIsolationUnknown'
   | 'allowedAnnotations'
   | 'deniedKeyPrefixes'
   | 'transparentKeyPrefixes'
