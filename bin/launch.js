@@ -22,7 +22,12 @@ export function launch(entry) {
     // cannot be written to is no error.
     module.enableCompileCache?.(join(cacheDirectory(), 'compiled'));
     import(pathToFileURL(target).href).catch((error) => {
-      console.error(error);
+      const isPackage = error?.code === 'ERR_MODULE_NOT_FOUND' && /^Cannot find package/.test(error.message);
+      console.error(
+        isPackage && isCheckout()
+          ? `A package that Skerry needs is not installed: run "npm ci" in ${root} first.`
+          : error,
+      );
       process.exit(1);
     });
     return;
@@ -33,9 +38,7 @@ export function launch(entry) {
       'Skerry needs Node 22.18 or newer, and this is ' +
         process.versions.node +
         ': install a current Node' +
-        (existsSync(join(root, 'package-lock.json'))
-          ? `, or run "npm ci" in ${root}, which brings one along.`
-          : '.'),
+        (isCheckout() ? `, or run "npm ci" in ${root}, which brings one along.` : '.'),
     );
     process.exit(1);
   }
@@ -43,6 +46,10 @@ export function launch(entry) {
   const child = spawn(pinned, process.argv.slice(1), { stdio: 'inherit' });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
   child.on('exit', (code, signal) => process.exit(signal === null ? code : 128 + 2));
+}
+
+function isCheckout() {
+  return existsSync(join(root, 'package-lock.json'));
 }
 
 function cacheDirectory() {

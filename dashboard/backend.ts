@@ -37,7 +37,12 @@ export type Action =
     }
   | { readonly do: 'sleep' | 'wake' | 'snapshot' | 'renew' | 'retry' | 'cancel' }
   | { readonly do: 'upgrade'; readonly version?: string | undefined; readonly force?: boolean | undefined }
-  | { readonly do: 'delete'; readonly uid: string };
+  | {
+      readonly do: 'delete';
+      readonly uid: string;
+      /** Only once a snapshot of it is kept. */
+      readonly snapshotFirst?: boolean | undefined;
+    };
 
 /** The super cluster, by two sets of credentials. */
 export interface SuperCluster {
@@ -96,7 +101,10 @@ export interface Backend {
   versions(client: KubeClient, signal: AbortSignal): Promise<readonly string[]>;
   /** As the person, but for the versions and limits that an upgrade is judged by. */
   preview(superCluster: SuperCluster, ref: TenantRef, action: Action, signal: AbortSignal): Promise<Preview>;
-  /** The same. Asks for it and does not wait for the end of it. Returns what to tell the person. */
+  /**
+   * The same. Requests the action without waiting for it to end, except for the snapshot before a deletion: if `signal` is
+   * aborted before the snapshot is kept, nothing is deleted. Returns what to tell the person.
+   */
   act(superCluster: SuperCluster, ref: TenantRef, action: Action, signal: AbortSignal): Promise<string>;
   /** HTTP status and message for what one of the others threw. */
   explain(error: unknown): { readonly status: number; readonly message: string };

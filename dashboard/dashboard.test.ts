@@ -372,7 +372,12 @@ describe('the dashboard', () => {
       expect((await remove({ confirm: 'blue' })).status).toBe(400);
       expect(world.acted).toEqual([]);
       expect((await remove({ uid: '1', confirm: 'blue' })).status).toBe(200);
-      expect(world.acted.splice(0)).toMatchObject([{ action: { do: 'delete', uid: '1' } }]);
+      const withSnapshot = { uid: '1', confirm: 'blue', snapshotFirst: true };
+      expect((await remove(withSnapshot)).status).toBe(200);
+      expect(world.acted.splice(0).map(({ action }) => action)).toEqual([
+        { do: 'delete', uid: '1' },
+        { do: 'delete', uid: '1', snapshotFirst: true },
+      ]);
     });
 
     it('that is none, or is too large, is refused', async () => {

@@ -136,7 +136,12 @@ const actionSchema = z.discriminatedUnion('do', [
   }),
   z.strictObject({ do: z.enum(['sleep', 'wake', 'snapshot', 'renew', 'retry', 'cancel']) }),
   z.strictObject({ do: z.literal('upgrade'), version, force: z.boolean().optional() }),
-  z.strictObject({ do: z.literal('delete'), uid: z.string().min(1).max(64), confirm: z.string().max(63) }),
+  z.strictObject({
+    do: z.literal('delete'),
+    uid: z.string().min(1).max(64),
+    confirm: z.string().max(63),
+    snapshotFirst: z.boolean().optional(),
+  }),
 ]);
 
 /** A request of a signed-in user. */
@@ -965,7 +970,8 @@ function actionOf(asked: z.infer<typeof actionSchema>, { name }: TenantRef, rest
   if (asked.do !== 'delete') return asked;
   if (rest === 'act' && asked.confirm !== name)
     throw new HttpError(400, `nothing was deleted: type the name of the tenant, ${name}, to confirm`);
-  return { do: 'delete', uid: asked.uid };
+  const { uid, snapshotFirst } = asked;
+  return { do: 'delete', uid, snapshotFirst };
 }
 
 function refOf(tenant: string): TenantRef {

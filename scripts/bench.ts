@@ -11,6 +11,8 @@ async function main(): Promise<void> {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(signal, () => stop.abort(new Error(`received ${signal}`)));
   }
+  // A reader that has seen enough (`| head`) ends it, and what runs is stopped in order.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', (error) => stop.abort(error));
   const startedAt = performance.now();
   try {
     if (argv[0] === 'compare') {

@@ -14,11 +14,11 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
-/** What a Node says that is too old. */
-async function launched(): Promise<string> {
+/** What a Node of that version says; it fails. */
+async function launched(version = '20.1.0'): Promise<string> {
   const url = pathToFileURL(join(directory, 'bin', 'launch.js')).href;
   const script = `
-    Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.1.0' } });
+    Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '${version}' } });
     const { launch } = await import(${JSON.stringify(url)});
     launch('vc-manager/main');`;
   const { exitCode, stderr } = await execa(process.execPath, ['--input-type=module', '-e', script], {
@@ -39,4 +39,17 @@ it('names the Node that is needed where a package has no lockfile', async () => 
   expect(await launched()).toBe(
     'Skerry needs Node 22.18 or newer, and this is 20.1.0: install a current Node.',
   );
+});
+
+it('names npm ci where a package is missing in a checkout, and shows any other error as it is', async () => {
+  await mkdir(join(directory, 'vc-manager'));
+  await writeFile(join(directory, 'vc-manager', 'main.ts'), "import 'a-package-that-is-missing';");
+  const current = process.versions.node;
+  expect(await launched(current)).toContain('ERR_MODULE_NOT_FOUND');
+  await writeFile(join(directory, 'package-lock.json'), '{}');
+  expect(await launched(current)).toBe(
+    `A package that Skerry needs is not installed: run "npm ci" in ${directory} first.`,
+  );
+  await writeFile(join(directory, 'vc-manager', 'main.ts'), "import './missing.ts';");
+  expect(await launched(current)).toContain('ERR_MODULE_NOT_FOUND');
 });

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { parseAllDocuments } from 'yaml';
-import { isNotFound, type KubeObject, resources } from '../kube/index.ts';
+import { isNotFound, type KubeObject, type Resource, resources } from '../kube/index.ts';
 import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { packageChart } from '../scripts/release.ts';
 import { defaultVersions } from '../vc-manager/binaries/index.ts';
@@ -460,6 +460,23 @@ describe('the Helm chart', () => {
         }
       };
       const free = { metadata: { name: 'chart-test-free' } };
+      /** As an earlier install leaves it. */
+      const claim = { namespace, name: `data-${release}-etcd-0` };
+      const createClaim = () =>
+        client.create(resources.persistentVolumeClaims, {
+          metadata: claim,
+          spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } },
+        });
+      const removeClaim = async (): Promise<void> => {
+        await client.delete(resources.persistentVolumeClaims, claim).catch(ignoreMissing);
+        await world.superCluster.untilGone(resources.persistentVolumeClaims, claim);
+      };
+      const phaseOf = async (resource: Resource, name: string, phase: string): Promise<void> => {
+        await world.superCluster.until(
+          { resource, ...(resource.namespaced ? { namespace } : {}), name, what: `${name} to be ${phase}` },
+          ([found]) => at(found, 'status', 'phase') === phase,
+        );
+      };
       try {
         await removeClasses();
         expect(await refusal()).toContain('this cluster has no StorageClass. Install a provisioner');
@@ -469,6 +486,11 @@ describe('the Helm chart', () => {
         await createClasses(() => ({}));
         const names = classes.map(({ metadata }) => metadata.name).sort();
         expect(await refusal()).toContain(`etcd.storage.className=NAME (there is ${names.join(', ')})`);
+        // That of an install that waited for a volume itself.
+        await createClaim();
+        await phaseOf(resources.persistentVolumeClaims, claim.name, 'Pending');
+        expect(await refusal()).toContain('etcd would wait for a volume');
+        await removeClaim();
         await client.create(resources.persistentVolumes, {
           ...free,
           spec: {
@@ -477,12 +499,14 @@ describe('the Helm chart', () => {
             hostPath: { path: '/nowhere' },
           },
         });
-        await world.superCluster.until(
-          { resource: resources.persistentVolumes, ...free.metadata, what: 'the volume to be free' },
-          ([found]) => at(found, 'status', 'phase') === 'Available',
-        );
+        await phaseOf(resources.persistentVolumes, free.metadata.name, 'Available');
+        expect(await refusal()).toBe('');
+        await createClaim();
+        await phaseOf(resources.persistentVolumeClaims, claim.name, 'Bound');
+        await phaseOf(resources.persistentVolumes, free.metadata.name, 'Bound');
         expect(await refusal()).toBe('');
       } finally {
+        await removeClaim();
         await client.delete(resources.persistentVolumes, free.metadata).catch(ignoreMissing);
         await removeClasses();
         await createClasses((annotations) => ({ annotations }));

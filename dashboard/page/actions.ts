@@ -22,8 +22,8 @@ export function Outcome(): VNode {
 type Ref = { namespace: string; name: string };
 
 /** Runs an action, says how it went. Throws what the server said when it refused. */
-async function act(ref: Ref, action: object): Promise<void> {
-  const { message } = await post<{ message: string }>(tenantPath(ref, '/act'), action);
+async function act(ref: Ref, action: object, signal?: AbortSignal): Promise<void> {
+  const { message } = await post<{ message: string }>(tenantPath(ref, '/act'), action, signal);
   tell(`${message}.`);
 }
 
@@ -32,6 +32,8 @@ interface FormProps {
   submit: string;
   /** On the button that closes it and does nothing. */
   dismiss?: string;
+  /** What is told while it goes on, where that takes long. */
+  busy?: string | undefined;
   isDanger?: boolean;
   mayNot?: boolean;
   onClose: () => void;
@@ -41,12 +43,13 @@ interface FormProps {
 
 /** A dialog with one decision. */
 function Decision(props: FormProps): VNode {
-  const { title, submit, dismiss = 'Cancel', isDanger, mayNot, onClose, onSubmit, children } = props;
+  const { title, submit, dismiss = 'Cancel', busy, isDanger, mayNot, onClose, onSubmit, children } = props;
   const [problem, setProblem] = useState('');
   const [isBusy, setBusy] = useState(false);
   const run = async (event: Event): Promise<void> => {
     event.preventDefault();
     setBusy(true);
+    setProblem('');
     try {
       await onSubmit();
       onClose();
@@ -58,6 +61,7 @@ function Decision(props: FormProps): VNode {
   return html`<${Dialog} title=${title} onClose=${onClose}>
     <form onSubmit=${run}>
       ${children} ${problem !== '' && html`<p class="problem" role="alert">${problem}</p>`}
+      ${isBusy && busy !== undefined && html`<p class="hint" role="status">${busy}</p>`}
       <div class="buttons">
         <button type="button" onClick=${onClose}>${dismiss}</button>
         <button type="submit" class=${isDanger ? 'danger' : 'primary'} disabled=${isBusy || mayNot}>${submit}</button>
@@ -171,14 +175,27 @@ function PreviewText({ preview: { text, problem } }: { preview: Outlook }): VNod
 
 function DeleteDialog({ tenant, onClose }: { tenant: TenantDetail; onClose: () => void }): VNode {
   const [confirm, setConfirm] = useState('');
+  const [isKept, setKept] = useState(false);
   const { name, uid } = tenant;
-  const preview = usePreview(tenant, { do: 'delete', uid, confirm: '' });
+  const action = { do: 'delete', uid, ...(isKept ? { snapshotFirst: true } : {}) };
+  const preview = usePreview(tenant, { ...action, confirm: '' });
+  const [closed] = useState(() => new AbortController());
+  // While the snapshot is being taken it can still be called off.
+  useEffect(() => () => closed.abort(), []);
   const remove = async (): Promise<void> => {
-    await act(tenant, { do: 'delete', uid, confirm });
+    await act(tenant, { ...action, confirm }, closed.signal);
     location.hash = '#/tenants';
   };
-  return html`<${Decision} title=${`Delete ${name}?`} submit="Delete it for good" isDanger mayNot=${!preview.isPossible || confirm !== name} onClose=${onClose} onSubmit=${remove}>
+  const busy = isKept ? 'The snapshot is being taken. Until it is kept, Cancel deletes nothing.' : undefined;
+  return html`<${Decision} title=${`Delete ${name}?`} submit="Delete it for good" isDanger mayNot=${!preview.isPossible || confirm !== name} busy=${busy} onClose=${onClose} onSubmit=${remove}>
     <${PreviewText} preview=${preview} />
+    ${
+      mayBeKept(tenant) &&
+      html`<label class="check">
+        <input type="checkbox" checked=${isKept} onChange=${() => setKept(!isKept)} /> Take a snapshot first, and
+        delete it only when that is kept
+      </label>`
+    }
     <label
       ><span>Type <b>${name}</b> to confirm</span>
       <input name="confirm" required value=${confirm} onInput=${value(setConfirm)} autocomplete="off" />
@@ -249,6 +266,11 @@ function isBeingMade({ phase }: Pick<TenantDetail, 'phase'>): boolean {
 /** Whether nothing of it was made, as its namespace has no room: there is nothing to act upon. */
 function isOverVirtualClusterLimit({ jobs }: Pick<TenantDetail, 'jobs'>): boolean {
   return jobs.some(({ state }) => state === 'Waiting');
+}
+
+/** Whether a snapshot of it can be asked for by the person. */
+function mayBeKept(tenant: TenantDetail): boolean {
+  return tenant.may.change && !isBeingMade(tenant) && !isOverVirtualClusterLimit(tenant);
 }
 
 const stopsProvision =

@@ -67,10 +67,11 @@ export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
 }
 
 /** Throws Refused. */
-export async function post<T>(path: string, body: object = {}): Promise<T> {
+export async function post<T>(path: string, body: object = {}, signal?: AbortSignal): Promise<T> {
   const headers = { 'content-type': 'application/json', 'x-skerry-csrf': csrf };
+  const request = { method: 'POST', headers, body: JSON.stringify(body) };
   return answerOf<T>(
-    await fetch(path, { method: 'POST', headers, body: JSON.stringify(body) }).catch(unreachable),
+    await fetch(path, { ...request, ...(signal === undefined ? {} : { signal }) }).catch(unreachable),
   );
 }
 

@@ -1,6 +1,7 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
+import type { Command } from 'commander';
 import { execa } from 'execa';
 import { messageOf } from '../../kube/index.ts';
 import { replaceFile } from '../os/files.ts';
@@ -27,6 +28,27 @@ export async function changeKubeconfigFile(
   } catch (cause) {
     if (cause instanceof CliError) throw cause;
     throw new CliError('StateUnusable', `${file} could not be changed (${messageOf(cause)})`, { cause });
+  }
+}
+
+/** For people who leave out the tenant or "--" before another program's arguments. */
+export function afterDashes(example: string): string {
+  return `What follows the tenant and "--" is for the other program: vc-manager ${example}`;
+}
+
+/** Adds `hint` to a `NotFound` of `work`, which looks for the tenant, if the command line has `args` but no "--". */
+export async function withDashesHint<T>(
+  { command, args, hint }: { command: Command; args: readonly string[]; hint: string },
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    // Not in commander's types.
+    const { rawArgs = [] } = (command.parent ?? {}) as { rawArgs?: readonly string[] };
+    if (!(error instanceof CliError) || error.code !== 'NotFound') throw error;
+    if (args.length === 0 || rawArgs.includes('--')) throw error;
+    throw new CliError('NotFound', `${error.message}. ${hint}`, { cause: error });
   }
 }
 

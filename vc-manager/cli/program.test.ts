@@ -262,6 +262,46 @@ describe('version', () => {
   });
 });
 
+describe('a word that is no command', () => {
+  it.each([
+    [['stop'], 'Did you mean down: stop the local stack'],
+    [['get', 'pods', '-A'], 'Did you mean list'],
+    [['rm', 'blue'], 'Did you mean delete'],
+    [['craete', 'blue'], 'Did you mean create?'],
+    [['frobnicate', 'stop'], "unknown command 'frobnicate'"],
+  ])('is answered with what is meant: %j', async (command, said) => {
+    expect(await run(...command)).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(said) });
+  });
+
+  it('may be the name of a tenant', async () => {
+    put('status');
+    expect(await run('describe', 'status')).toMatchObject({ exitCode: 0 });
+  });
+});
+
+describe('a command for another program', () => {
+  it.each([
+    ['kubectl', 'get', 'pods'],
+    ['kubectl', 'blue', 'get', 'pods', '-n', 'kube-system'],
+    ['kubectl', 'blue', 'get', 'pods', '-A'],
+    ['connect', 'blue', 'helm', 'list', '-A'],
+    ['connect', 'helm', 'list'],
+  ])('without a tenant or "--" is told where it stands: %s', async (...command) => {
+    put('blue');
+    const { exitCode, stderr } = await run(...command);
+    expect(exitCode).not.toBe(0);
+    expect(stderr).toContain('What follows the tenant and "--" is for the other program');
+  });
+
+  it('hears no more than that there is no such tenant where that is all', async () => {
+    const { stderr } = await runCaptured(
+      ['kubectl', 'bleu', '--kubeconfig', kubeconfig, '--', 'get', 'pods'],
+      { HOME: home },
+    );
+    expect(stderr).toMatch(/no VirtualCluster "bleu" .*: see "vc-manager list"\n$/);
+  });
+});
+
 describe('kubeconfig', () => {
   const text = renderKubeconfig({
     clusterName: 'default/blue',

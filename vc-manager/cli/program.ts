@@ -5,7 +5,7 @@ import { withCompletion } from './command-line.ts';
 import type { Cli } from './context.ts';
 import { CliError, describeFailure, exitCodes } from './errors.ts';
 import { styler } from './output.ts';
-import { findCommand, registry } from './registry.ts';
+import { findCalledElsewhere, findCommand, registry } from './registry.ts';
 
 const epilogue = `
 Examples:
@@ -32,6 +32,14 @@ export async function buildProgram(args: readonly string[], cli: Cli): Promise<C
   applyDefaults(program, cli);
   program.version(packageVersion(), '--version', 'print the version');
   addGlobalOptions(program);
+  // Commander proposes what is spelled alike, which for "stop" is "top".
+  if (args.some((word) => findCalledElsewhere(word) !== undefined)) {
+    program.on('command:*', ([word = '']: string[]) => {
+      const meant = findCalledElsewhere(word);
+      const proposal = meant === undefined ? '' : `\n(Did you mean ${meant.name}: ${meant.summary}?)`;
+      program.error(`error: unknown command '${word}'${proposal}`);
+    });
+  }
   const named = new Set(args.map(findCommand));
   for (const entry of registry) {
     const command = program

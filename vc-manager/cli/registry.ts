@@ -9,6 +9,8 @@ interface CommandModule {
 interface RegisteredCommand {
   name: string;
   alias?: string;
+  /** What other programs call it. These are no commands: who types one is told the name. */
+  calledElsewhere?: readonly string[];
   summary: string;
   group: string;
   hidden?: boolean;
@@ -24,12 +26,14 @@ const machine = 'This machine:';
 export const registry: readonly RegisteredCommand[] = [
   {
     name: 'up',
+    calledElsewhere: ['start', 'init'],
     group: stack,
     summary: 'start the local stack and keep it running',
     load: () => import('./commands/up.ts'),
   },
   {
     name: 'down',
+    calledElsewhere: ['stop'],
     group: stack,
     summary: 'stop the local stack; its state stays',
     load: () => import('./commands/down.ts'),
@@ -49,12 +53,14 @@ export const registry: readonly RegisteredCommand[] = [
   {
     name: 'list',
     alias: 'ls',
+    calledElsewhere: ['get', 'ps', 'status'],
     group: tenants,
     summary: 'list tenants',
     load: () => import('./commands/list.ts'),
   },
   {
     name: 'describe',
+    calledElsewhere: ['show', 'info'],
     group: tenants,
     summary: 'show all about a tenant, and what to do when something is wrong',
     load: () => import('./commands/describe.ts'),
@@ -183,6 +189,7 @@ export const registry: readonly RegisteredCommand[] = [
   },
   {
     name: 'delete',
+    calledElsewhere: ['rm', 'remove', 'destroy'],
     group: tenants,
     summary: 'delete tenants and everything that is theirs',
     load: () => import('./commands/delete.ts'),
@@ -244,6 +251,11 @@ export const registry: readonly RegisteredCommand[] = [
     load: () => import('./commands/complete.ts'),
   },
 ];
+
+/** By a name that it has in other programs. */
+export function findCalledElsewhere(word: string): RegisteredCommand | undefined {
+  return registry.find(({ calledElsewhere }) => calledElsewhere?.includes(word));
+}
 
 export function findCommand(name: string): RegisteredCommand | undefined {
   return registry.find((command) => command.name === name || command.alias === name);

@@ -3,7 +3,7 @@ import { leaveContext, mergeKubeconfig, parseKubeconfig, rememberContext } from 
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { changeKubeconfigFile, runWithKubeconfig } from '../kubeconfig-file.ts';
+import { afterDashes, changeKubeconfigFile, runWithKubeconfig, withDashesHint } from '../kubeconfig-file.ts';
 import { namedTenantKubeconfig } from '../tenant-kubeconfig.ts';
 
 interface Flags extends GlobalFlags {
@@ -21,11 +21,14 @@ Examples:
   vc-manager connect team-blue -- helm list -A
   vc-manager connect team-blue -- bash`;
 
+const hint = afterDashes('connect team-blue -- helm list -A');
+
 const disconnectHelp = `
 Goes back to the context that was current before "vc-manager connect", and takes the tenant out of the kubeconfig.`;
 
 export function configureConnect(command: Command, cli: Cli): void {
   command
+    .showHelpAfterError(hint)
     .addArgument(tenantArgument('<name>'))
     .argument('[command...]', 'to run with $KUBECONFIG for the tenant, after "--"')
     .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
@@ -34,17 +37,17 @@ export function configureConnect(command: Command, cli: Cli): void {
       'in your own name in the super cluster, for an hour, as "vc-manager kubeconfig --personal"',
     )
     .addHelpText('after', connectHelp)
-    .action(async (name: string, args: string[], _, chosen: Command) =>
-      connect(cli, name, args, chosen.optsWithGlobals<Flags>()),
-    );
+    .action(async (name: string, args: string[], _, chosen: Command) => connect(cli, name, args, chosen));
 }
 
 export function configureDisconnect(command: Command, cli: Cli): void {
   command.addHelpText('after', disconnectHelp).action(() => disconnect(cli));
 }
 
-async function connect(cli: Cli, name: string, args: readonly string[], flags: Flags): Promise<void> {
-  const kubeconfig = await namedTenantKubeconfig(cli, name, flags);
+async function connect(cli: Cli, name: string, args: readonly string[], command: Command): Promise<void> {
+  const kubeconfig = await withDashesHint({ command, args, hint }, () =>
+    namedTenantKubeconfig(cli, name, command.optsWithGlobals<Flags>()),
+  );
   if (args.length > 0) {
     await runWithKubeconfig(cli, kubeconfig, args);
     return;

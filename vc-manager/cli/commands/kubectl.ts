@@ -3,7 +3,7 @@ import { Binaries, defaultCacheDirectory, defaultVersions } from '../../binaries
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { runWithKubeconfig } from '../kubeconfig-file.ts';
+import { afterDashes, runWithKubeconfig, withDashesHint } from '../kubeconfig-file.ts';
 import { namedTenantKubeconfig } from '../tenant-kubeconfig.ts';
 
 interface Flags extends GlobalFlags {
@@ -18,20 +18,23 @@ Examples:
   vc-manager kubectl team-blue -- get pods -A
   vc-manager kubectl team-blue -n teams -- logs -f deploy/web`;
 
+const hint = afterDashes('kubectl team-blue -- get pods -A');
+
 export function configure(command: Command, cli: Cli): void {
   command
+    .showHelpAfterError(hint)
     .addArgument(tenantArgument('<name>'))
     .argument('[args...]', 'what kubectl is to do, after "--"')
     .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
     .option('--personal', 'in your own name in the super cluster, as "vc-manager kubeconfig --personal"')
     .addHelpText('after', help)
-    .action(async (name: string, args: string[], _, chosen: Command) =>
-      kubectl(cli, name, args, chosen.optsWithGlobals<Flags>()),
-    );
+    .action(async (name: string, args: string[], _, chosen: Command) => kubectl(cli, name, args, chosen));
 }
 
-async function kubectl(cli: Cli, name: string, args: readonly string[], flags: Flags): Promise<void> {
-  const kubeconfig = await namedTenantKubeconfig(cli, name, flags);
+async function kubectl(cli: Cli, name: string, args: readonly string[], command: Command): Promise<void> {
+  const kubeconfig = await withDashesHint({ command, args, hint }, () =>
+    namedTenantKubeconfig(cli, name, command.optsWithGlobals<Flags>()),
+  );
   await runWithKubeconfig(cli, kubeconfig, [await findKubectl(cli), ...args]);
 }
 

@@ -71,7 +71,11 @@ async function refuseMissingNamespace(
     await client.get(resources.namespaces, { name: namespace }, { signal });
   } catch (error) {
     if (isNotFound(error))
-      throw new CliError('NotFound', `the super cluster has no namespace "${namespace}"`, { cause: error });
+      throw new CliError(
+        'NotFound',
+        `the super cluster has no namespace "${namespace}": without -n, "vc-manager list" shows the tenants of all`,
+        { cause: error },
+      );
     if (!isForbidden(error)) throw error;
   }
 }

@@ -133,7 +133,7 @@ async function snapshot(cli: Cli, name: string, flags: Flags): Promise<void> {
     }
     if (!flags.wait && flags.file === undefined) {
       refuseUnmade(await getVirtualCluster(client, ref, cli.signal));
-      await sendRequest(requestOf(cli, client, ref, flags.withCertificates), cli.signal);
+      await sendRequest(snapshotRequest(cli, client, ref, flags.withCertificates), cli.signal);
       cli.stdout.write(
         `a snapshot of ${name} is asked for: see "vc-manager snapshot ${name}${namespaceFlag(ref.namespace)} --list"\n`,
       );
@@ -150,7 +150,12 @@ async function snapshot(cli: Cli, name: string, flags: Flags): Promise<void> {
   });
 }
 
-function requestOf({ clock }: Cli, client: KubeClient, ref: VirtualClusterRef, withCertificates = false) {
+export function snapshotRequest(
+  { clock }: Pick<Cli, 'clock'>,
+  client: KubeClient,
+  ref: VirtualClusterRef,
+  withCertificates = false,
+) {
   const value = `${new Date(clock.now()).toISOString()}${withCertificates ? ' certificates' : ''}`;
   return { client, ref, annotation: annotationKeys.snapshot, value };
 }
@@ -169,14 +174,27 @@ export async function takeAndWait(
   { timeout: timeoutMs, withCertificates }: Pick<Flags, 'timeout' | 'withCertificates'>,
 ): Promise<KeptSnapshot> {
   const before = await getVirtualCluster(client, ref, cli.signal);
+  const request = snapshotRequest(cli, client, ref, withCertificates);
+  const { until, kept } = expectedSnapshot(before, request);
+  await requestAndWait(cli, request, { timeoutMs, what: 'take a snapshot', until });
+  return kept();
+}
+
+/**
+ * The outcome of a snapshot request that has not been sent yet. `until` is true once the snapshot is kept, and throws
+ * `Conflict` with the manager's message when none is; `kept` returns it afterwards. `before`: the VirtualCluster now.
+ * Throws `Conflict` for one that has nothing to keep yet.
+ */
+export function expectedSnapshot(
+  before: VirtualCluster,
+  request: ReturnType<typeof snapshotRequest>,
+): { until: (found: VirtualCluster) => boolean; kept: () => KeptSnapshot } {
   refuseUnmade(before);
+  const { name: tenant } = request.ref;
   const known = new Set(before.status?.snapshots?.kept?.map(({ name }) => name));
-  const request = requestOf(cli, client, ref, withCertificates);
   const isFollowed = followsRequest(request, before, ({ snapshots }) => snapshots?.taken);
   let kept: KeptSnapshot | undefined;
-  await requestAndWait(cli, request, {
-    timeoutMs,
-    what: 'take a snapshot',
+  return {
     until: (found) => {
       if (!isFollowed(found)) return false;
       const { snapshots, jobs } = found.status ?? {};
@@ -184,11 +202,13 @@ export async function takeAndWait(
       if (kept !== undefined) return true;
       // Both are written together; the job says why there is none.
       const why = jobs?.current?.message ?? jobs?.history?.find(({ kind }) => kind === 'snapshot')?.message;
-      throw new CliError('Conflict', `there is no snapshot of ${ref.name}: ${why ?? 'it was cancelled'}`);
+      throw new CliError('Conflict', `there is no snapshot of ${tenant}: ${why ?? 'it was cancelled'}`);
     },
-  });
-  if (kept === undefined) throw new CliError('Conflict', `there is no snapshot of ${ref.name}`);
-  return kept;
+    kept: () => {
+      if (kept === undefined) throw new CliError('Conflict', `there is no snapshot of ${tenant}`);
+      return kept;
+    },
+  };
 }
 
 /** Throws `InvalidArgument` for what is no name, or that of another tenant's. */

@@ -8,7 +8,7 @@ import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import type { Action, Backend } from '../../../dashboard/backend.ts';
 import { Connection, KubeClient, renderKubeconfig, resources, systemClock } from '../../../kube/index.ts';
-import { FakeApiServer } from '../../../kube/testing/index.ts';
+import { FakeApiServer, FakeClock } from '../../../kube/testing/index.ts';
 import { packageRoot } from '../../../program/package-root.ts';
 import { componentLabel, idLabel, namespaceOf } from '../../drivers/kubernetes/types.ts';
 import { CliError } from '../errors.ts';
@@ -117,6 +117,72 @@ describe('what the dashboard does', () => {
     const uid = server.get(resources.virtualClusters, ref)?.metadata.uid ?? '';
     await act({ do: 'delete', uid });
     expect(server.get(resources.virtualClusters, ref)).toBeUndefined();
+  });
+
+  describe('where a snapshot is wanted first', () => {
+    const taken = () => annotations()[annotationKeys.snapshot];
+    const isThere = () => server.get(resources.virtualClusters, ref) !== undefined;
+    const remove = (asked = signal): Promise<string> => {
+      const uid = server.get(resources.virtualClusters, ref)?.metadata.uid ?? '';
+      return backend.act(both(), ref, { do: 'delete', uid, snapshotFirst: true }, asked);
+    };
+    const kept = {
+      name: 'teams/blue/new.snapshot',
+      at: '2026-01-01T00:00:00.000Z',
+      reason: 'Requested',
+    } as const;
+    const size = { kubernetes: '1.36.3', entries: 3, bytes: 99 };
+
+    it('deletes once it is kept', async () => {
+      put({ status: ready });
+      const removing = remove();
+      await expect.poll(taken).toBeDefined();
+      expect(isThere()).toBe(true);
+      put({ status: { ...ready, snapshots: { taken: taken() ?? '', kept: [{ ...kept, ...size }] } } });
+      expect(await removing).toBe('blue is being deleted, and kept as teams/blue/new.snapshot');
+      expect(isThere()).toBe(false);
+    });
+
+    it('deletes nothing where none is kept, and says why', async () => {
+      put({ status: ready });
+      const removing = remove();
+      await expect.poll(taken).toBeDefined();
+      const time = '2026-01-01T00:00:00.000Z';
+      const job = { kind: 'snapshot', id: 's', attempts: 1, startedAt: time, finishedAt: time } as const;
+      const history = [{ ...job, result: 'Failed', message: 'there is no store' } as const];
+      put({ status: { ...ready, snapshots: { taken: taken() ?? '' }, jobs: { history } } });
+      await expect(removing).rejects.toThrow('there is no snapshot of blue: there is no store');
+      expect(isThere()).toBe(true);
+    });
+
+    it('deletes nothing that has nothing to keep, and no other tenant of that name', async () => {
+      put({ status: { phase: 'Provisioning' } });
+      await expect(remove()).rejects.toThrow('there is nothing to keep');
+      const action = { do: 'delete', uid: 'x', snapshotFirst: true } as const;
+      await expect(backend.preview(both(), ref, action, signal)).rejects.toThrow('there is nothing to keep');
+      put({ status: ready });
+      await expect(act(action)).rejects.toMatchObject({ code: 409 });
+      expect([taken(), isThere()]).toEqual([undefined, true]);
+    });
+
+    it('deletes nothing when the browser goes meanwhile, nor when it takes too long', async () => {
+      const clock = new FakeClock();
+      backend = dashboardBackend({
+        ...{ clock, stateDir: '/nowhere', systemNamespace: 'skerry-system' },
+        onProblem: () => undefined,
+      });
+      put({ status: ready });
+      const gone = new AbortController();
+      const left = remove(gone.signal);
+      await expect.poll(taken).toBeDefined();
+      gone.abort(new Error('the browser has gone'));
+      await expect(left).rejects.toThrow('the browser has gone');
+      const late = expect(remove()).rejects.toThrow('nothing was deleted');
+      await clock.untilSleeping();
+      await clock.advance(50_000);
+      await late;
+      expect(isThere()).toBe(true);
+    });
   });
 
   it('creates what was asked for, and says no to what is not valid before the API server is asked', async () => {

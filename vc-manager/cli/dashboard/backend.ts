@@ -1,7 +1,7 @@
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
 import { defaultDriver } from '../../../api/drivers.ts';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
-import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
+import type { KeptSnapshot, VirtualCluster } from '../../../api/virtual-cluster.ts';
 import type { Action, Backend, SuperCluster, TenantRef } from '../../../dashboard/backend.ts';
 import type { ComponentRow, EventRow, ListedPod, Preview } from '../../../dashboard/types.ts';
 import {
@@ -21,7 +21,7 @@ import { advice } from '../commands/describe.ts';
 import { type Event, eventsOf, latestTenantEvents, shownEvent } from '../commands/events.ts';
 import { shareOf } from '../commands/quota.ts';
 import { refuseSleep, refuseWake } from '../commands/sleep.ts';
-import { refuseUnmade } from '../commands/snapshot.ts';
+import { expectedSnapshot, refuseUnmade, snapshotRequest } from '../commands/snapshot.ts';
 import { findReplicas, slowestPods, tracePod } from '../commands/trace.ts';
 import { beginUpgrade, describeUpgrade, planUpgrade } from '../commands/upgrade.ts';
 import type { Cli } from '../context.ts';
@@ -31,6 +31,7 @@ import { jobsOf } from '../job-table.ts';
 import { sendRequest } from '../manager-request.ts';
 import { tenantKubeconfig } from '../tenant-kubeconfig.ts';
 import { adminKubeconfig, getVirtualCluster, problems, quotaOf } from '../virtual-clusters.ts';
+import { waitFor } from '../wait-for.ts';
 
 interface BackendContext {
   clock: Cli['clock'];
@@ -125,8 +126,7 @@ export function dashboardBackend(context: BackendContext): Backend {
       return [...all].sort((a, b) => b.localeCompare(a, 'en', { numeric: true }));
     },
     preview,
-    act: async (superCluster, ref, action, signal) =>
-      act(superCluster, ref, action, { signal, nowMs: clock.now() }),
+    act: async (superCluster, ref, action, signal) => act(superCluster, ref, action, { signal, clock }),
     explain: (error) => {
       const { message, exitCode } = describeFailure(error);
       return { status: statusOf[exitCode] ?? 500, message };
@@ -205,18 +205,54 @@ async function preview(
   }
   if (action.do === 'delete') {
     refuseProtected(vc);
+    if (action.snapshotFirst) refuseUnmade(vc);
     return { text: consequences(vc), isPossible: true, needsForce: false };
   }
   return { text: '', isPossible: true, needsForce: false };
 }
 
+/** A proxy in front of the dashboard gives an answer up after a minute, as a rule. */
+const snapshotTimeoutMs = 50_000;
+
+/**
+ * As `delete --snapshot-first`: resolves once a snapshot is kept. It is watched as the program, as the person need not be
+ * allowed to watch. Throws `TimedOut`, and what the command does.
+ */
+async function keep(
+  { person, program }: SuperCluster,
+  vc: VirtualCluster,
+  { signal, clock }: { signal: AbortSignal; clock: Cli['clock'] },
+): Promise<KeptSnapshot> {
+  const ref = refOf(vc);
+  const request = snapshotRequest({ clock }, person, ref);
+  const { until, kept } = expectedSnapshot(vc, request);
+  await sendRequest(request, signal);
+  try {
+    await waitFor({
+      ...{ client: program, ref, clock, signal, timeoutMs: snapshotTimeoutMs, what: 'take a snapshot' },
+      until: (found) => {
+        if (found === undefined) throw new CliError('NotFound', `${ref.name} is gone`);
+        return until(found);
+      },
+    });
+  } catch (error) {
+    if (!(error instanceof CliError && error.code === 'TimedOut')) throw error;
+    throw new CliError(
+      'TimedOut',
+      `the snapshot of ${ref.name} is still being taken, and nothing was deleted: delete it without another one when that is kept`,
+    );
+  }
+  return kept();
+}
+
 /** The same checks as those of the command of that name. */
 async function act(
-  { person: client, program }: SuperCluster,
+  superCluster: SuperCluster,
   ref: { namespace: string; name: string },
   action: Action,
-  { signal, nowMs }: { signal: AbortSignal; nowMs: number },
+  { signal, clock }: { signal: AbortSignal; clock: Cli['clock'] },
 ): Promise<string> {
+  const { person: client, program } = superCluster;
   const { name } = ref;
   if (action.do === 'create') {
     const { version, weight, podSecurity, deletionProtection } = action;
@@ -231,7 +267,7 @@ async function act(
     return `${name} is being made`;
   }
   const vc = await getVirtualCluster(client, ref, signal);
-  const value = new Date(nowMs).toISOString();
+  const value = new Date(clock.now()).toISOString();
   const ask = (annotation: string, wanted = value) =>
     sendRequest({ client, ref, annotation, value: wanted }, signal);
   switch (action.do) {
@@ -266,9 +302,13 @@ async function act(
       await beginUpgrade(client, ref, plan, action.force === true, signal);
       return `${name} goes from ${plan.change.from} to ${plan.change.to}`;
     }
-    case 'delete':
+    case 'delete': {
       refuseProtected(vc);
+      // The super cluster refuses to delete another one of that name; nothing is asked of that one either.
+      const isIt = vc.metadata.uid === action.uid;
+      const kept = action.snapshotFirst && isIt ? await keep(superCluster, vc, { signal, clock }) : undefined;
       await client.delete(resources.virtualClusters, ref, { uid: action.uid, signal });
-      return `${name} is being deleted`;
+      return `${name} is being deleted${kept === undefined ? '' : `, and kept as ${kept.name}`}`;
+    }
   }
 }

@@ -298,6 +298,44 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     await expect.poll(() => page.evaluate('document.activeElement?.textContent')).toBe('Delete');
   });
 
+  it('deletes once a snapshot is kept where that is wanted, and nothing when it is called off', async () => {
+    const identities = { tenant: 't', superCluster: 's' };
+    await putRunning('kept', { identities });
+    const taken = () => get('kept')?.metadata.annotations?.[annotationKeys.snapshot];
+    const begin = async () => {
+      await open('kept');
+      await page.getByRole('button', { name: 'Delete', exact: true }).click();
+      const dialog = page.getByRole('dialog');
+      await dialog.getByLabel('Take a snapshot first').check();
+      await dialog.getByLabel('to confirm').fill('kept');
+      await dialog.getByRole('button', { name: 'Delete it for good' }).click();
+      await dialog.getByRole('status').filter({ hasText: 'is being taken' }).waitFor();
+      await expect.poll(taken).toBeDefined();
+      return dialog;
+    };
+    const keep = () => {
+      const at = '2026-01-01T00:00:00.000Z';
+      const kept = { at, reason: 'Requested', kubernetes: '1.36.3', entries: 3, bytes: 99 } as const;
+      const name = `a/kept/${Date.now()}.snapshot`;
+      put('kept', {
+        ...{ phase: 'Ready', version: '1.35.4', identities },
+        snapshots: { taken: taken() ?? '', kept: [{ ...kept, name }] },
+      });
+    };
+    const gone = page.waitForEvent('requestfailed', (request) => request.url().endsWith('/act'));
+    await (await begin()).getByRole('button', { name: 'Cancel' }).click();
+    await gone;
+    keep();
+    await page.getByText('a/kept/').waitFor();
+    expect(get('kept')).toBeDefined();
+    put('kept', { phase: 'Ready', version: '1.35.4', identities });
+    await begin();
+    expect(get('kept')).toBeDefined();
+    keep();
+    await page.getByText('kept is being deleted, and kept as a/kept/').waitFor();
+    expect(get('kept')).toBeUndefined();
+  });
+
   it('keeps what it shows while nobody answers, and not when it is gone', async () => {
     await putRunning('steady');
     await open('steady');
