@@ -145,6 +145,7 @@ class Serving {
         },
         nodeLabels: options.nodeLabels,
         allowedAnnotations: options.allowedAnnotations,
+        allowedLabels: options.allowedLabels,
         deniedKeyPrefixes: options.deniedKeyPrefixes,
         transparentKeyPrefixes: options.transparentKeyPrefixes,
         ingressAnnotations: options.ingressAnnotations,

@@ -3,7 +3,14 @@ import { deepEqual } from 'fast-equals';
 import { type KubeObject, type MergePatch, resources } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
 import { isOurs, staysInTenant, tenantNamespaceOf } from '../mapping/labels.ts';
-import { allAnnotations, superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
+import {
+  allAnnotations,
+  isListed,
+  labelGoesDown,
+  type SuperMetadataOptions,
+  superMetadata,
+  superMetadataPatch,
+} from '../mapping/metadata.ts';
 import type { Action, Admission, DownKind } from './contract.ts';
 import { insideOf } from './services/types.ts';
 
@@ -199,7 +206,7 @@ export const endpointSliceKind: DownKind = {
     return {
       apiVersion: 'discovery.k8s.io/v1',
       kind: 'EndpointSlice',
-      metadata: superMetadata(relabelled(tenantObject), context, allAnnotations(context)),
+      metadata: superMetadata(relabelled(tenantObject), context, metadataOptions(context)),
       addressType,
       endpoints,
       ports,
@@ -301,9 +308,19 @@ function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncCo
   const there = superObject as EndpointSlice;
   if (there.addressType !== wanted.addressType) return [{ do: 'deleteSuper' }];
   const patch: MergePatch = {
-    ...superMetadataPatch(relabelled(tenantObject), superObject, context, allAnnotations(context)),
+    ...superMetadataPatch(relabelled(tenantObject), superObject, context, metadataOptions(context)),
   };
   if (!deepEqual(there.endpoints ?? [], wanted.endpoints)) patch['endpoints'] = wanted.endpoints;
   if (!deepEqual(there.ports ?? [], wanted.ports)) patch['ports'] = wanted.ports;
   return Object.keys(patch).length === 0 ? [] : [{ do: 'patchSuper', patch }];
 }
+/** Labels by which proxies and controllers know what a slice is. */
+const ownLabels = ['endpointslice.kubernetes.io/', serviceNameLabel, 'service.kubernetes.io/headless'];
+
+function metadataOptions(context: SyncContext): SuperMetadataOptions {
+  return {
+    ...allAnnotations(context),
+    goesDown: (key) => isListed(key, ownLabels) || labelGoesDown(key, context.tenant),
+  };
+}
+

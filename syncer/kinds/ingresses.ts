@@ -6,7 +6,8 @@ import {
   allAnnotations,
   goesDown,
   isListed,
-  refusedAnnotationsPatch,
+  labelGoesDown,
+  refusedKeysPatch,
   superMetadata,
   superMetadataPatch,
   transparentMetadataPatch,
@@ -269,8 +270,8 @@ function staticRefusal(tenantObject: KubeObject, tenant: TenantInfo): Admission 
 }
 
 /**
- * By what is said in the super cluster alone: it goes when it claims what its tenant may not have, and loses annotations
- * that the operator has withdrawn.
+ * By what is said in the super cluster alone: it goes when it claims what its tenant may not have, and loses labels and
+ * annotations that the operator has withdrawn.
  */
 function enforce(
   superObject: KubeObject,
@@ -291,10 +292,10 @@ function enforce(
       isExternalName(superObjects.get(resources.services, { namespace, name: service })),
     );
   if (isRefused) return [{ do: 'deleteSuper' }];
-  const patch = refusedAnnotationsPatch(
-    superObject,
-    (key) => isAllowed(key, tenant) && goesDown(key, tenant),
-  );
+  const patch = refusedKeysPatch(superObject, {
+    label: (key) => labelGoesDown(key, tenant),
+    annotation: (key) => isAllowed(key, tenant) && goesDown(key, tenant),
+  });
   return patch === undefined ? [] : [{ do: 'patchSuper', patch }];
 }
 

@@ -11,6 +11,7 @@ const settings = {
   nodeLabels: ['gpu.example/'],
   protectedCIDRs: [],
   allowedAnnotations: ['mesh.example/'],
+  allowedLabels: ['team.example/'],
   deniedKeyPrefixes: ['secret.example/'],
   transparentKeyPrefixes: ['shown.example/'],
   networkPoliciesEnforced: false,

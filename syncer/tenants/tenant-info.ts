@@ -2,7 +2,11 @@ import { defaultPolicy } from '../../api/policy.ts';
 import { defaultQuota } from '../../api/quota.ts';
 import { isExposedByService, podEndpoint, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { NetworkIsolation, TenantInfo } from '../context.ts';
-import { defaultAllowedAnnotations, defaultDeniedKeyPrefixes } from '../mapping/metadata.ts';
+import {
+  defaultAllowedAnnotations,
+  defaultAllowedLabels,
+  defaultDeniedKeyPrefixes,
+} from '../mapping/metadata.ts';
 
 /** What the syncer itself adds to each tenant's settings. */
 export interface SyncerSettings {
@@ -12,6 +16,7 @@ export interface SyncerSettings {
   /** Some of what is known of the super cluster stands for the worst, for want of knowledge. */
   readonly isSuperClusterUnknown?: true;
   readonly allowedAnnotations: readonly string[];
+  readonly allowedLabels: readonly string[];
   readonly deniedKeyPrefixes: readonly string[];
   readonly transparentKeyPrefixes: readonly string[];
   readonly networkPoliciesEnforced: boolean;
@@ -87,6 +92,7 @@ export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings, seesAll
     nodeLabels: settings.nodeLabels,
     protectedCIDRs: settings.protectedCIDRs,
     allowedAnnotations: [...defaultAllowedAnnotations, ...settings.allowedAnnotations],
+    allowedLabels: [...defaultAllowedLabels, ...settings.allowedLabels],
     deniedKeyPrefixes: [...defaultDeniedKeyPrefixes, ...settings.deniedKeyPrefixes],
     transparentKeyPrefixes: settings.transparentKeyPrefixes,
   };

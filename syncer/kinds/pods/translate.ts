@@ -12,9 +12,9 @@ import { originalUid, tenantNamespaceOf } from '../../mapping/labels.ts';
 import {
   annotationGoesDown,
   isTransparent,
+  podLabelGoesDown,
   type SuperMetadataOptions,
   superMetadata,
-  workloadLabelGoesDown,
 } from '../../mapping/metadata.ts';
 import { rootCaName, superNamespaceName, superRootCaName } from '../../mapping/names.ts';
 import {
@@ -80,7 +80,7 @@ export function podMetadataOptions(pod: Pod, context: SyncContext, superPod?: Po
   const labels = ownPolicyLabels(pod, context, superPod);
   const mirrored = mirroredKeys(pod, context);
   return {
-    goesDown: (key) => !placedKeys.has(key) && workloadLabelGoesDown(key, tenant),
+    goesDown: (key) => !placedKeys.has(key) && podLabelGoesDown(key, tenant),
     annotationGoesDown: (key) => annotationGoesDown(key, tenant),
     ...(labels === undefined ? {} : { labels }),
     ...(mirrored === undefined ? {} : { mirrored }),
@@ -103,7 +103,7 @@ export function ownPolicyLabels(
   for (const [key, value] of Object.entries(present))
     if (isTransparent(key, tenant) || placedKeys.has(key)) labels[key] = value;
   for (const [key, value] of Object.entries(metadata.labels ?? {}))
-    if (workloadLabelGoesDown(key, tenant) && !placedKeys.has(key)) labels[key] = value;
+    if (podLabelGoesDown(key, tenant) && !placedKeys.has(key)) labels[key] = value;
   // What else the super object has is somebody else's and stays, or is on its way out.
   return labelsOf([labels, { ...present, ...labels }], metadata.namespace, context);
 }

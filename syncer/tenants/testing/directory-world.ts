@@ -50,6 +50,7 @@ export class DirectoryWorld implements AsyncDisposable {
     nodeLabels: [],
     protectedCIDRs: [],
     allowedAnnotations: [],
+    allowedLabels: [],
     deniedKeyPrefixes: [],
     transparentKeyPrefixes: [],
     networkPoliciesEnforced: true,
