@@ -27,6 +27,7 @@ export const namespaceKind: DownKind = {
   direction: 'down',
   resource: resources.namespaces,
   deleteNeedsLiveCheck: true,
+  hasConditions: true,
   indexes: { tenant: { all: () => [''] } },
   admit(tenantObject) {
     if (tenantObject.metadata.name === nodeLeaseNamespace) return { wanted: false };

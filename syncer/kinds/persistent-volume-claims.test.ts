@@ -324,6 +324,25 @@ describe('up', () => {
 });
 
 describe('the super object gone behind the back of a bound tenant object', () => {
+  it("leaves the tenant's own condition alone that says that it waits for its quota", () => {
+    const waiting = {
+      type: 'skerry.dev/WithinQuota',
+      status: 'False',
+      reason: 'QuotaExceeded',
+      message: 'm',
+    };
+    const resizing = { type: 'Resizing', status: 'True' };
+    const status = { ...bound, conditions: [waiting] };
+    const tenantObject = claim({ volumeName: 'pv-1' }, status);
+    const there = (conditions?: object[]) =>
+      created(claim(), { volumeName: 'pv-1' }, { ...bound, ...(conditions && { conditions }) });
+    expect(kind.up?.(tenantObject, there(), context())).toEqual([]);
+    const changed = kind.up?.(tenantObject, there([resizing]), context());
+    expect(changed).toEqual([
+      { do: 'patchTenant', subresource: 'status', patch: { status: { conditions: [resizing, waiting] } } },
+    ]);
+  });
+
   it('makes the tenant object Lost instead of giving it a new, empty volume', () => {
     const tenantObject = claim({ volumeName: 'pv-1' }, { phase: 'Bound' });
     const [patch] = kind.superGone?.(tenantObject, context()) ?? [];

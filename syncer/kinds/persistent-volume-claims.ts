@@ -1,6 +1,7 @@
 import { deepEqual } from 'fast-equals';
 import {
   type Condition,
+  findCondition,
   isRecord,
   type KubeObject,
   type MergePatch,
@@ -16,6 +17,7 @@ import { scrub } from '../mapping/scrub.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
 import { defaultStorageClass, isBeingPublished, isOffered } from './published-kind.ts';
 
+import { conditionsOf, withinQuotaCondition } from './quota-condition.ts';
 interface DataSource {
   apiGroup?: string;
   kind: string;
@@ -243,8 +245,7 @@ function statusPatch(
   const patch: MergePatch = {};
   for (const field of statusFields) {
     const from = own[field];
-    const to =
-      field === 'conditions' ? scrubbed(there[field] as Condition[] | undefined, context) : there[field];
+    const to = field === 'conditions' ? conditionsFor(tenantObject, superObject, context) : there[field];
     if (from === to || deepEqual(from, to)) continue;
     if (to === undefined) patch[field] = null;
     else patch[field] = isRecord(from) && isRecord(to) ? mergePatch(from, to) : to;
@@ -252,8 +253,10 @@ function statusPatch(
   return Object.keys(patch).length === 0 ? undefined : patch;
 }
 
-function scrubbed(
-  conditions: readonly Condition[] | undefined,
+/** The super object's, and the tenant object's own that says that it waits for its quota. */
+function conditionsFor(
+  tenantObject: KubeObject,
+  superObject: KubeObject,
   context: SyncContext,
 ): Condition[] | undefined {
   return conditions?.map((condition) =>
@@ -279,6 +282,8 @@ export const persistentVolumeClaimKind: DownKind = {
       kind: 'PersistentVolumeClaim',
       metadata: superMetadata(tenantObject, context),
       spec: superSpec(tenantObject, context),
+  const waiting = findCondition(conditionsOf(tenantObject), withinQuotaCondition);
+  return waiting === undefined ? shown : [...(shown ?? []), waiting];
     };
   },
   down,
@@ -287,6 +292,7 @@ export const persistentVolumeClaimKind: DownKind = {
 };
 
 /** The tenant's copy of the volume comes and goes with the claim. */
+  hasConditions: true,
 function volumeOf(claim: KubeObject): readonly KeyRef[] {
   const { volumeName } = specOf(claim);
   return volumeName === undefined ? [] : [{ kind: 'persistentvolumes', name: volumeName }];

@@ -68,6 +68,7 @@ export const podDisruptionBudgetKind: DownKind = {
     const patch = transparentMetadataPatch(tenantObject, superObject, context);
     return patch === undefined ? [] : [{ do: 'patchTenant', patch }];
   },
+  hasConditions: true,
 };
 
 function wantedSpec(tenantObject: KubeObject): BudgetSpec {

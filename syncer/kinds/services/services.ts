@@ -209,6 +209,7 @@ export const serviceKind: DownKind = {
   name: 'services',
   resource: resources.services,
   direction: 'down',
+  hasConditions: true,
   indexes: {
     tenant: { byNamespace: ({ metadata }) => [metadata.namespace ?? ''], externalNames },
     super: { byAddress, externalNames },
