@@ -248,6 +248,8 @@ export type Admission = {
   readonly notice?: Notice;
   /** With `wanted: false`: leave a super object that is there already. */
   readonly keep?: boolean;
+  /** With `wanted: false`: what requires it waits; something else may have its name in the super namespace. */
+  readonly isAwaited?: true;
 };
 
 /**

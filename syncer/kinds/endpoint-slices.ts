@@ -12,6 +12,7 @@ import {
   superMetadataPatch,
 } from '../mapping/metadata.ts';
 import type { Action, Admission, DownKind } from './contract.ts';
+import { type Shape, unknownRefusal } from './known-fields.ts';
 import { insideOf } from './services/types.ts';
 
 /** Never an endpoint, whatever an allow-list says: this host, link-local (where clouds keep credentials), groups. */
@@ -255,6 +256,27 @@ function isSelectorsOwn(slice: KubeObject): boolean {
   return slice.metadata.labels?.[managedByLabel] === selectorController;
 }
 
+/** What goes down, and what is the super cluster's to say (`targetRef`, `hints`, nodes). */
+const endpointShape: Shape = {
+  addresses: true,
+  conditions: { ready: true, serving: true, terminating: true },
+  deprecatedTopology: true,
+  hints: true,
+  hostname: true,
+  nodeName: true,
+  targetRef: true,
+  zone: true,
+};
+const sliceShape: Shape = {
+  apiVersion: true,
+  kind: true,
+  metadata: true,
+  status: true,
+  addressType: true,
+  endpoints: [endpointShape],
+  ports: [{ appProtocol: true, name: true, port: true, protocol: true }],
+};
+
 function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   if (isApiServerSlice(tenantObject)) return { wanted: !context.tenant.apiServer.isService };
   if (isSelectorsOwn(tenantObject) || staysInTenant(tenantObject)) return { wanted: false };
@@ -265,6 +287,8 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   const selector = (service?.['spec'] as { selector?: Record<string, string> } | undefined)?.selector;
   if (service === undefined || Object.keys(selector ?? {}).length > 0) return { wanted: false };
   if (tooMany in tenantObject) return tooManyRefusal;
+  const unknown = unknownRefusal(tenantObject, sliceShape, '');
+  if (unknown !== undefined) return { wanted: false, keep: true, notice: unknown };
   if ((tenantObject as EndpointSlice).addressType === 'FQDN')
     return refusal(['addresses of type FQDN'], false);
 
@@ -297,6 +321,16 @@ function refusal(refused: readonly string[], wanted: boolean): Admission {
   };
 }
 
+/** Labels by which proxies and controllers know what a slice is. */
+const ownLabels = ['endpointslice.kubernetes.io/', serviceNameLabel, 'service.kubernetes.io/headless'];
+
+function metadataOptions(context: SyncContext): SuperMetadataOptions {
+  return {
+    ...allAnnotations(context),
+    goesDown: (key) => isListed(key, ownLabels) || labelGoesDown(key, context.tenant),
+  };
+}
+
 function relabelled(tenantObject: KubeObject): KubeObject {
   const labels: Record<string, string> = { ...tenantObject.metadata.labels, [managedByLabel]: managedBy };
   if (isApiServerSlice(tenantObject)) labels[serviceNameLabel] = 'kubernetes';
@@ -314,13 +348,3 @@ function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncCo
   if (!deepEqual(there.ports ?? [], wanted.ports)) patch['ports'] = wanted.ports;
   return Object.keys(patch).length === 0 ? [] : [{ do: 'patchSuper', patch }];
 }
-/** Labels by which proxies and controllers know what a slice is. */
-const ownLabels = ['endpointslice.kubernetes.io/', serviceNameLabel, 'service.kubernetes.io/headless'];
-
-function metadataOptions(context: SyncContext): SuperMetadataOptions {
-  return {
-    ...allAnnotations(context),
-    goesDown: (key) => isListed(key, ownLabels) || labelGoesDown(key, context.tenant),
-  };
-}
-

@@ -14,7 +14,7 @@ import {
 } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
-import { hasMoreEntries, knownPart, maxEntries, type Shape, unknownFields } from './known-fields.ts';
+import { hasMoreEntries, knownPart, maxEntries, type Shape, unknownRefusal } from './known-fields.ts';
 import { isBeingPublished, isOffered, isPublishedTo } from './published-kind.ts';
 import { isReserved } from './reserved-names.ts';
 
@@ -243,12 +243,8 @@ function staticRefusal(tenantObject: KubeObject, tenant: TenantInfo): Admission 
       'NotSupported',
       `an Ingress can have ${maxEntries} rules, paths, certificates and hosts here, taken together: use several`,
     );
-  const unknown = unknownFields(spec, specShape);
-  if (unknown.length > 0)
-    return refused(
-      'NotSupported',
-      `the cluster does not know ${[...new Set(unknown)].join(', ')} of an Ingress`,
-    );
+  const unknown = unknownRefusal(spec, specShape);
+  if (unknown !== undefined) return { wanted: false, notice: unknown };
   if (spec.defaultBackend !== undefined)
     return refused(
       'HostNotAllowed',

@@ -205,7 +205,7 @@ describe('index', () => {
         wanted: false,
         keep: true,
         notice: {
-          reason: 'NotSupported',
+          reason: 'UnknownField',
           message: expect.stringContaining('spec.ingress[].from[].serviceSelector'),
         },
       });

@@ -19,24 +19,27 @@ import {
   superPodSelector,
 } from '../mapping/network-isolation.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
-import { hasMoreEntries, knownPart, maxEntries, type Shape, unknownFields } from './known-fields.ts';
+import {
+  hasMoreEntries,
+  knownPart,
+  maxEntries,
+  type Shape,
+  selectorShape,
+  unknownRefusal,
+} from './known-fields.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
 
 interface NetworkPolicy extends KubeObject {
   spec?: NetworkPolicySpec;
 }
 
-const selector: Shape = {
-  matchLabels: true,
-  matchExpressions: [{ key: true, operator: true, values: true }],
-};
 const peers: Shape = [
-  { podSelector: selector, namespaceSelector: selector, ipBlock: { cidr: true, except: true } },
+  { podSelector: selectorShape, namespaceSelector: selectorShape, ipBlock: { cidr: true, except: true } },
 ];
 const ports: Shape = [{ protocol: true, port: true, endPort: true }];
 
 const specShape: Shape = {
-  podSelector: selector,
+  podSelector: selectorShape,
   policyTypes: true,
   ingress: [{ ports, from: peers }],
   egress: [{ ports, to: peers }],
@@ -156,12 +159,9 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
     const message = `a NetworkPolicy can have ${maxEntries} rules, peers, ports, exceptions and terms of selectors here, taken together: use several policies`;
     return { wanted: false, keep: true, notice: { type: 'Warning', reason: 'NotSupported', message } };
   }
-  const unknown = unknownFields(specOf(tenantObject), specShape);
-  if (unknown.length > 0) {
-    // What is in force already stays: removing it would admit traffic that no policy allows.
-    const message = `the cluster does not know ${[...new Set(unknown)].join(', ')} of a NetworkPolicy`;
-    return { wanted: false, keep: true, notice: { type: 'Warning', reason: 'NotSupported', message } };
-  }
+  const unknown = unknownRefusal(specOf(tenantObject), specShape);
+  // What is in force already stays: removing it would admit traffic that no policy allows.
+  if (unknown !== undefined) return { wanted: false, keep: true, notice: unknown };
   const blocks = tenant.isolation === undefined ? 0 : egressBlocks(knownSpec(tenantObject));
   if (blocks > maxEgressBlocks) {
     const message = `the egress rules have ${blocks} blocks of addresses and rules without peers; a NetworkPolicy can have ${maxEgressBlocks} of them here: use wider blocks, or several policies`;

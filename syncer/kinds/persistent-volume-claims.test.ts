@@ -165,6 +165,24 @@ describe('what a claim may not ask for (sync rule `persistent-volume-claims`)', 
     }
   });
 
+  it.each([
+    ['volumeAttributesClassName', { volumeAttributesClassName: 'fast' }, 'spec.volumeAttributesClassName'],
+    ['what a newer Kubernetes has', { resources: { claims: [] } }, 'spec.resources.claims'],
+    [
+      'what a newer selector has',
+      { selector: { matchExpressions: [{ key: 'a', fuzzy: 1 }] } },
+      'spec.selector.matchExpressions[].fuzzy',
+    ],
+  ])('a field that is not known, which is refused by name: %s', (_what, spec, path) => {
+    const refused = {
+      wanted: false,
+      keep: true,
+      notice: { reason: 'UnknownField', message: expect.stringContaining(path) },
+    };
+    expect(kind.admit?.(claim(spec), published())).toMatchObject(refused);
+    expect(kind.admit?.(claim(spec), published([], [created(claim())]))).toMatchObject(refused);
+  });
+
   it('anything once there is a super object: it is kept, with its data', () => {
     const tenantObject = claim({ volumeName: 'pv-1' });
     const superObject = created(claim(), { volumeName: 'pv-1' });
@@ -306,24 +324,6 @@ describe('up', () => {
     ]);
   });
 
-  it('takes conditions away that are over', () => {
-    const tenantObject = claim(
-      { volumeName: 'pv-1' },
-      { ...bound, conditions: [{ type: 'Resizing', status: 'True' }] },
-    );
-    const superObject = created(claim(), { volumeName: 'pv-1' }, bound);
-    expect(kind.up?.(tenantObject, superObject, context())).toEqual([
-      { do: 'patchTenant', subresource: 'status', patch: { status: { conditions: null } } },
-    ]);
-  });
-
-  it('shows nothing of the super object when the tenant has named another volume', () => {
-    const superObject = created(claim(), { volumeName: 'pv-1' }, bound);
-    expect(kind.up?.(claim({ volumeName: 'pv-2' }), superObject, context([volume('uid-claim')]))).toEqual([]);
-  });
-});
-
-describe('the super object gone behind the back of a bound tenant object', () => {
   it("leaves the tenant's own condition alone that says that it waits for its quota", () => {
     const waiting = {
       type: 'skerry.dev/WithinQuota',
@@ -343,6 +343,24 @@ describe('the super object gone behind the back of a bound tenant object', () =>
     ]);
   });
 
+  it('takes conditions away that are over', () => {
+    const tenantObject = claim(
+      { volumeName: 'pv-1' },
+      { ...bound, conditions: [{ type: 'Resizing', status: 'True' }] },
+    );
+    const superObject = created(claim(), { volumeName: 'pv-1' }, bound);
+    expect(kind.up?.(tenantObject, superObject, context())).toEqual([
+      { do: 'patchTenant', subresource: 'status', patch: { status: { conditions: null } } },
+    ]);
+  });
+
+  it('shows nothing of the super object when the tenant has named another volume', () => {
+    const superObject = created(claim(), { volumeName: 'pv-1' }, bound);
+    expect(kind.up?.(claim({ volumeName: 'pv-2' }), superObject, context([volume('uid-claim')]))).toEqual([]);
+  });
+});
+
+describe('the super object gone behind the back of a bound tenant object', () => {
   it('makes the tenant object Lost instead of giving it a new, empty volume', () => {
     const tenantObject = claim({ volumeName: 'pv-1' }, { phase: 'Bound' });
     const [patch] = kind.superGone?.(tenantObject, context()) ?? [];

@@ -15,9 +15,10 @@ import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../
 import { superNamespaceName } from '../mapping/names.ts';
 import { scrub } from '../mapping/scrub.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
+import { type Shape, selectorShape, unknownRefusal } from './known-fields.ts';
 import { defaultStorageClass, isBeingPublished, isOffered } from './published-kind.ts';
-
 import { conditionsOf, withinQuotaCondition } from './quota-condition.ts';
+
 interface DataSource {
   apiGroup?: string;
   kind: string;
@@ -41,6 +42,20 @@ interface Claim extends KubeObject {
   spec?: ClaimSpec;
   status?: { phase?: string; capacity?: Record<string, string>; [field: string]: unknown };
 }
+
+const dataSourceFields = { apiGroup: true, kind: true, name: true } as const;
+
+/** What goes down, or is refused by a rule of its own. */
+const specShape: Shape = {
+  accessModes: true,
+  resources: { requests: true, limits: true },
+  storageClassName: true,
+  volumeMode: true,
+  volumeName: true,
+  selector: selectorShape,
+  dataSource: dataSourceFields,
+  dataSourceRef: { ...dataSourceFields, namespace: true },
+};
 
 function specOf(claim: KubeObject): ClaimSpec {
   return (claim as Claim).spec ?? {};
@@ -80,6 +95,8 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
       'a claim cannot choose its volume (spec.volumeName); name a storage class instead',
     );
   }
+  const unknown = unknownRefusal(specOf(tenantObject), specShape);
+  if (unknown !== undefined) return { wanted: false, keep: true, notice: unknown };
   if (there !== undefined) return { wanted: true };
 
   const name = wantedClass(tenantObject, context);
@@ -259,11 +276,14 @@ function conditionsFor(
   superObject: KubeObject,
   context: SyncContext,
 ): Condition[] | undefined {
-  return conditions?.map((condition) =>
+  const conditions = statusOf(superObject)['conditions'] as Condition[] | undefined;
+  const shown = conditions?.map((condition) =>
     condition.message === undefined
       ? condition
       : { ...condition, message: scrub(condition.message, context) },
   );
+  const waiting = findCondition(conditionsOf(tenantObject), withinQuotaCondition);
+  return waiting === undefined ? shown : [...(shown ?? []), waiting];
 }
 
 /** PersistentVolumeClaim: asks the super cluster for storage of a class that was published to the tenant. */
@@ -272,6 +292,7 @@ export const persistentVolumeClaimKind: DownKind = {
   resource: resources.persistentVolumeClaims,
   direction: 'down',
   deleteNeedsLiveCheck: true,
+  hasConditions: true,
   references: { of: classReference, followed: ['storageclasses'] },
   touches: { tenant: volumeOf, super: volumeOf },
   admit,
@@ -282,8 +303,6 @@ export const persistentVolumeClaimKind: DownKind = {
       kind: 'PersistentVolumeClaim',
       metadata: superMetadata(tenantObject, context),
       spec: superSpec(tenantObject, context),
-  const waiting = findCondition(conditionsOf(tenantObject), withinQuotaCondition);
-  return waiting === undefined ? shown : [...(shown ?? []), waiting];
     };
   },
   down,
@@ -292,7 +311,6 @@ export const persistentVolumeClaimKind: DownKind = {
 };
 
 /** The tenant's copy of the volume comes and goes with the claim. */
-  hasConditions: true,
 function volumeOf(claim: KubeObject): readonly KeyRef[] {
   const { volumeName } = specOf(claim);
   return volumeName === undefined ? [] : [{ kind: 'persistentvolumes', name: volumeName }];
