@@ -223,6 +223,7 @@ describe('the quota of a tenant', () => {
       await sides.until(() => waits(own()) !== undefined);
       sides.state.updateInfo({ ...sides.info, policy: { ...defaultPolicy, quota: {} } });
       await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+      await sides.until(() => waits(own()) === undefined);
       expect(statusWrites(sides, 'configmaps')).toBe(0);
     });
   });
