@@ -1,6 +1,7 @@
 import tls from 'node:tls';
 import { Agent, Client, type Dispatcher, Pool } from 'undici';
 import { deferredSignal } from './abort.ts';
+import { CallSlots } from './call-slots.ts';
 import { ConnectionError } from './errors.ts';
 import { defaultReadLimits, errorBytes, isTooLarge, type ReadLimits, type ReadMeter } from './read-limits.ts';
 import { backstopMs, CallDeadline, RoundTripTimeout, readText, roundTrip } from './round-trip.ts';
@@ -89,6 +90,8 @@ export interface ConnectionOptions {
   connectTimeoutMs?: number;
   /** For all calls but watches; each costs both sides a handshake. Default 16. */
   maxConnections?: number;
+  /** How many of these calls run at once where the server is near; default: as many as there are connections, wherever it is. */
+  callsWhenNear?: number;
   /** How much of an answer is read; default `defaultReadLimits`. */
   readLimits?: Partial<ReadLimits>;
   /** Counts what lists and watches take of this thread's time, and makes them wait. */
@@ -148,15 +151,34 @@ interface Stream {
 const smallAnswerBytes = 64 * 1024;
 /** About what it takes to receive, decrypt and parse a MiB, most of it where nothing can measure it. */
 const msPerMebibyte = 10;
+/** The same without parsing. */
+const msPerReceivedMebibyte = 5;
 /** No object that an API server stores is longer, but for one full of characters that it escapes. */
 const longestUsualBytes = 2 * 2 ** 20;
 /** What a MiB beyond that counts: who sends such answers gets little of this thread. */
 const msPerUnusualMebibyte = 160;
 
-function countAnswer(meter: ReadMeter, bytes: number): void {
-  if (bytes <= smallAnswerBytes) return;
-  const usual = Math.min(bytes, longestUsualBytes);
-  meter.worked((usual * msPerMebibyte + (bytes - usual) * msPerUnusualMebibyte) / 2 ** 20);
+/** Counts a piece of an answer, whose size is `total` with it. */
+function countAnswer(meter: ReadMeter, bytes: number, total = bytes): void {
+  if (total <= smallAnswerBytes) return;
+  const unusual = Math.min(bytes, Math.max(0, total - longestUsualBytes));
+  meter.worked(((bytes - unusual) * msPerMebibyte + unusual * msPerUnusualMebibyte) / 2 ** 20);
+}
+
+/** Counts a piece of a page of a list, or of a watch: what is made of it counts by itself. */
+export function countReceived(meter: ReadMeter, bytes: number): void {
+  meter.worked((bytes * msPerReceivedMebibyte) / 2 ** 20);
+}
+
+function paceOf(
+  meter: ReadMeter,
+  isList: boolean,
+  signal: AbortSignal | undefined,
+): NonNullable<Parameters<typeof roundTrip>[1]['pace']> {
+  return {
+    read: (bytes, total) => (isList ? countReceived(meter, bytes) : countAnswer(meter, bytes, total)),
+    turn: () => meter.turn(signal),
+  };
 }
 
 /** API servers end what was idle for 90 s. */
@@ -173,6 +195,7 @@ export class Connection {
   readonly meter: ReadMeter | undefined;
   readonly #answerMeter: ReadMeter | undefined;
   readonly #calls: Dispatcher;
+  readonly #slots: CallSlots | undefined;
   readonly #watches: Dispatcher;
   readonly #origin: string;
   readonly #basePath: string;
@@ -210,7 +233,10 @@ export class Connection {
       connectTimeout: options.connectTimeoutMs ?? Math.min(10_000, this.#timeoutMs),
       connect,
     };
-    const calls = new Agent({ ...common, allowH2: false, connections: options.maxConnections ?? 16 });
+    const { maxConnections = 16, callsWhenNear } = options;
+    const calls = new Agent({ ...common, allowH2: false, connections: maxConnections });
+    if (callsWhenNear !== undefined)
+      this.#slots = new CallSlots({ near: callsWhenNear, max: maxConnections });
     this.#calls = options.beforeWrite === undefined ? calls : calls.compose(guardWrites(options.beforeWrite));
     this.#watches = new Agent({
       ...common,
@@ -226,12 +252,17 @@ export class Connection {
   async request(call: Call): Promise<Answer> {
     const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
     const maxBytes = call.maxBytes ?? this.readLimits.objectBytes;
-    const meter = call.verb === 'list' ? undefined : this.#answerMeter;
-    const turn = meter?.turn(call.signal);
+    const isList = call.verb === 'list';
+    const meter = isList ? this.meter : this.#answerMeter;
+    // The reader of a list asks for its turn itself.
+    const turn = isList ? undefined : meter?.turn(call.signal);
     if (turn !== undefined) await turn;
     const startedAt = performance.now();
     let status = 0;
+    let sentAt: number | undefined;
     try {
+      if (this.#slots?.tryTake() === false) await this.#awaitSlot(this.#slots, call.signal, timeoutMs);
+      sentAt = performance.now();
       const answer = await roundTrip(
         this.#calls,
         {
@@ -244,9 +275,9 @@ export class Connection {
           reset: false,
           headersTimeout: timeoutMs,
           bodyTimeout: timeoutMs,
-          deadlineMs: timeoutMs + backstopMs,
+          deadlineMs: timeoutMs + backstopMs - (sentAt - startedAt),
           maxBytes,
-          ...(meter === undefined ? {} : { onLength: (bytes: number) => countAnswer(meter, bytes) }),
+          ...(meter === undefined ? {} : { pace: paceOf(meter, isList, call.signal) }),
         },
         call.signal,
       );
@@ -255,7 +286,19 @@ export class Connection {
     } catch (error) {
       throw this.failure(error, call.signal);
     } finally {
+      if (sentAt !== undefined) this.#slots?.giveBack(status === 0 ? undefined : performance.now() - sentAt);
       this.#record(call, status, startedAt);
+    }
+  }
+
+  async #awaitSlot(slots: CallSlots, signal: AbortSignal | undefined, timeoutMs: number): Promise<void> {
+    const deadline = new CallDeadline(signal, timeoutMs);
+    try {
+      await slots.take(deadline.signal);
+    } catch (error) {
+      throw deadline.expired ? new RoundTripTimeout() : error;
+    } finally {
+      deadline.release();
     }
   }
 

@@ -1,5 +1,5 @@
 import { Chunks } from './chunks.ts';
-import type { Call, Connection } from './connection.ts';
+import { type Call, type Connection, countReceived } from './connection.ts';
 import { ApiError, asStatus, ConnectionError } from './errors.ts';
 import { withoutManagedFields } from './managed-fields.ts';
 import { asObject, isVersion } from './object-shape.ts';
@@ -193,6 +193,7 @@ export async function* watch<T extends KubeObject = KubeObject>(
     const { meter } = connection;
     const splitter = new LineSplitter(connection.readLimits.eventBytes);
     for await (const chunk of body) {
+      if (meter !== undefined) countReceived(meter, chunk.length);
       for (const line of metered(meter, () => splitter.push(chunk))) {
         const turn = meter?.turn(options.signal);
         if (turn !== undefined) {

@@ -49,6 +49,7 @@ const sharedByKinds: ReadonlySet<string> = new Set([
   'known-fields.ts',
   'late-references.ts',
   'payload.ts',
+  'quota-condition.ts',
   'published-kind.ts',
   'references.ts',
   'memoized.ts',

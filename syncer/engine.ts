@@ -83,6 +83,7 @@ export class SyncEngine {
   readonly #reconciler: Reconciler;
   readonly #router: Router;
   readonly #controllers: ReadonlyMap<string, SpecialController>;
+  readonly #events: EventController;
   readonly #isolation: NetworkIsolationController;
   readonly #resync: Resync;
   readonly #differences: Differences;
@@ -158,13 +159,15 @@ export class SyncEngine {
       tenant: (uid) => this.#router.tenant(uid) ?? this.#policyEnforcer.tenant(uid),
       enqueue: (tenant, key) => this.#policyEnforcer.enqueue(tenant, key),
     });
+    this.#events = new EventController({
+      superCaches: options.superCaches,
+      clock: options.clock,
+      tenant: (uid) => this.#router.tenant(uid),
+      enqueue: (tenant, key) => this.#enqueue(tenant, key, 'background'),
+      isBusy: () => this.#queue.hasLiveWaiting() || this.#admission?.isFull === true,
+    });
     const controllers: SpecialController[] = [
-      new EventController({
-        superCaches: options.superCaches,
-        tenant: (uid) => this.#router.tenant(uid),
-        enqueue: (tenant, key) => this.#enqueue(tenant, key, 'background'),
-        isBusy: () => this.#queue.hasLiveWaiting(),
-      }),
+      this.#events,
       this.#isolation,
       new PodTokenController({
         superClient: options.superClient,
@@ -416,7 +419,7 @@ export class SyncEngine {
       for (const leaving of this.#leaving.values()) leaving.abort(signal.reason);
     };
     signal.addEventListener('abort', leaveAll, { once: true });
-    const beside = [this.#admission?.run(signal), this.#policyEnforcer.run(signal)];
+    const beside = [this.#admission?.run(signal), this.#events.run(signal), this.#policyEnforcer.run(signal)];
     try {
       await runner.run(signal);
     } finally {

@@ -1,6 +1,7 @@
 import { deepEqual } from 'fast-equals';
 import { annotationKeys } from '../../api/labels.ts';
 import {
+  type Clock,
   isAlreadyExists,
   isConflict,
   isNotFound,
@@ -30,7 +31,9 @@ const bySuperNamespace = 'superNamespace';
 /** A copy that was written a moment ago is not patched again before this time: bursts are written once. */
 const patchEveryMs = 5_000;
 /** Under load a copy waits for what people wait for, but not beyond this age of its event. */
-const maxWaitMs = 15_000;
+const maxWaitMs = 30_000;
+/** How often it is looked at whether copies still have to wait. */
+const lookEveryMs = 1_000;
 const lookAgainMs = 1_000;
 /** As many copies as are remembered of a tenant. */
 const maxCopies = 5_000;
@@ -47,6 +50,7 @@ export const eventWatch: SuperWatch = {
 
 interface EventControllerOptions {
   superCaches: Caches;
+  clock: Pick<Clock, 'sleep'>;
   /** A tenant that is served, by the UID of its VirtualCluster. */
   tenant: (uid: string) => TenantState | undefined;
   /** Queues a key behind everything else: no other key depends on it. */
@@ -63,11 +67,30 @@ interface EventControllerOptions {
 export class EventController implements SpecialController {
   readonly name = name;
   readonly #options: EventControllerOptions;
+  /** Keys of copies that wait, by tenant. */
+  readonly #waiting = new Map<TenantState, Map<string, KeyRef>>();
 
   constructor(options: EventControllerOptions) {
     this.#options = options;
     options.superCaches.watched(name).subscribe(({ object }) => this.#superEvent(object));
     options.superCaches.store(resources.namespaces).subscribe((event) => this.#superNamespace(event));
+  }
+
+  /** Until aborted: queues the copies that wait again as soon as they need not. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, isBusy, enqueue, tenant } = this.#options;
+    try {
+      for (;;) {
+        await clock.sleep(lookEveryMs, signal);
+        for (const state of this.#waiting.keys())
+          if (tenant(state.info.uid) !== state) this.#waiting.delete(state);
+        if (this.#waiting.size === 0 || isBusy()) continue;
+        for (const [state, keys] of this.#waiting) for (const key of keys.values()) enqueue(state, key);
+        this.#waiting.clear();
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
   }
 
   *keysOf(tenant: TenantState): Generator<KeyRef> {
@@ -99,6 +122,7 @@ export class EventController implements SpecialController {
   async #reconcile(tenant: TenantState, key: KeyRef, signal: AbortSignal): Promise<Outcome> {
     const superEvent = this.#superEventOf(tenant, key);
     const id = keyId(key);
+    this.#waiting.get(tenant)?.delete(id);
     const copy = tenant.eventCopies.get(id);
     if (superEvent === undefined) {
       tenant.eventCopies.delete(id);
@@ -107,22 +131,32 @@ export class EventController implements SpecialController {
     const { nowMs } = tenant.context();
     if (copy === undefined) {
       const createdMs = Date.parse(superEvent.metadata.creationTimestamp ?? '');
-      if (this.#waits(superEvent, nowMs - createdMs)) return { is: 'later', afterMs: lookAgainMs };
-      return this.#create(tenant, key, superEvent, signal);
+      return (
+        this.#wait(tenant, key, superEvent, nowMs - createdMs) ??
+        this.#create(tenant, key, superEvent, signal)
+      );
     }
     const patch = this.#patchOf(tenant, key, superEvent, copy.object);
     if (patch === undefined) return done;
     const afterMs = pauseMs(copy.atMs, nowMs);
     if (afterMs > 0) return { is: 'later', afterMs };
-    if (this.#waits(superEvent, nowMs - copy.atMs)) return { is: 'later', afterMs: lookAgainMs };
-    return this.#patch(tenant, id, copy.object, patch, signal);
+    return (
+      this.#wait(tenant, key, superEvent, nowMs - copy.atMs) ??
+      this.#patch(tenant, id, copy.object, patch, signal)
+    );
   }
 
-  /** Whatever is added to the event meanwhile goes with the same write. What went wrong is told at once. */
-  #waits(superEvent: KubeObject, forMs: number): boolean {
+  /**
+   * Until the load is over, or it has waited for long enough; undefined: it need not wait. Whatever is added to the event
+   * meanwhile goes with the same write. What went wrong is told at once.
+   */
+  #wait(tenant: TenantState, key: KeyRef, superEvent: KubeObject, forMs: number): Outcome | undefined {
     // Clocks that disagree, or no time at all, must not make it wait for long.
     const isYoung = forMs >= -maxWaitMs && forMs < maxWaitMs;
-    return isYoung && superEvent['type'] !== 'Warning' && this.#options.isBusy();
+    if (!isYoung || superEvent['type'] === 'Warning' || !this.#options.isBusy()) return undefined;
+    const keys = this.#waiting.get(tenant) ?? new Map<string, KeyRef>();
+    this.#waiting.set(tenant, keys.set(keyId(key), key));
+    return { is: 'later', afterMs: Math.min(maxWaitMs, maxWaitMs - forMs) };
   }
 
   async #create(

@@ -73,6 +73,11 @@ export class PodAdmission {
     return this.#window.size;
   }
 
+  /** Whether a pod waits for its turn with the scheduler. */
+  get isFull(): boolean {
+    return this.#window.isFull;
+  }
+
   counts(): TenantCounts[] {
     return this.#window.counts();
   }

@@ -24,6 +24,7 @@ import { nodeLeaseNamespace } from './reserved-names.ts';
  */
 export const namespaceKind: DownKind = {
   name: 'namespaces',
+  joinsFirst: true,
   direction: 'down',
   resource: resources.namespaces,
   deleteNeedsLiveCheck: true,

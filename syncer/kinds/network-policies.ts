@@ -110,6 +110,7 @@ function superPeer({ podSelector, namespaceSelector, ipBlock }: Peer, tenant: Te
 /** NetworkPolicy: who of the tenant's pods may talk to whom, said in the super cluster's terms. */
 export const networkPolicyKind: DownKind = {
   name: 'networkpolicies',
+  joinsFirst: true,
   resource: resources.networkPolicies,
   direction: 'down',
   superName: (name) => (isReserved(name) ? superNameOfReserved(name) : name),

@@ -49,6 +49,8 @@ export class Router {
   readonly #options: RouterOptions;
   /** Tenants that are served, by UID of their VirtualCluster. */
   readonly #tenants = new Map<string, TenantState>();
+  /** Those that are looked at first when a tenant joins come first. */
+  readonly #inOrder: readonly SyncedKind[];
   /** Names of kinds of whose super objects policy may demand something at any time. */
   readonly #heldToPolicy: ReadonlySet<string>;
   /** Stores of custom kinds in the super cluster whose events are routed. */
@@ -70,6 +72,8 @@ export class Router {
         onError: (tenant, change, error) => this.#failed(tenant, change, error),
       });
     this.#walks = { tenant: walks(), super: walks() };
+    const isFirst = ({ joinsFirst }: SyncedKind): boolean => joinsFirst === true;
+    this.#inOrder = [...kinds.filter(isFirst), ...kinds.filter((kind) => !isFirst(kind))];
     const heldToPolicy = kinds.filter((kind) => kind.direction === 'down' && kind.enforce !== undefined);
     this.#heldToPolicy = new Set(heldToPolicy.map(({ name }) => name));
     for (const kind of options.kinds) {
@@ -157,7 +161,7 @@ export class Router {
 
   /** Every key of a tenant that either side has an object for, once. */
   *keysOf(tenant: TenantState): Generator<KeyRef> {
-    for (const kind of this.#options.kinds) yield* this.#keysOfKind(tenant, kind);
+    for (const kind of this.#inOrder) yield* this.#keysOfKind(tenant, kind);
     for (const { kind } of [...tenant.customKinds.values()]) {
       // It may have gone while others had their turn.
       if (this.#isServed(tenant, kind)) yield* this.#keysOfKind(tenant, kind);

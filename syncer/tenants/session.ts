@@ -112,8 +112,9 @@ export class TenantSession {
     this.#connection = new Connection({
       ...options.credentials.connection,
       userAgent: 'vc-syncer',
-      // Its answers come within milliseconds, and there are many tenants.
-      maxConnections: 4,
+      // There are many tenants, and most answer within milliseconds.
+      callsWhenNear: 4,
+      maxConnections: 16,
       readLimits: {
         pageBytes,
         answerValues,

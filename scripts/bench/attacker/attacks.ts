@@ -6,6 +6,7 @@ import {
   isAlreadyExists,
   type KubeClient,
   type KubeObject,
+  type Resource,
   resource,
   resources,
 } from '../../../kube/index.ts';
@@ -35,23 +36,23 @@ function aborted(signal: AbortSignal): Promise<unknown> {
   return new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
 }
 
-/** Objects that are there before a flood begins. */
-async function fill(
+/** Creates objects, some at a time. One that exists already is left as it is. */
+async function createObjects(
   client: KubeClient,
-  namespace: string,
-  objects: number,
+  resource: Resource,
+  count: number,
+  atOnce: number,
   signal: AbortSignal,
+  object: (n: number) => KubeObject,
 ): Promise<void> {
-  let left = objects;
+  let left = count;
   const create = async (): Promise<void> => {
     while (left-- > 0)
-      await client
-        .create(resources.configMaps, { metadata: { namespace, name: `filler-${left}` } }, { signal })
-        .catch((error: unknown) => {
-          if (!isAlreadyExists(error)) throw error;
-        });
+      await client.create(resource, object(left), { signal }).catch((error: unknown) => {
+        if (!isAlreadyExists(error)) throw error;
+      });
   };
-  await Promise.all(Array.from({ length: 20 }, create));
+  await Promise.all(Array.from({ length: atOnce }, create));
 }
 
 function pod(namespace: string, name: string): KubeObject {
@@ -107,8 +108,8 @@ async function answerWithoutEnd(client: KubeClient, namespace: string, signal: A
     return client.patch(apiServices, { name: 'v1.' }, { spec }, { type: 'merge' });
   };
   try {
-    const pods = Array.from({ length: 200 }, (_, n) => pod(namespace, `endless-${n}`));
-    await Promise.all(pods.map((each) => client.create(resources.pods, each, { signal })));
+    // One after the other: what many at once do to others is measured by `fairness`.
+    await createObjects(client, resources.pods, 50, 1, signal, (n) => pod(namespace, `endless-${n}`));
     await standIn({ namespace, name, port: 443 });
     await aborted(signal);
   } finally {
@@ -224,5 +225,8 @@ export const attacks: Readonly<Record<string, Flood>> = {
 
 /** What has to be there before a flood is measured. */
 export const prepared: Readonly<Record<string, Flood>> = {
-  'lists of 5,000 objects': (client, namespace, signal) => fill(client, namespace, 5_000, signal),
+  'lists of 5,000 objects': (client, namespace, signal) =>
+    createObjects(client, resources.configMaps, 5_000, 20, signal, (n) => ({
+      metadata: { namespace, name: `filler-${n}` },
+    })),
 };

@@ -185,6 +185,7 @@ function metadataPatch(tenantPod: Pod, superPod: Pod, context: SyncContext): Mer
 export const podKind: DownKind = {
   name: 'pods',
   direction: 'down',
+  joinsFirst: true,
   resource: resources.pods,
   indexes: { tenant: tenantIndexes, super: superIndexes },
   references: { of: references, needed: ['configmaps', 'secrets'], needs: needsReferences },
