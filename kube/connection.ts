@@ -4,7 +4,15 @@ import { deferredSignal } from './abort.ts';
 import { CallSlots } from './call-slots.ts';
 import { ConnectionError } from './errors.ts';
 import { defaultReadLimits, errorBytes, isTooLarge, type ReadLimits, type ReadMeter } from './read-limits.ts';
-import { backstopMs, CallDeadline, RoundTripTimeout, readText, roundTrip } from './round-trip.ts';
+import {
+  type Answer,
+  backstopMs,
+  CallDeadline,
+  firstOf,
+  RoundTripTimeout,
+  readText,
+  roundTrip,
+} from './round-trip.ts';
 
 /** `beforeWrite` refused a call; `cause` is what it threw. */
 class WriteRefused extends Error {
@@ -69,19 +77,19 @@ function createHttpClient(origin: URL, options: Pool.Options): Dispatcher {
 export interface ConnectionOptions {
   /** `https://host:port`, optionally with a path in front of the API. */
   server: string;
-  ca?: string;
-  cert?: string;
-  key?: string;
-  token?: string;
-  /** Whom the server is to take the calls for. It has to let these credentials do that. */
+  ca?: string | undefined;
+  cert?: string | undefined;
+  key?: string | undefined;
+  token?: string | undefined;
+  /** The user in whose name the calls are made. These credentials need the right to impersonate it. */
   impersonate?: {
     readonly user: string;
     readonly groups: readonly string[];
     readonly extra: Readonly<Record<string, readonly string[]>>;
   };
   /** Called before every request, for credentials that change (exec plugins). It has to cache its answers. */
-  authorization?: () => Promise<string | undefined>;
-  tlsServerName?: string;
+  authorization?: (() => Promise<string | undefined>) | undefined;
+  tlsServerName?: string | undefined;
   insecureSkipTlsVerify?: boolean;
   userAgent?: string;
   /** How long an answer may take. Default 30 s. */
@@ -104,7 +112,7 @@ export interface ConnectionOptions {
    * Called right before a call that is no GET is put on the wire, which may be long after it was asked for.
    * What it throws keeps the call from being sent: it fails with a ConnectionError of that code and message.
    */
-  beforeWrite?: () => void;
+  beforeWrite?: (() => void) | undefined;
 }
 
 export type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete' | 'other';
@@ -133,12 +141,6 @@ export interface Call {
   timeoutMs?: number | undefined;
   /** How much of the answer is read; default: what an object may have. */
   maxBytes?: number | undefined;
-}
-
-export interface Answer {
-  status: number;
-  text: string;
-  retryAfter: string | undefined;
 }
 
 interface Stream {
@@ -221,11 +223,7 @@ export class Connection {
     this.#headers = { accept: 'application/json', 'user-agent': options.userAgent ?? 'skerry' };
     if (options.token !== undefined) this.#headers['authorization'] = `Bearer ${options.token}`;
     if (options.impersonate !== undefined) Object.assign(this.#headers, impersonation(options.impersonate));
-    const connect = {
-      ...credentials(options),
-      ...(options.tlsServerName === undefined ? {} : { servername: options.tlsServerName }),
-      ...(options.insecureSkipTlsVerify ? { rejectUnauthorized: false } : {}),
-    };
+    const connect = withSecureContext(tlsOptions(options));
     const common = {
       keepAliveTimeout: keepAliveMs,
       // Servers may say less.
@@ -277,7 +275,7 @@ export class Connection {
           bodyTimeout: timeoutMs,
           deadlineMs: timeoutMs + backstopMs - (sentAt - startedAt),
           maxBytes,
-          ...(meter === undefined ? {} : { pace: paceOf(meter, isList, call.signal) }),
+          pace: meter && paceOf(meter, isList, call.signal),
         },
         call.signal,
       );
@@ -334,7 +332,7 @@ export class Connection {
     try {
       const response = await deadline.race(this.#send(call, signal, timeoutMs, bodyTimeoutMs));
       status = response.statusCode;
-      return { status, retryAfter: one(response.headers['retry-after']), body: response.body };
+      return { status, retryAfter: firstOf(response.headers['retry-after']), body: response.body };
     } catch (error) {
       throw this.failure(error, call.signal, deadline);
     } finally {
@@ -442,22 +440,31 @@ function impersonation({ user, groups, extra }: NonNullable<ConnectionOptions['i
 /** API servers take these as they come: what HTTP cannot carry is refused here. */
 function headerValue(text: string): string {
   if (!/^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(text))
-    throw new TypeError(`${JSON.stringify(text)} cannot be the name of somebody to act for`);
+    throw new TypeError(
+      `${JSON.stringify(text)} cannot be impersonated: it does not fit into an HTTP header`,
+    );
   return text;
 }
 
+/** As Node's TLS takes them. */
+export function tlsOptions({ ca, cert, key, tlsServerName, insecureSkipTlsVerify }: ConnectionOptions) {
+  const verify = insecureSkipTlsVerify === true ? { rejectUnauthorized: false } : {};
+  return { ca, cert, key, servername: tlsServerName, ...verify };
+}
+
+/** The header of that name. Throws what `authorization` throws. */
+export async function authorizationOf(options: ConnectionOptions): Promise<string | undefined> {
+  const { token, authorization } = options;
+  return (await authorization?.()) ?? (token === undefined ? undefined : `Bearer ${token}`);
+}
+
 /** Made once: to read certificates and key anew for each connection costs more than its handshake. */
-function credentials({ ca, cert, key }: ConnectionOptions) {
-  const given = {
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-  };
+function withSecureContext({ ca, cert, key, ...options }: ReturnType<typeof tlsOptions>) {
   try {
-    return { secureContext: tls.createSecureContext(given) };
+    return { ...options, secureContext: tls.createSecureContext({ ca, cert, key }) };
   } catch {
     // Not readable: each connection attempt fails with the reason.
-    return given;
+    return { ...options, ca, cert, key };
   }
 }
 
@@ -475,8 +482,4 @@ function errorCode(error: unknown): string {
     if (typeof code === 'string' && code !== '') return code;
   }
   return 'ECONNFAILED';
-}
-
-function one(header: string | string[] | undefined): string | undefined {
-  return Array.isArray(header) ? header[0] : header;
 }

@@ -46,14 +46,16 @@ export class CallDeadline {
   }
 }
 
-interface RoundTripOptions extends Dispatcher.DispatchOptions {
+interface Limits {
   /** For the whole round trip, waiting for a connection included; undici's own limits end the rest sooner. */
   deadlineMs: number;
   /** Of the body of a successful answer; what refuses is cut sooner. */
   maxBytes: number;
   /** Counts the body while it comes. */
-  pace?: BodyPace;
+  pace?: BodyPace | undefined;
 }
+
+type RoundTripOptions = Limits & Dispatcher.DispatchOptions;
 
 /** Counts an answer's body, in pieces, and says when more of it may be read. */
 interface BodyPace {
@@ -67,7 +69,7 @@ interface BodyPace {
 const pieceBytes = 512 * 1024;
 
 /** A whole answer, whatever its status. */
-interface WholeAnswer {
+export interface Answer {
   status: number;
   text: string;
   retryAfter: string | undefined;
@@ -90,20 +92,14 @@ export function roundTrip(
   dispatcher: Dispatcher,
   { deadlineMs, maxBytes, pace, ...options }: RoundTripOptions,
   signal: AbortSignal | undefined,
-): Promise<WholeAnswer> {
+): Promise<Answer> {
   return new Promise((resolve, reject) => {
     new RoundTrip({ deadlineMs, maxBytes, pace }, signal, resolve, reject).start(dispatcher, options);
   });
 }
 
-interface Limits {
-  deadlineMs: number;
-  maxBytes: number;
-  pace: BodyPace | undefined;
-}
-
 class RoundTrip implements Dispatcher.DispatchHandler {
-  readonly #resolve: (answer: WholeAnswer) => void;
+  readonly #resolve: (answer: Answer) => void;
   readonly #reject: (error: unknown) => void;
   readonly #timer: NodeJS.Timeout;
   /** A no-op while the constructor handles a signal that is already aborted. */
@@ -123,7 +119,7 @@ class RoundTrip implements Dispatcher.DispatchHandler {
   constructor(
     { deadlineMs, maxBytes, pace }: Limits,
     signal: AbortSignal | undefined,
-    resolve: (answer: WholeAnswer) => void,
+    resolve: (answer: Answer) => void,
     reject: (error: unknown) => void,
   ) {
     this.#resolve = resolve;
@@ -157,8 +153,7 @@ class RoundTrip implements Dispatcher.DispatchHandler {
     // Informational answers come before the real one.
     if (statusCode < 200) return;
     this.#status = statusCode;
-    const retryAfter = headers['retry-after'];
-    this.#retryAfter = Array.isArray(retryAfter) ? retryAfter[0] : retryAfter;
+    this.#retryAfter = firstOf(headers['retry-after']);
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -234,6 +229,10 @@ class RoundTrip implements Dispatcher.DispatchHandler {
     clearTimeout(this.#timer);
     this.#unlink();
   }
+}
+
+export function firstOf(header: string | string[] | undefined): string | undefined {
+  return Array.isArray(header) ? header[0] : header;
 }
 
 function asError(reason: unknown): Error {

@@ -79,9 +79,9 @@ export async function verifyResourceVersion(
 }
 
 export interface WatchOptions {
-  namespace?: string;
-  labelSelector?: string;
-  fieldSelector?: string;
+  namespace?: string | undefined;
+  labelSelector?: string | undefined;
+  fieldSelector?: string | undefined;
   /** Changes after this version are sent. Of no meaning with `initialEvents`. */
   resourceVersion: string;
   /**
@@ -94,7 +94,7 @@ export interface WatchOptions {
   /** When the server should end the watch. */
   timeoutSeconds: number;
   /** Silence after which the peer counts as dead. Bookmarks come about once a minute. Default 120 s. */
-  bodyTimeoutMs?: number;
+  bodyTimeoutMs?: number | undefined;
   /** Objects come without their managedFields; see `withoutManagedFields` for which kinds that will do. */
   cutManagedFields?: boolean;
   /** Objects come with their metadata alone. A server that cannot do that sends them whole. */

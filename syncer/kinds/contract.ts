@@ -146,6 +146,8 @@ export interface DownKind extends KindBase, NamedResource {
    * other kind touches it for everything else.
    */
   readonly isSecondCopy?: true;
+  /** Super objects of all tenants are known to each replica: names of namespaces turn up in texts of other objects. */
+  readonly ofAllTenants?: true;
   /** A delete needs a live 404 even after a watched DELETED event (namespaces, claims). */
   readonly deleteNeedsLiveCheck?: boolean;
   /**

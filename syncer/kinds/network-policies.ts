@@ -1,8 +1,14 @@
 import { deepEqual } from 'fast-equals';
 import { labelKeys } from '../../api/labels.ts';
-import { type KubeObject, type MergePatch, mergePatch, resources } from '../../kube/index.ts';
+import {
+  type KubeObject,
+  type MergePatch,
+  mergePatch,
+  resources,
+  withoutUndefined,
+} from '../../kube/index.ts';
 import type { KeyRef, SyncContext, TenantInfo } from '../context.ts';
-import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
+import { superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import { superNamespaceSelector } from '../mapping/namespace-labels.ts';
 import {
@@ -27,7 +33,9 @@ import {
   selectorShape,
   unknownRefusal,
 } from './known-fields.ts';
+import { metadataUp, unlessEmpty } from './patches.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
+import { refusedButKept, warning } from './validation.ts';
 
 interface NetworkPolicy extends KubeObject {
   spec?: NetworkPolicySpec;
@@ -74,16 +82,13 @@ function wantedSpec(tenantObject: KubeObject, tenant: TenantInfo): NetworkPolicy
   const peer = (original: Peer): Peer => superPeer(original, tenant);
   const isolated = (rules: EgressRule[]): EgressRule[] =>
     tenant.isolation === undefined ? rules : openEgress(rules, tenant, tenant.isolation);
-  return {
+  const to = egress?.map(({ to, ...rule }) => (to ? { ...rule, to: to.map(peer) } : rule));
+  return withoutUndefined({
     podSelector: superPodSelector(podSelector, tenant),
     policyTypes: policyTypesOf(spec),
-    ...(ingress === undefined
-      ? {}
-      : { ingress: ingress.map(({ from, ...rule }) => (from ? { ...rule, from: from.map(peer) } : rule)) }),
-    ...(egress === undefined
-      ? {}
-      : { egress: isolated(egress.map(({ to, ...rule }) => (to ? { ...rule, to: to.map(peer) } : rule))) }),
-  };
+    ingress: ingress?.map(({ from, ...rule }) => (from ? { ...rule, from: from.map(peer) } : rule)),
+    egress: to && isolated(to),
+  });
 }
 
 function knownSpec(policy: KubeObject): NetworkPolicySpec {
@@ -98,16 +103,14 @@ function unseenKeys(tenantObject: KubeObject, tenant: TenantInfo): string[] {
 }
 
 function superPeer({ podSelector, namespaceSelector, ipBlock }: Peer, tenant: TenantInfo): Peer {
-  return {
-    ...(podSelector === undefined ? {} : { podSelector: superPodSelector(podSelector, tenant) }),
-    ...(namespaceSelector === undefined
-      ? {}
-      : { namespaceSelector: superNamespaceSelector(namespaceSelector, tenant) }),
-    ...(ipBlock === undefined ? {} : { ipBlock }),
-  };
+  return withoutUndefined({
+    podSelector: podSelector && superPodSelector(podSelector, tenant),
+    namespaceSelector: namespaceSelector && superNamespaceSelector(namespaceSelector, tenant),
+    ipBlock,
+  });
 }
 
-/** NetworkPolicy: who of the tenant's pods may talk to whom, said in the super cluster's terms. */
+/** NetworkPolicy: the traffic that the tenant allows between its pods, in the super cluster's terms. */
 export const networkPolicyKind: DownKind = {
   name: 'networkpolicies',
   joinsFirst: true,
@@ -131,10 +134,7 @@ export const networkPolicyKind: DownKind = {
     };
   },
   down,
-  up(tenantObject, superObject, context) {
-    const patch = transparentMetadataPatch(tenantObject, superObject, context);
-    return patch === undefined ? [] : [{ do: 'patchTenant', patch }];
-  },
+  up: metadataUp,
 };
 
 /** Pods carry a label that says whether a policy selects them (sync rule `tenant-isolation`). */
@@ -156,25 +156,11 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   if (!tenant.syncNetworkPolicies) return { wanted: false };
   const { name = '' } = tenantObject.metadata;
   if (isReserved(name)) return { wanted: false, notice: reservedNotice(name) };
-  if (hasMoreEntries(specOf(tenantObject), maxEntries)) {
-    const message = `a NetworkPolicy can have ${maxEntries} rules, peers, ports, exceptions and terms of selectors here, taken together: use several policies`;
-    return { wanted: false, keep: true, notice: { type: 'Warning', reason: 'NotSupported', message } };
-  }
-  const unknown = unknownRefusal(specOf(tenantObject), specShape);
   // What is in force already stays: removing it would admit traffic that no policy allows.
+  const excess = excessOf(tenantObject, context);
+  if (excess !== undefined) return refusedButKept('NotSupported', excess);
+  const unknown = unknownRefusal(specOf(tenantObject), specShape);
   if (unknown !== undefined) return { wanted: false, keep: true, notice: unknown };
-  const blocks = tenant.isolation === undefined ? 0 : egressBlocks(knownSpec(tenantObject));
-  if (blocks > maxEgressBlocks) {
-    const message = `the egress rules have ${blocks} blocks of addresses and rules without peers; a NetworkPolicy can have ${maxEgressBlocks} of them here: use wider blocks, or several policies`;
-    return { wanted: false, keep: true, notice: { type: 'Warning', reason: 'NotSupported', message } };
-  }
-  const excess = tenant.isolation === undefined ? undefined : excessOf(tenantObject, context);
-  if (excess !== undefined)
-    return {
-      wanted: false,
-      keep: true,
-      notice: { type: 'Warning', reason: 'NotSupported', message: excess },
-    };
   const notice = tenant.networkPoliciesEnforced ? unseenNotice(tenantObject, tenant) : unenforced;
   return notice === undefined ? { wanted: true } : { wanted: true, notice };
 }
@@ -185,8 +171,14 @@ const maxEgressBlocks = 1_000;
 /** Where tenants are isolated: for the same reason as `maxSelectorTerms`. */
 const maxPolicies = 500;
 
-/** Why a policy would be one too many of its namespace, or its selector too long; undefined: neither. */
+/** What of a policy is more than the cluster takes; undefined: nothing. */
 function excessOf(policy: KubeObject, { tenant, superObjects }: SyncContext): string | undefined {
+  if (hasMoreEntries(specOf(policy), maxEntries))
+    return `a NetworkPolicy can have ${maxEntries} rules, peers, ports, exceptions and terms of selectors here, taken together: use several policies`;
+  if (tenant.isolation === undefined) return undefined;
+  const blocks = egressBlocks(knownSpec(policy));
+  if (blocks > maxEgressBlocks)
+    return `the egress rules have ${blocks} blocks of addresses and rules without peers; a NetworkPolicy can have ${maxEgressBlocks} of them here: use wider blocks, or several policies`;
   const terms = selectorTerms(specOf(policy).podSelector ?? {});
   if (terms > maxSelectorTerms)
     return `the podSelector has ${terms} labels, expressions and values; a NetworkPolicy can have ${maxSelectorTerms} of them here: use several policies`;
@@ -209,27 +201,25 @@ function egressBlocks({ egress }: NetworkPolicySpec): number {
   return blocks;
 }
 
-const unenforced: Notice = {
-  type: 'Warning',
-  reason: 'NetworkPolicyNotEnforced',
-  message: 'nothing in this cluster acts on NetworkPolicies; traffic is as if there were none',
-};
+const unenforced = warning(
+  'NetworkPolicyNotEnforced',
+  'nothing in this cluster acts on NetworkPolicies; traffic is as if there were none',
+);
 
 function unseenNotice(tenantObject: KubeObject, tenant: SyncContext['tenant']): Notice | undefined {
   const keys = unseenKeys(tenantObject, tenant);
   if (keys.length === 0) return undefined;
-  return {
-    type: 'Warning',
-    reason: 'NotSupported',
-    message: `pods cannot be selected by the labels ${keys.join(', ')}; the policy takes them to be on no pod`,
-  };
+  return warning(
+    'NotSupported',
+    `pods cannot be selected by the labels ${keys.join(', ')}; the policy takes them to be on no pod`,
+  );
 }
 
 function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
   const metadata = superMetadataPatch(tenantObject, superObject, context);
   const spec = specPatch(tenantObject, superObject, context);
   if (metadata === undefined && spec === undefined) return [];
-  const patch: MergePatch = { ...metadata, ...(spec === undefined ? {} : { spec }) };
+  const patch: MergePatch = withoutUndefined({ ...metadata, spec });
   const notice = spec === undefined ? undefined : unseenNotice(tenantObject, context.tenant);
   const written: Action = { do: 'patchSuper', patch };
   return notice === undefined ? [written] : [written, { do: 'notice', notice }];
@@ -249,5 +239,5 @@ function specPatch(
   }
   const podSelector = mergePatch(there.podSelector ?? {}, wanted.podSelector ?? {});
   if (podSelector !== undefined) patch['podSelector'] = podSelector;
-  return Object.keys(patch).length === 0 ? undefined : patch;
+  return unlessEmpty(patch);
 }

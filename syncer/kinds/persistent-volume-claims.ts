@@ -1,23 +1,23 @@
-import { deepEqual } from 'fast-equals';
 import {
   type Condition,
   findCondition,
-  isRecord,
   type KubeObject,
   type MergePatch,
-  mergePatch,
   parseQuantity,
   resources,
+  withoutUndefined,
 } from '../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../context.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
-import { scrub } from '../mapping/scrub.ts';
-import type { Action, Admission, DownKind, Notice } from './contract.ts';
+import { scrubbedConditions } from '../mapping/scrub.ts';
+import type { Action, Admission, DownKind } from './contract.ts';
 import { type Shape, selectorShape, unknownRefusal } from './known-fields.ts';
+import { fieldsPatch, unlessEmpty, withKeys } from './patches.ts';
 import { defaultStorageClass, isBeingPublished, isOffered } from './published-kind.ts';
 import { conditionsOf, withinQuotaCondition } from './quota-condition.ts';
+import { refusedButKept, warning } from './validation.ts';
 
 interface DataSource {
   apiGroup?: string;
@@ -90,7 +90,7 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
     volumeName !== undefined &&
     volumeName !== (there === undefined ? undefined : specOf(there).volumeName)
   ) {
-    return refused(
+    return refusedButKept(
       'NotAllowed',
       'a claim cannot choose its volume (spec.volumeName); name a storage class instead',
     );
@@ -101,17 +101,20 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
 
   const name = wantedClass(tenantObject, context);
   if (name === undefined) {
-    return refused('NoStorageClass', 'the claim names no storage class, and none is the default here');
+    return refusedButKept('NoStorageClass', 'the claim names no storage class, and none is the default here');
   }
   if (
     !isOffered(resources.storageClasses, name, context) &&
     !isBeingPublished(resources.storageClasses, name, context)
   ) {
-    return refused('StorageClassNotPublished', `storage class "${name}" is not one that this cluster offers`);
+    return refusedButKept(
+      'StorageClassNotPublished',
+      `storage class "${name}" is not one that this cluster offers`,
+    );
   }
   const source = dataSourceOf(tenantObject);
   if (source !== undefined && !isOwnClaim(source, tenantObject)) {
-    return refused('NotSupported', 'only another claim of the same namespace can be a data source');
+    return refusedButKept('NotSupported', 'only another claim of the same namespace can be a data source');
   }
   return { wanted: true };
 }
@@ -129,11 +132,6 @@ function requires(tenantObject: KubeObject, context: SyncContext): readonly KeyR
   if (name !== undefined && isBeingPublished(resources.storageClasses, name, context))
     keys.push({ kind: 'storageclasses', name });
   return keys;
-}
-
-function refused(reason: string, message: string): Admission {
-  const notice: Notice = { type: 'Warning', reason, message };
-  return { wanted: false, keep: true, notice };
 }
 
 /**
@@ -199,12 +197,8 @@ function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncCont
 
   const actions: Action[] = [];
   const metadata = metadataPatch(tenantObject, superObject, context);
-  if (metadata !== undefined || Object.keys(spec).length > 0) {
-    actions.push({
-      do: 'patchTenant',
-      patch: { ...metadata, ...(Object.keys(spec).length === 0 ? {} : { spec }) },
-    });
-  }
+  const patch = withoutUndefined({ ...metadata, spec: unlessEmpty(spec) });
+  if (unlessEmpty(patch) !== undefined) actions.push({ do: 'patchTenant', patch });
   const status = statusPatch(tenantObject, superObject, context);
   if (status !== undefined) actions.push({ do: 'patchTenant', subresource: 'status', patch: { status } });
   return actions;
@@ -221,11 +215,7 @@ function superGone(tenantObject: KubeObject): readonly Action[] | undefined {
     { do: 'patchTenant', subresource: 'status', patch: { status: { phase: 'Lost' } } },
     {
       do: 'notice',
-      notice: {
-        type: 'Warning',
-        reason: 'ClaimLost',
-        message: 'the claim was deleted in the cluster that held its volume',
-      },
+      notice: warning('ClaimLost', 'the claim was deleted in the cluster that held its volume'),
     },
   ];
 }
@@ -241,15 +231,12 @@ function metadataPatch(
   context: SyncContext,
 ): MergePatch | undefined {
   const patch = transparentMetadataPatch(tenantObject, superObject, context);
-  const marks: MergePatch = {};
+  const marks: Record<string, string> = {};
   for (const key of bindingMarks) {
     const value = superObject.metadata.annotations?.[key];
     if (value !== undefined && value !== tenantObject.metadata.annotations?.[key]) marks[key] = value;
   }
-  if (Object.keys(marks).length === 0) return patch;
-  const metadata = (patch?.['metadata'] ?? {}) as MergePatch;
-  const annotations = { ...(metadata['annotations'] as MergePatch | undefined), ...marks };
-  return { ...patch, metadata: { ...metadata, annotations } };
+  return withKeys(patch, 'annotations', marks);
 }
 
 function statusPatch(
@@ -259,15 +246,8 @@ function statusPatch(
 ): MergePatch | undefined {
   const own = statusOf(tenantObject);
   const there = statusOf(superObject);
-  const patch: MergePatch = {};
-  for (const field of statusFields) {
-    const from = own[field];
-    const to = field === 'conditions' ? conditionsFor(tenantObject, superObject, context) : there[field];
-    if (from === to || deepEqual(from, to)) continue;
-    if (to === undefined) patch[field] = null;
-    else patch[field] = isRecord(from) && isRecord(to) ? mergePatch(from, to) : to;
-  }
-  return Object.keys(patch).length === 0 ? undefined : patch;
+  const conditions = conditionsFor(tenantObject, superObject, context);
+  return fieldsPatch(own, { ...there, conditions }, statusFields);
 }
 
 /** The super object's, and the tenant object's own that says that it waits for its quota. */
@@ -276,12 +256,7 @@ function conditionsFor(
   superObject: KubeObject,
   context: SyncContext,
 ): Condition[] | undefined {
-  const conditions = statusOf(superObject)['conditions'] as Condition[] | undefined;
-  const shown = conditions?.map((condition) =>
-    condition.message === undefined
-      ? condition
-      : { ...condition, message: scrub(condition.message, context) },
-  );
+  const shown = scrubbedConditions(statusOf(superObject)['conditions'] as Condition[] | undefined, context);
   const waiting = findCondition(conditionsOf(tenantObject), withinQuotaCondition);
   return waiting === undefined ? shown : [...(shown ?? []), waiting];
 }
@@ -320,14 +295,15 @@ function superSpec(tenantObject: KubeObject, context: SyncContext): ClaimSpec {
   const { accessModes, resources: amounts, volumeMode, selector } = specOf(tenantObject);
   const storageClassName = wantedClass(tenantObject, context);
   const source = dataSourceOf(tenantObject);
-  return {
-    ...(accessModes === undefined ? {} : { accessModes }),
-    ...(amounts === undefined ? {} : { resources: amounts }),
-    ...(storageClassName === undefined ? {} : { storageClassName }),
-    ...(volumeMode === undefined ? {} : { volumeMode }),
-    ...(selector === undefined ? {} : { selector }),
-    ...(source === undefined ? {} : { dataSource: { kind: source.kind, name: source.name } }),
-  };
+  const dataSource = source && { kind: source.kind, name: source.name };
+  return withoutUndefined({
+    accessModes,
+    resources: amounts,
+    storageClassName,
+    volumeMode,
+    selector,
+    dataSource,
+  });
 }
 
 function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {

@@ -6,6 +6,7 @@ import {
   resources,
   type Store,
   type StoreEvent,
+  withoutUndefined,
 } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
@@ -240,14 +241,8 @@ export class Router {
       }
       this.#touch(tenant, kind, 'super', event, priority);
     }
-    if (
-      type === 'modified' &&
-      previous !== undefined &&
-      kind.direction === 'down' &&
-      hasMoved(previous, object)
-    ) {
-      this.#remarked(kind, previous, priority);
-    }
+    if (type !== 'modified' || previous === undefined || kind.direction !== 'down') return;
+    if (hasMoved(previous, object)) this.#remarked(kind, previous, priority);
   }
 
   /** What happened in a super namespace may be seen before the namespace itself, and so before it is known whose. */
@@ -384,16 +379,9 @@ function lastStateOf(kind: SyncedKind, superObject: KubeObject): KubeObject | un
   if (kind.superGone === undefined) return undefined;
   const { namespace, name, uid, deletionTimestamp, generation, annotations } = superObject.metadata;
   const mark = annotations?.[annotationKeys.uid];
-  const kept: KubeObject = {
-    metadata: {
-      ...(namespace !== undefined && { namespace }),
-      ...(name !== undefined && { name }),
-      ...(uid !== undefined && { uid }),
-      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
-      ...(generation !== undefined && { generation }),
-      ...(mark !== undefined && { annotations: { [annotationKeys.uid]: mark } }),
-    },
-  };
+  const marks = mark === undefined ? undefined : { [annotationKeys.uid]: mark };
+  const metadata = { namespace, name, uid, deletionTimestamp, generation, annotations: marks };
+  const kept: KubeObject = { metadata: withoutUndefined(metadata) };
   return kind.direction === 'down' && kind.lastState !== undefined
     ? (applyMergePatch(kept, kind.lastState(superObject)) as KubeObject)
     : kept;
@@ -412,11 +400,5 @@ export function runsAsLetIn(superObject: KubeObject): boolean {
 }
 
 export function sameKeys(a: readonly KeyRef[], b: readonly KeyRef[]): boolean {
-  return (
-    a.length === b.length &&
-    a.every((key, index) => {
-      const other = b[index];
-      return other !== undefined && keyId(key) === keyId(other);
-    })
-  );
+  return a.length === b.length && a.every((key, index) => keyId(key) === keyId(b[index] as KeyRef));
 }

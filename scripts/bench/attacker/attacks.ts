@@ -3,12 +3,13 @@ import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, createServer } from 'node:net';
 import { Readable } from 'node:stream';
 import {
-  isAlreadyExists,
+  createIfAbsent,
   type KubeClient,
   type KubeObject,
   type Resource,
   resource,
   resources,
+  untilAborted,
 } from '../../../kube/index.ts';
 import { defaultAdvertiseAddress } from '../../../vc-manager/cli/arguments.ts';
 import { createAuthority } from '../../../vc-manager/pki/index.ts';
@@ -32,10 +33,6 @@ async function inLoops(
   await Promise.all(Array.from({ length: count }, loop));
 }
 
-function aborted(signal: AbortSignal): Promise<unknown> {
-  return new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
-}
-
 /** Creates objects, some at a time. One that exists already is left as it is. */
 async function createObjects(
   client: KubeClient,
@@ -47,10 +44,7 @@ async function createObjects(
 ): Promise<void> {
   let left = count;
   const create = async (): Promise<void> => {
-    while (left-- > 0)
-      await client.create(resource, object(left), { signal }).catch((error: unknown) => {
-        if (!isAlreadyExists(error)) throw error;
-      });
+    while (left-- > 0) await createIfAbsent(client, resource, object(left), { signal });
   };
   await Promise.all(Array.from({ length: atOnce }, create));
 }
@@ -111,7 +105,7 @@ async function answerWithoutEnd(client: KubeClient, namespace: string, signal: A
     // One after the other: what many at once do to others is measured by `fairness`.
     await createObjects(client, resources.pods, 50, 1, signal, (n) => pod(namespace, `endless-${n}`));
     await standIn({ namespace, name, port: 443 });
-    await aborted(signal);
+    await untilAborted(signal);
   } finally {
     await standIn(null);
     server.closeAllConnections();
@@ -144,7 +138,7 @@ export const attacks: Readonly<Record<string, Flood>> = {
   '10,000 events': async (client, namespace, signal) => {
     await inLoops(8, signal, (n) =>
       n >= 10_000
-        ? aborted(signal)
+        ? untilAborted(signal)
         : client.create(
             resources.events,
             {
@@ -211,7 +205,7 @@ export const attacks: Readonly<Record<string, Flood>> = {
       await client.create(webhooks, { metadata: { name: 'trap' }, webhooks: [webhook] }, { signal });
       await inLoops(4, signal, (n) =>
         n >= 200
-          ? aborted(signal)
+          ? untilAborted(signal)
           : client.create(resources.pods, pod(namespace, `trapped-${n}`), { signal }),
       );
     } finally {
