@@ -33,6 +33,9 @@ export const noEngineReason = 'NoEngine';
 /** Of `TenantsIsolated`: the operator wants it so. */
 export const switchedOffReason = 'SwitchedOff';
 
+/** Of both, which are `Unknown` then: the syncer could not look yet, and makes no new pods of isolated tenants. */
+export const superClusterUnknownReason = 'SuperClusterUnknown';
+
 /** Reason of the condition `Synced` by which the syncer says that it has left the tenant for good. */
 export const leftReason = 'Left';
 

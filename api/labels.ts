@@ -59,6 +59,8 @@ export const annotationKeys = {
    * made with, and ephemeral ones since. What else runs in the pod is the super cluster's.
    */
   containers: 'skerry.dev/containers',
+  /** On a super pod: sources of volumes that it has from the tenant object and that policy has to allow, as JSON. */
+  volumes: 'skerry.dev/volumes',
   /**
    * JSON with the keys of labels (`l`) and annotations (`a`) that came from the tenant object, so that a key which that
    * has dropped is not taken for one that was added in the super cluster.

@@ -107,6 +107,10 @@ const cacheMiB = z.int().min(1).max(1_048_576);
 const memoryOfObjects = "How much memory, in MiB, a tenant's objects may take in the syncer.";
 
 export const weight = z.int().min(1).max(1000);
+export const shareByWeight =
+  "The tenant's share of the syncer, of the scheduler and, where its driver is process or compose, of the processors that " +
+  "control planes use, in proportion to the other tenants' weights. A change restarts nothing; with the driver kubernetes, " +
+  'control planes so keep the CPU requests of their template, whatever the weight.';
 
 /** Labels that a node has to carry, with the values that they have to have. */
 export const nodeSelector = z
@@ -232,11 +236,7 @@ export const effectivePolicySchema = z.strictObject({
   ...restrictingLists,
   nodeSelector: nodeSelector.describe('Labels of the nodes that the tenant may use; empty: every node.'),
   hideNodes: z.boolean().describe("Whether nodes are shown under names of Skerry's own."),
-  weight: weight
-    .describe(
-      "The tenant's share of the syncer and of the scheduler, in proportion to the other tenants' weights.",
-    )
-    .optional(),
+  weight: weight.describe(shareByWeight).optional(),
   cacheMiB: cacheMiB.describe(memoryOfObjects).optional(),
   quota: effectiveQuotaSchema
     .describe(

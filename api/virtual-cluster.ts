@@ -8,6 +8,7 @@ import {
   effectivePolicySchema,
   nodeSelector,
   requestedPolicySchema,
+  shareByWeight,
   textSet,
   weight,
 } from './policy.ts';
@@ -74,11 +75,7 @@ export const virtualClusterSpecSchema = z.strictObject({
     .meta({ 'x-kubernetes-list-type': 'set' })
     .describe("More DNS names and addresses for the API server's certificate.")
     .optional(),
-  weight: weight
-    .describe(
-      "The tenant's share of the syncer and of the scheduler, in proportion to the other tenants' weights.",
-    )
-    .default(1),
+  weight: weight.describe(shareByWeight).default(1),
   deletionProtection: z
     .boolean()
     .describe('Whether the super cluster refuses to delete it, until this is false.')

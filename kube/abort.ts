@@ -35,4 +35,26 @@ export function deferredSignal(signal: AbortSignal): { signal: AbortSignal; rele
   return { signal: controller.signal, release };
 }
 
+/**
+ * Runs parts that each work until their signal aborts. The first that fails ends the others; rejects with its error when all
+ * have ended. Resolves when `signal` has ended them.
+ */
+export async function runTogether(
+  signal: AbortSignal,
+  start: (signal: AbortSignal) => readonly Promise<unknown>[],
+): Promise<void> {
+  const { controller, release } = linkedController(signal);
+  let failed: { readonly error: unknown } | undefined;
+  const parts = start(controller.signal).map((part) =>
+    part.catch((error: unknown) => {
+      if (controller.signal.aborted) return;
+      failed = { error };
+      controller.abort(error);
+    }),
+  );
+  await Promise.all(parts);
+  release();
+  if (failed !== undefined) throw failed.error;
+}
+
 function nothing(): void {}

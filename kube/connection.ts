@@ -3,7 +3,7 @@ import { Agent, Client, type Dispatcher, Pool } from 'undici';
 import { deferredSignal } from './abort.ts';
 import { CallSlots } from './call-slots.ts';
 import { ConnectionError } from './errors.ts';
-import { defaultReadLimits, errorBytes, isTooLarge, type ReadLimits, type ReadMeter } from './read-limits.ts';
+import { defaultReadLimits, errorBytes, type ReadLimits, type ReadMeter } from './read-limits.ts';
 import {
   type Answer,
   backstopMs,
@@ -306,12 +306,10 @@ export class Connection {
     const meter = this.#answerMeter;
     const { status, retryAfter, body } = await this.stream(call, timeoutMs);
     const maxBytes = status > 299 ? errorBytes : (call.maxBytes ?? this.readLimits.objectBytes);
+    const onLength = meter && ((bytes: number) => countAnswer(meter, bytes));
     try {
-      const text = await readText(body, { maxBytes, timeoutMs });
-      if (meter !== undefined) countAnswer(meter, text.length);
-      return { status, retryAfter, text };
+      return { status, retryAfter, text: await readText(body, { maxBytes, timeoutMs, onLength }) };
     } catch (error) {
-      if (meter !== undefined && isTooLarge(error)) countAnswer(meter, maxBytes);
       throw this.failure(error, call.signal);
     }
   }

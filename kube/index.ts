@@ -1,4 +1,4 @@
-export { linkedController, onAbort, untilAborted } from './abort.ts';
+export { linkedController, onAbort, runTogether, untilAborted } from './abort.ts';
 export { type ShapeProblem, shapeProblems } from './api-shape.ts';
 export { Backoff } from './backoff.ts';
 export {

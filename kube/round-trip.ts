@@ -239,20 +239,30 @@ function asError(reason: unknown): Error {
   return reason instanceof Error ? reason : new Error(String(reason));
 }
 
+interface ReadTextOptions {
+  maxBytes: number;
+  timeoutMs: number;
+  /** As of a round trip. */
+  onLength?: ((bytes: number) => void) | undefined;
+}
+
 /** Reads a stream to its end, within limits in bytes and time. Throws TooLarge, RoundTripTimeout, or what undici reports. */
 export async function readText(
   body: Dispatcher.ResponseData['body'],
-  { maxBytes, timeoutMs }: { maxBytes: number; timeoutMs: number },
+  { maxBytes, timeoutMs, onLength }: ReadTextOptions,
 ): Promise<string> {
   const chunks = new Chunks();
+  let bytes = 0;
   const timer = setTimeout(() => body.destroy(new RoundTripTimeout()), timeoutMs);
   try {
     for await (const chunk of body) {
+      bytes += chunk.length;
       if (chunks.length + chunk.length > maxBytes) throw new TooLarge('the answer', maxBytes);
       chunks.add(chunk);
     }
     return chunks.take().toString();
   } finally {
+    onLength?.(bytes);
     clearTimeout(timer);
     // Without a listener, an error that arrives after this point would be an uncaught exception.
     body.on('error', () => undefined).destroy();

@@ -56,6 +56,8 @@ export interface TenantInfo {
   readonly isolation?: NetworkIsolation | undefined;
   /** Whether something acts on policies, or what they have to close, has not been found out yet. */
   readonly isSuperClusterUnknown?: true | undefined;
+  /** Of this, whether something acts on policies: `isolation` is as if something did, and no pod is made before it is known. */
+  readonly isIsolationUnknown?: true | undefined;
   /** Annotations of Ingresses that go down: keys, or prefixes that end in `/`. */
   readonly ingressAnnotations: readonly string[];
   /** Published custom resources whose objects are synced, as `<plural>.<group>`. */

@@ -1,6 +1,8 @@
+import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../api/labels.ts';
 import { type KubeObject, resources } from '../kube/index.ts';
+import { fastClock } from '../kube/testing/fast-clock.ts';
 import { testTenant } from './kinds/testing.ts';
 import { Bench } from './reconcile/testing/bench.ts';
 import { tend } from './reconcile/testing/disturbance.ts';
@@ -74,6 +76,31 @@ describe('engine', () => {
       },
     );
 
+    it.each([true, false])(
+      'makes no pod as long as it is not known whether anything isolates it, and then at once (fair: %s)',
+      async (fair) => {
+        const isolation = { podCIDRs: ['10.244.0.0/16'], closedCIDRs: ['0.0.0.0/0'] };
+        const tenant = { isolation, networkPoliciesEnforced: false, isIsolationUnknown: true } as const;
+        await using sides = await TwoSides.start(undefined, { fair, tenant });
+        sides.inShop(resources.pods, pod('web'));
+        sides.inShop(resources.configMaps, settings('x'));
+        await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+        const report = async () => JSON.stringify(await sides.engine.differences(sides.state.label, 10));
+        await expect.poll(report).toContain('waits until it is known');
+        // It is looked at again and again.
+        for (let round = 0; round < 10; round++) {
+          await sides.engine.resync(sides.state);
+          while (sides.engine.depths().some((depth) => depth.background + depth.live + depth.processing > 0))
+            await setImmediate();
+        }
+        expect(sides.inSuper(resources.pods, 'web')).toBeUndefined();
+        expect(sides.super.server.list(resources.networkPolicies)).toEqual([]);
+        sides.state.updateInfo({ ...sides.info, isolation: undefined, isIsolationUnknown: undefined });
+        sides.engine.requeue(sides.state);
+        await sides.until(() => sides.inSuper(resources.pods, 'web') !== undefined);
+      },
+    );
+
     it('remembers of a failure what people read', async () => {
       await using sides = await TwoSides.start();
       const message = `no\u001b[2J${'x'.repeat(7_000)}`;
@@ -112,7 +139,7 @@ describe('engine', () => {
     });
 
     it('ends with the UID mark of the last tenant object after 50 quick re-creations (sync rule `recreation`)', async () => {
-      await using sides = await TwoSides.start();
+      await using sides = await TwoSides.start(undefined, { clock: fastClock(20) });
       let last: KubeObject | undefined;
       for (let round = 0; round < 50; round++) {
         sides.tenant.server.remove(resources.configMaps, { namespace: 'shop', name: 'x' });
@@ -121,6 +148,26 @@ describe('engine', () => {
       }
       await sides.until(() => uidMarkOf(sides.inSuper(resources.configMaps, 'x')) === last?.metadata.uid);
       expect(sides.inSuper(resources.configMaps, 'x')?.['data']).toEqual({ round: '49' });
+    });
+
+    it('makes an object less and less often that the tenant shows with another UID each time (sync rule `contested-writes`)', async () => {
+      await using sides = await TwoSides.start(undefined, { clock: fastClock(2) });
+      let last: KubeObject | undefined;
+      const isLast = () => uidMarkOf(sides.inSuper(resources.configMaps, 'x')) === last?.metadata.uid;
+      const told = () =>
+        sides.tenant.server.list(resources.events).find(({ reason }) => reason === 'ContestedWrites');
+      for (let round = 0; round < 100 && told() === undefined; round++) {
+        sides.tenant.server.remove(resources.configMaps, { namespace: 'shop', name: 'x' });
+        last = sides.inShop(resources.configMaps, settings('x'));
+        await sides.until(() => isLast() || told() !== undefined);
+      }
+      const made = sides.super.server.requests.filter(
+        ({ verb, plural, namespace }) =>
+          verb === 'create' && plural === 'configmaps' && namespace === sides.shop,
+      );
+      expect(made.length).toBeGreaterThanOrEqual(11);
+      expect(isLast()).toBe(false);
+      await sides.until(isLast);
     });
 
     it('looks at what is there when a create says AlreadyExists (sync rule `already-exists`)', async () => {

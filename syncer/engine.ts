@@ -1,5 +1,12 @@
 import type { DifferenceReport } from '../api/difference-report.ts';
-import { type Clock, type KubeClient, onAbort, printable, type Resource } from '../kube/index.ts';
+import {
+  type Clock,
+  type KubeClient,
+  onAbort,
+  printable,
+  type Resource,
+  runTogether,
+} from '../kube/index.ts';
 import type { KeyRef, TenantInfo } from './context.ts';
 import { EventController } from './controllers/events.ts';
 import { NetworkIsolationController } from './controllers/network-isolation.ts';
@@ -76,6 +83,14 @@ const soonMs = 60_000;
 /** Of what is remembered of a failure. Characters. */
 const longestFailure = 1_000;
 
+/**
+ * Whether a pod is not made yet, as it is not known whether policies would isolate it. When that is known, the tenant's
+ * settings change, and all of it is looked at.
+ */
+function waitsForIsolation({ info }: TenantState, { kind }: KeyRef): boolean {
+  return kind === 'pods' && info.isIsolationUnknown === true;
+}
+
 /** Keeps all tenants that joined in agreement with the super cluster, from events of both sides. */
 export class SyncEngine {
   readonly #options: EngineOptions;
@@ -135,10 +150,11 @@ export class SyncEngine {
       ...options,
       enqueue: (tenant, key) => this.#enqueue(tenant, key, 'live'),
       holdsBack: async (work) =>
-        admission !== undefined &&
-        // One that waits in a line of the quota's asks there first, or it loses its place.
-        !this.#quota.hasTurn(work.tenant, work.situation.key) &&
-        (await admission.holdsBack(work)),
+        waitsForIsolation(work.tenant, work.situation.key) ||
+        (admission !== undefined &&
+          // One that waits in a line of the quota's asks there first, or it loses its place.
+          !this.#quota.hasTurn(work.tenant, work.situation.key) &&
+          (await admission.holdsBack(work))),
       gates,
       quotaGate: this.#quota.gate,
       readBudget: this.#quota.reads,
@@ -219,6 +235,8 @@ export class SyncEngine {
       waitsFor: (tenant, key) => {
         const why = this.#quota.whyWaiting(tenant, key);
         if (why !== undefined) return why;
+        if (waitsForIsolation(tenant, key))
+          return 'waits until it is known whether anything in the super cluster acts on NetworkPolicies';
         return this.#admission?.isParked(tenant, key) === true
           ? "waits for the tenant's share of the super cluster's scheduler"
           : undefined;
@@ -270,6 +288,7 @@ export class SyncEngine {
     this.#queue.removeTenant(uid);
     this.#leaving.get(uid)?.abort(new Error('tenant left'));
     this.#leaving.delete(uid);
+    this.#isolation.leave(uid);
     this.#policyEnforcer.left(uid);
   }
 
@@ -386,6 +405,7 @@ export class SyncEngine {
     }
   }
 
+  /** Works until aborted. Rejects when it cannot go on. */
   async run(signal: AbortSignal): Promise<void> {
     const { atWork } = this.#options;
     const runner = new QueueRunner({
@@ -395,18 +415,14 @@ export class SyncEngine {
         atWork === undefined ? this.#process(key) : atWork.run(key.tenant, () => this.#process(key)),
       onError: (error, key) => this.#failed(key, error),
     });
-    // One signal per tenant serves all its calls: combining two for each call would cost more than the call.
-    const leaveAll = (): void => {
-      for (const leaving of this.#leaving.values()) leaving.abort(signal.reason);
-    };
-    const release = onAbort(signal, leaveAll);
-    const beside = [this.#admission?.run(signal), this.#events.run(signal), this.#policyEnforcer.run(signal)];
-    try {
-      await runner.run(signal);
-    } finally {
-      release();
-      await Promise.all(beside);
-    }
+    await runTogether(signal, (ending) => {
+      // One signal per tenant serves all its calls: combining two for each call would cost more than the call.
+      onAbort(ending, () => {
+        for (const leaving of this.#leaving.values()) leaving.abort(ending.reason);
+      });
+      const parts = [runner.run(ending), this.#events.run(ending), this.#policyEnforcer.run(ending)];
+      return this.#admission === undefined ? parts : [...parts, this.#admission.run(ending)];
+    });
   }
 
   /** No pod is made before what isolates it. Of a pod that has to wait after all, nothing was written. */

@@ -60,6 +60,14 @@ function halfOfHeapMiB(): number {
   return Math.floor(getHeapStatistics().heap_size_limit / 2 / 1024 / 1024);
 }
 
+/**
+ * Workers where everything shares the processors of one machine: more calls at once are not answered sooner, they wait in
+ * the API servers, which know no fairness among tenants, instead of in the syncer's queue.
+ */
+export function localWorkers(processors: number): number {
+  return Math.min(60, Math.max(12, 6 * processors));
+}
+
 export const defaultOptions: SyncerOptions = {
   namespace: 'skerry-system',
   workers: 60,

@@ -136,6 +136,53 @@ describe('what the syncer knows of the super cluster', () => {
     raw.mockRestore();
   });
 
+  it('is not whether anything isolates tenants until that was found out once', async () => {
+    await using cluster = await startFakeCluster();
+    const { options, warnings } = around(cluster);
+    const with_ = (changed: object) => ({ ...options, options: { ...options.options, ...changed } });
+    const isolated = with_({ networkPolicies: 'auto', isolateTenants: true });
+    const raw = vi.spyOn(cluster.client, 'raw').mockRejectedValue(new Error('no answer'));
+    const unknown = await findSuperClusterFacts(isolated, signal);
+    expect(unknown).toMatchObject({
+      networkPoliciesEnforced: false,
+      isSuperClusterUnknown: true,
+      isIsolationUnknown: true,
+      isolation: { closedCIDRs: ['127.0.0.1/32', '192.0.2.0/24'] },
+    });
+    expect(warnings).toEqual([expect.stringContaining('no pods')]);
+    expect(await findSuperClusterFacts(isolated, signal, unknown)).toEqual(unknown);
+    const shared = await findSuperClusterFacts(with_({ networkPolicies: 'auto' }), signal);
+    expect(shared).not.toHaveProperty('isIsolationUnknown');
+
+    raw.mockResolvedValue({ groups: [] });
+    const unenforced = await findSuperClusterFacts(isolated, signal, unknown);
+    expect(Object.keys(unenforced).sort()).toEqual(['networkPoliciesEnforced', 'protectedCIDRs']);
+    raw.mockRejectedValue(new Error('no answer'));
+    expect(await findSuperClusterFacts(isolated, signal, unenforced)).toEqual(unenforced);
+    raw.mockResolvedValue({ groups: [{ name: 'cilium.io' }] });
+    expect(await findSuperClusterFacts(isolated, signal, unknown)).toMatchObject({
+      networkPoliciesEnforced: true,
+      isolation: { closedCIDRs: ['127.0.0.1/32', '192.0.2.0/24'] },
+    });
+    raw.mockRestore();
+  });
+
+  it('is looked at again soon as long as not all of it is known', async () => {
+    await using cluster = await startFakeCluster();
+    const { options } = around(cluster);
+    const clock = new FakeClock({ autoAdvance: true });
+    const ending = new AbortController();
+    const fault = { kind: 'status', code: 500 } as const;
+    cluster.server.inject({ verb: 'list', plural: 'servicecidrs', fault, times: 3 });
+    const first = await findSuperClusterFacts(options, ending.signal);
+    const changed = Promise.withResolvers<SuperClusterFacts>();
+    const following = followSuperClusterFacts({ ...options, clock }, first, changed.resolve, ending.signal);
+    expect(await changed.promise).not.toHaveProperty('isSuperClusterUnknown');
+    expect(clock.sleeps.slice(0, 3)).toEqual([1_000, 2_000, 4_000]);
+    ending.abort();
+    await following;
+  });
+
   it('is looked at again, and told when it has changed', async () => {
     await using cluster = await startFakeCluster();
     const ending = new AbortController();

@@ -114,6 +114,8 @@ export interface SuperClusterFacts {
   readonly isSuperClusterUnknown?: true;
   /** Undefined: nothing keeps tenants apart. */
   readonly isolation?: NetworkIsolation | undefined;
+  /** Whether anything acts on NetworkPolicies has not been found out yet; `isolation` is as if something did. */
+  readonly isIsolationUnknown?: true;
 }
 
 interface SuperClusterFactsOptions {
@@ -127,12 +129,15 @@ interface SuperClusterFactsOptions {
 
 /** API servers move, ServiceCIDRs are added, engines installed: rarely, and without a notification. */
 const lookEveryMs = 60_000;
+/** As long as not all has been found out, at first; then twice as long each time. */
+const lookSoonMs = 1_000;
 
 const everything = ['0.0.0.0/0', '::/0'];
 const worst: SuperClusterFacts = {
   networkPoliciesEnforced: false,
   protectedCIDRs: everything,
   isSuperClusterUnknown: true,
+  isIsolationUnknown: true,
 };
 
 /**
@@ -155,11 +160,11 @@ export async function findSuperClusterFacts(
       return otherwise;
     }
   };
-  const [networkPoliciesEnforced, protectedCIDRs, apiServers] = await Promise.all([
-    or(
+  const [isEnforced, protectedCIDRs, apiServers] = await Promise.all([
+    or<boolean | undefined>(
       networkPoliciesAreEnforced(options.networkPolicies, superClient, signal),
-      before.networkPoliciesEnforced,
-      'cannot find out what enforces NetworkPolicies; the last result is kept, at first that nothing does',
+      before.isIsolationUnknown === true ? undefined : before.networkPoliciesEnforced,
+      'cannot find out what enforces NetworkPolicies; the last result is kept, and before the first one no pods of isolated tenants are made',
     ),
     or(
       protectedRanges(superClient, signal).then((found) => [...options.protectedCIDRs, ...found]),
@@ -173,21 +178,21 @@ export async function findSuperClusterFacts(
     ),
   ]);
   const found = {
-    networkPoliciesEnforced,
+    networkPoliciesEnforced: isEnforced === true,
     protectedCIDRs,
     ...(hasFailed && before.isSuperClusterUnknown === true && { isSuperClusterUnknown: true as const }),
   };
-  if (!options.isolateTenants || !networkPoliciesEnforced) return found;
+  if (!options.isolateTenants || isEnforced === false) return found;
   const { addresses, podCIDRs } = nodeRanges(nodes());
   const closed = [...options.protectedCIDRs, ...apiServers, ...addresses];
   const isolation = {
     podCIDRs: options.podCIDRs.length > 0 ? options.podCIDRs : podCIDRs,
     closedCIDRs: [...new Set(closed)].sort(),
   };
-  return { ...found, isolation };
+  return { ...found, isolation, ...(isEnforced === undefined && { isIsolationUnknown: true as const }) };
 }
 
-/** Looks again once a minute until aborted, and tells what has changed. */
+/** Looks again once a minute until aborted, sooner as long as not all is known, and tells what has changed. */
 export async function followSuperClusterFacts(
   options: SuperClusterFactsOptions,
   first: SuperClusterFacts,
@@ -196,9 +201,12 @@ export async function followSuperClusterFacts(
 ): Promise<void> {
   const { clock, logger } = options;
   let known = first;
+  let unknownMs = lookSoonMs;
   for (;;) {
-    await clock.sleep(lookEveryMs, signal).catch(() => undefined);
+    const isUnknown = known.isSuperClusterUnknown === true;
+    await clock.sleep(isUnknown ? unknownMs : lookEveryMs, signal).catch(() => undefined);
     if (signal.aborted) return;
+    unknownMs = Math.min(2 * unknownMs, lookEveryMs);
     const found = await findSuperClusterFacts(options, signal, known);
     if (isDeepStrictEqual(found, known)) continue;
     known = found;

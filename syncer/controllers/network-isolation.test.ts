@@ -84,6 +84,22 @@ describe('policies that keep tenants apart (sync rule `tenant-isolation`)', () =
     expect(policies(bench)).toHaveLength(2);
   });
 
+  it('are made again where the tenant left before a cache showed them', async () => {
+    await using bench = await Bench.start({ tenant: { isolation } });
+    const { controller } = controllerOf(bench);
+    bench.namespace('shop');
+    await controller.beforePods(bench.state, 'shop', signal);
+    controller.leave('another');
+    const creates = () => bench.super.server.requests.filter(({ verb }) => verb === 'create').length;
+    await controller.beforePods(bench.state, 'shop', signal);
+    expect(creates()).toBe(2);
+    controller.leave(bench.state.info.uid);
+    for (const name of ['skerry-egress', 'skerry-ingress'])
+      bench.super.server.remove(resources.networkPolicies, { namespace: bench.shop, name });
+    await controller.beforePods(bench.state, 'shop', signal);
+    expect(bench.super.server.list(resources.networkPolicies)).toHaveLength(2);
+  });
+
   it('are given back their labels where somebody took them, before the first pod', async () => {
     await using bench = await Bench.start({ tenant: { isolation } });
     const { controller } = controllerOf(bench);
@@ -128,6 +144,11 @@ describe('policies that keep tenants apart (sync rule `tenant-isolation`)', () =
       bench.state.updateInfo({ ...info, isSuperClusterUnknown: undefined });
       expect(controller.driftOf(bench.state, key)).toBe('differs');
     }
+    for (const each of before) bench.superCaches.watched('networkisolation').apply('DELETED', each);
+    bench.state.updateInfo({ ...bench.state.info, isIsolationUnknown: true });
+    expect(controller.driftOf(bench.state, key)).toBeUndefined();
+    bench.state.updateInfo({ ...bench.state.info, isIsolationUnknown: undefined });
+    expect(controller.driftOf(bench.state, key)).toBe('differs');
   });
 
   it('go where the operator wants none, and are never made in a namespace that is not ours', async () => {

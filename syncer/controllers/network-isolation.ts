@@ -59,8 +59,8 @@ export class NetworkIsolationController implements SpecialController {
   readonly #options: NetworkIsolationOptions;
   /** What every super namespace of a tenant has, as long as the tenant's settings are these. */
   readonly #wanted = new WeakMap<TenantInfo, Readonly<Record<string, NetworkPolicySpec>>>();
-  /** Policies that are being made, or that no cache shows yet, by super namespace. */
-  readonly #making = new Map<string, Promise<void>>();
+  /** Policies that are being made, or that no cache shows yet, by super namespace. Of tenants that are served. */
+  readonly #making = new Map<string, { readonly uid: string; readonly made: Promise<void> }>();
 
   constructor(options: NetworkIsolationOptions) {
     this.#options = options;
@@ -92,6 +92,12 @@ export class NetworkIsolationController implements SpecialController {
     }
   }
 
+  /** The tenant is not served any more: the cache may not show its objects again, and another replica may change them. */
+  leave(uid: string): void {
+    for (const [superNamespace, making] of this.#making)
+      if (making.uid === uid) this.#making.delete(superNamespace);
+  }
+
   /**
    * Makes the policies that a namespace of the super cluster does not have yet, before the first pod is made in it: once
    * for all pods that wait for them. What is there and differs is the concern of `reconcile`. Throws what a client throws.
@@ -105,11 +111,14 @@ export class NetworkIsolationController implements SpecialController {
     if (missing.length === 0) return;
     let making = this.#making.get(superNamespace);
     if (making === undefined) {
-      making = this.#make(tenant.info, { superNamespace, namespace }, missing, signal);
+      making = {
+        uid: tenant.info.uid,
+        made: this.#make(tenant.info, { superNamespace, namespace }, missing, signal),
+      };
       this.#making.set(superNamespace, making);
     }
     try {
-      await making;
+      await making.made;
     } catch (error) {
       if (this.#making.get(superNamespace) === making) this.#making.delete(superNamespace);
       throw error;
@@ -154,6 +163,8 @@ export class NetworkIsolationController implements SpecialController {
 
   /** What has to be written for the policies of one super namespace; nothing in one that is not ours, or ends. */
   #steps(tenant: TenantState, key: KeyRef): Step[] {
+    // No pod is made either, and nothing may act on them.
+    if (tenant.info.isIsolationUnknown === true) return [];
     const { superCaches } = this.#options;
     const superNamespace = tenant.superNamespace(key.name);
     const object = superCaches.get(resources.namespaces, { name: superNamespace });

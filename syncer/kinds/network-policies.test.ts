@@ -238,6 +238,22 @@ describe('index', () => {
       expect(kind.admit?.(egress(500, 501), context()).wanted).toBe(true);
     });
 
+    it('keeps what is closed in the super cluster as long as it is not known whether anything acts on it', () => {
+      const isolation = { podCIDRs: [], closedCIDRs: ['192.0.2.1/32'] };
+      const own = policy({ policyTypes: ['Egress'], egress: [{}] });
+      const there = kind.toSuper(own, testContext({ tenant: { isolation }, kinds: [kind] }));
+      const guessed = { isolation: { ...isolation, closedCIDRs: ['0.0.0.0/0'] } };
+      const found = (tenant: object) => kind.down(own, there, testContext({ tenant, kinds: [kind] }));
+      expect(found(guessed)).toHaveLength(1);
+      const unknown = { ...guessed, networkPoliciesEnforced: false, isIsolationUnknown: true };
+      expect(found(unknown)).toEqual([]);
+      const admitted = (tenant: object) => kind.admit?.(own, testContext({ tenant, kinds: [kind] }));
+      expect(admitted(unknown)).toEqual({ wanted: true });
+      expect(admitted({ networkPoliciesEnforced: false })).toMatchObject({
+        notice: { reason: 'NetworkPolicyNotEnforced' },
+      });
+    });
+
     it('leaves behind those with more than 10,000 rules, peers, ports, exceptions and terms of selectors', () => {
       const many = <T>(count: number, item: T): T[] => Array.from({ length: count }, () => item);
       const labels = (count: number) => Object.fromEntries(many(count, 0).map((_, at) => [`l${at}`, '']));

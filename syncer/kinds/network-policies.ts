@@ -161,7 +161,8 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   if (excess !== undefined) return refusedButKept('NotSupported', excess);
   const unknown = unknownRefusal(specOf(tenantObject), specShape);
   if (unknown !== undefined) return { wanted: false, keep: true, notice: unknown };
-  const notice = tenant.networkPoliciesEnforced ? unseenNotice(tenantObject, tenant) : unenforced;
+  const isUnenforced = !tenant.networkPoliciesEnforced && tenant.isIsolationUnknown !== true;
+  const notice = isUnenforced ? unenforced : unseenNotice(tenantObject, tenant);
   return notice === undefined ? { wanted: true } : { wanted: true, notice };
 }
 
@@ -230,10 +231,13 @@ function specPatch(
   superObject: KubeObject,
   context: SyncContext,
 ): MergePatch | undefined {
-  const wanted = wantedSpec(tenantObject, context.tenant);
+  const { tenant } = context;
+  const wanted = wantedSpec(tenantObject, tenant);
   const there = knownSpec(superObject);
   const patch: MergePatch = {};
   for (const field of ['policyTypes', 'ingress', 'egress'] as const) {
+    // What an earlier syncer knew to be closed is better than what is taken for want of knowledge.
+    if (field === 'egress' && tenant.isIsolationUnknown === true) continue;
     // A server leaves out an empty list.
     if (!deepEqual(wanted[field] ?? [], there[field] ?? [])) patch[field] = wanted[field] ?? null;
   }

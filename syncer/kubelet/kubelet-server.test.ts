@@ -88,6 +88,25 @@ describe('what is asked of it', () => {
     expect(world.faults).toEqual([]);
   });
 
+  it('is refused as a stream of any protocol but those of kubelets', async () => {
+    await using world = await KubeletWorld.start();
+    const { kubeletClient } = world.blue;
+    const exec = '/exec/shop/web-1/main';
+    const others = ['h2c', 'TLS/1.3', 'SPDY/3', 'websocket, h2c', 'SPDY/3.1, h2c', 'xwebsocket'];
+    for (const upgrade of [...others, ['websocket', 'h2c'], ['SPDY/3.1', 'SPDY/3.1']]) {
+      expect(await world.upgrade(exec, kubeletClient, { upgrade })).toMatchObject({
+        status: 400,
+        body: 'a stream is an upgrade to websocket or SPDY/3.1',
+      });
+    }
+    expect(world.super.asked).toEqual([]);
+    for (const upgrade of ['websocket', 'WebSocket', 'SPDY/3.1', 'spdy/3.1']) {
+      const found = await world.upgrade(exec, kubeletClient, { upgrade });
+      if ('socket' in found) found.socket.destroy();
+    }
+    expect(world.super.asked).toHaveLength(4);
+  });
+
   it('and fails by a fault of ours is told without its details', async () => {
     const run = (): Promise<never> => Promise.reject(new Error('details'));
     await using world = await KubeletWorld.start({ run });

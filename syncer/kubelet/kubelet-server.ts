@@ -8,7 +8,7 @@ import type { KubeletTenant } from './find-pod.ts';
 import type { Client, KubeletTenants } from './kubelet-tenants.ts';
 import type { NodeRequest } from './node-api.ts';
 import type { PodStreams } from './pod-streams.ts';
-import { nodeWide, Refusal, unknownPath, wrongMethod } from './refusal.ts';
+import { nodeWide, Refusal, unknownPath, wrongMethod, wrongUpgrade } from './refusal.ts';
 import { askedNode, type KubeletRequest, type PodRequest, parseKubeletRequest } from './request-path.ts';
 import type { ServingCertificate } from './serving-certificate.ts';
 
@@ -241,6 +241,7 @@ export class KubeletServer {
       if (asked.about !== 'pod') throw unknownPath(asked.about === 'unknown' ? asked.path : '/');
       const { verb } = asked.pod;
       if (verb === 'logs' || verb === 'run') throw wrongMethod('an upgrade', verb);
+      if (!isStreamUpgrade(request)) throw wrongUpgrade();
       await complete(client.tenant, socket);
       await streams.upgrade(request, socket, head, client, asked.pod);
     };
@@ -262,6 +263,15 @@ export class KubeletServer {
     this.#options.onFault?.(error);
     return new Refusal(500, 'this node could not carry out the request; try again');
   }
+}
+
+/** What kubelets speak, in lower case. */
+const streamProtocols: ReadonlySet<string> = new Set(['websocket', 'spdy/3.1']);
+
+/** Whether one protocol is asked for, and it is one of streams: a server on the way might act on any other. */
+function isStreamUpgrade({ headersDistinct }: IncomingMessage): boolean {
+  const [protocol = '', ...others] = headersDistinct['upgrade'] ?? [];
+  return others.length === 0 && streamProtocols.has(protocol.trim().toLowerCase());
 }
 
 /** Nothing here reads one: what goes on and on is cut off. */

@@ -35,6 +35,10 @@ export function unknownPath(path: string): Refusal {
   return new Refusal(404, `${path} is not available on this node`);
 }
 
+export function wrongUpgrade(): Refusal {
+  return new Refusal(400, 'a stream is an upgrade to websocket or SPDY/3.1');
+}
+
 export function wrongMethod(method: string, path: string): Refusal {
   return new Refusal(405, `${method} is not a method of ${path}`);
 }

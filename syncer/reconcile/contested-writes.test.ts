@@ -75,6 +75,34 @@ it('what has been calm for a time is written at once again, and another object i
   expect(trial.try(7_000, 60_000, same)).toBe(9);
 });
 
+it('an object that is made from another one again and again is made less and less often, which is said once', () => {
+  const trial = new Trial();
+  let uid = 0;
+  const make = (everyMs: number, forMs: number, next = () => ++uid): number => {
+    let made = 0;
+    for (let passed = 0; passed < forMs; passed += everyMs) {
+      const { held, begins } = trial.writes.checkCreation('object');
+      if (begins) trial.begun += 1;
+      if (!held) {
+        trial.writes.created('object', String(next()));
+        made += 1;
+      }
+      trial.nowMs += everyMs;
+    }
+    return made;
+  };
+  expect(make(100, 60_000)).toBeLessThanOrEqual(11 + 6);
+  expect(make(100, 600_000)).toBeLessThanOrEqual(11);
+  expect(trial.begun).toBe(1);
+  expect(trial.writes.checkCreation('another').held).toBe(false);
+  trial.nowMs += 240_000;
+  // A few times a minute, for as long as it likes.
+  expect(make(6_000, 3_600_000)).toBe(600);
+  // From the same one, as it is needed and not needed any more.
+  expect(make(100, 60_000, () => 0)).toBe(600);
+  expect(trial.begun).toBe(1);
+});
+
 it('names a few of the fields, however many a patch has', () => {
   expect(patchedFields(same())).toEqual(['metadata.labels.app']);
   const many = Object.fromEntries(Array.from({ length: 1_000 }, (_, n) => [`k${n}`, n]));

@@ -4,7 +4,7 @@ import { BoundedMap } from './bounded-map.ts';
 
 /**
  * An object may be patched so often within `windowMs`, and then as often with the same patch or for the same source, until
- * that counts as contested.
+ * that counts as contested; and it may be created so often, each time from another one.
  */
 const tolerated = 10;
 const windowMs = 60_000;
@@ -29,16 +29,30 @@ interface Recent {
   source: string | undefined;
 }
 
+interface Created {
+  sinceMs: number;
+  lastMs: number;
+  count: number;
+  /** Of the last. */
+  source: string | undefined;
+  /** It is not created before. */
+  heldUntilMs: number;
+  /** Whether a hold has been told. */
+  isTold: boolean;
+}
+
 /**
  * Notices write wars (sync rule `contested-writes`): the same patch of the same object again and again means that
- * something else puts back what it changes, and so does any patch whose source has not changed. Bounded: it forgets the
- * patches that are oldest.
+ * something else puts back what it changes, and so does any patch whose source has not changed, or an object that is made
+ * from another one again and again. Bounded: it forgets what is oldest.
  */
 export class ContestedWrites {
   /** Patches of each object, whatever they change. */
   readonly #recent = new BoundedMap<Recent>(2_000);
   /** By object and patch, or by object alone for patches whose source has not changed. */
   readonly #repeated = new BoundedMap<Repeated>(2_000);
+  /** By object, whatever its UID. */
+  readonly #created = new BoundedMap<Created>(1_000);
   readonly #nowMs: () => number;
 
   constructor(nowMs: () => number) {
@@ -72,6 +86,34 @@ export class ContestedWrites {
     return { held: true, begins: over === 0 };
   }
 
+  /**
+   * An object was created; `id` names it, and those that had its name before. `source`: UID of the object that it is made from. One
+   * that is needed now and then is made anew from the same.
+   */
+  created(id: string, source: string | undefined): void {
+    const nowMs = this.#nowMs();
+    const before = this.#created.get(id);
+    if (before !== undefined && before.source === source) return;
+    const isOver =
+      before === undefined ||
+      (before.count > tolerated ? nowMs - before.lastMs >= calmMs : nowMs - before.sinceMs >= windowMs);
+    const next: Created = isOver
+      ? { sinceMs: nowMs, lastMs: nowMs, count: 1, source, heldUntilMs: 0, isTold: false }
+      : { ...before, lastMs: nowMs, count: before.count + 1, source };
+    const over = next.count - tolerated - 1;
+    if (over >= 0) next.heldUntilMs = nowMs + Math.min(firstHoldMs * 2 ** over, longestHoldMs);
+    this.#created.set(id, next);
+  }
+
+  /** Call it before an object is created. While `held` it must not be; `begins`: that is so for the first time. */
+  checkCreation(id: string): { held: boolean; begins: boolean } {
+    const created = this.#created.get(id);
+    if (created === undefined || this.#nowMs() >= created.heldUntilMs) return { held: false, begins: false };
+    const begins = !created.isTold;
+    created.isTold = true;
+    return { held: true, begins };
+  }
+
   /** `isBusy`: an object is patched so often that it is worth a look at what is patched. */
   #see(id: string, source: string | undefined, nowMs: number): { isBusy: boolean; isSourceSame: boolean } {
     const recent = this.#recent.get(id);
@@ -96,6 +138,13 @@ export function contestedNotice(where: string, patch: object): Notice {
   const message = `something else keeps changing ${where} back (${fields}): Skerry writes it less and less often`;
   return { type: 'Warning', reason: 'ContestedWrites', message };
 }
+
+export const recreationNotice: Notice = {
+  type: 'Warning',
+  reason: 'ContestedWrites',
+  message:
+    'its copy in the cluster that it runs on has been made again and again, as objects of this name come and go: Skerry makes it less and less often',
+};
 
 /** Paths of the fields that a patch sets, at most five. */
 export function patchedFields(patch: object): string[] {

@@ -16,7 +16,7 @@ import { overQuotaStatus } from '../kinds/quota-condition.ts';
 import { hasKnownFields } from '../kinds/registry.ts';
 import { hasLostItsLabel, isOurs, originalUid } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
-import { contestedNotice } from './contested-writes.ts';
+import { contestedNotice, recreationNotice } from './contested-writes.ts';
 import { done, isRecoverable, isRefusal, isTransientRefusal, type Outcome } from './controller.ts';
 import { nameConflict, type Situation } from './decide.ts';
 import { deleteObject, expectCreated, patchObject, refOf, type WriteTarget } from './guarded-writes.ts';
@@ -211,7 +211,10 @@ export class Executor {
     work: Work,
     decided: Action,
   ): Promise<Action | Outcome | Skip | Unsent | { contested: true }> {
-    if (decided.do === 'createSuper' && (await this.#options.holdsBack?.(work)) === true) return done;
+    if (decided.do === 'createSuper') {
+      if ((await this.#options.holdsBack?.(work)) === true) return done;
+      if (await this.#isMadeTooOften(work)) return { contested: true };
+    }
     const unsent = refusalOf(work, decided);
     if (unsent !== undefined) return { unsent };
     if (await this.#isContested(work, decided)) return { contested: true };
@@ -233,8 +236,8 @@ export class Executor {
   async #isContested(work: Work, action: Action): Promise<boolean> {
     if (action.do !== 'patchSuper' && action.do !== 'patchTenant') return false;
     const { tenant, situation } = work;
-    const object = action.do === 'patchSuper' ? situation.superObject : situation.tenantObject;
-    const id = `${action.do} ${action.subresource ?? ''} ${object?.metadata.uid ?? ''} ${keyId(situation.key)}`;
+    // Without a UID, which the tenant's server may show another one of each time.
+    const id = `${action.do} ${action.subresource ?? ''} ${keyId(situation.key)}`;
     // On its own side a tenant can undo each patch in a new way.
     const source = action.do === 'patchTenant' ? situation.superObject?.metadata.resourceVersion : undefined;
     const { held, begins } = tenant.contested.check(id, action.patch, source);
@@ -242,6 +245,13 @@ export class Executor {
       const where = action.do === 'patchSuper' ? 'its copy in the cluster that it runs on' : 'it';
       await recordNotice(work, contestedNotice(where, action.patch));
     }
+    return held;
+  }
+
+  /** The same of a super object whose name has had many. */
+  async #isMadeTooOften(work: Work): Promise<boolean> {
+    const { held, begins } = work.tenant.contested.checkCreation(keyId(work.situation.key));
+    if (begins) await recordNotice(work, recreationNotice);
     return held;
   }
 
@@ -264,6 +274,8 @@ export class Executor {
         this.#options.superClient.create(kind.resource, object, { signal, metadataOnly, cutManagedFields }),
       );
       if (created === 'overtaken') return overtaken;
+      const { key, tenantObject } = work.situation;
+      work.tenant.contested.created(keyId(key), tenantObject?.metadata.uid);
       this.#expectSuper(work, created);
       this.#wrotePayload(work, created, true);
       return undefined;

@@ -35,9 +35,11 @@ class World implements AsyncDisposable {
   outcome: Outcome = { is: 'done' };
   /** Of what was enforced last. */
   signal: AbortSignal | undefined;
+  /** Whether nothing can be told of an error. */
+  isMute = false;
   readonly enforcer: PolicyEnforcer;
+  readonly running: Promise<void>;
   readonly #stop = new AbortController();
-  readonly #running: Promise<void>;
 
   constructor() {
     this.enforcer = new PolicyEnforcer({
@@ -64,9 +66,12 @@ class World implements AsyncDisposable {
       },
       isJoined: (tenant) => tenant === this.joined,
       enqueueJoined: (_tenant, key) => this.queuedJoined.push(key.name),
-      onError: (_tenant, _key, error) => this.errors.push(error),
+      onError: (_tenant, _key, error) => {
+        if (this.isMute) throw error;
+        this.errors.push(error);
+      },
     });
-    this.#running = this.enforcer.run(this.#stop.signal);
+    this.running = this.enforcer.run(this.#stop.signal);
   }
 
   add(uid: string, keys: readonly KeyRef[], more: Partial<Parameters<typeof testTenant>[0]> = {}): void {
@@ -105,7 +110,7 @@ class World implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort(new Error('test is over'));
-    await this.#running;
+    await this.running;
   }
 }
 
@@ -197,6 +202,20 @@ describe('PolicyEnforcer', () => {
     await world.pass(100);
     expect(world.errors).toHaveLength(1);
     expect(world.enforced).toEqual(['a web']);
+  });
+
+  it('ends with its looks when these cannot go on, and says why', async () => {
+    const world = new World();
+    world.isMute = true;
+    world.demanded.add(keyId(ingress('web')));
+    world.outcome = { is: 'retry', code: '500' };
+    world.add('a', [ingress('web'), ingress('broken')]);
+    const ended = expect(world.running).rejects.toThrow('a defect');
+    await world.pass(100);
+    await ended;
+    const enforced = world.enforced.length;
+    await world.pass(70_000);
+    expect(world.enforced).toHaveLength(enforced);
   });
 
   it('looks at tenants in turns, so that one with very much does not hold up the others', async () => {

@@ -3,6 +3,8 @@ import {
   Connection,
   KubeClient,
   type KubeObject,
+  onAbort,
+  runTogether,
   type StoreEvent,
   Wakeup,
 } from '../../kube/index.ts';
@@ -158,7 +160,7 @@ export class PolicyEnforcer {
     else if (look.keys !== undefined) look.again = true;
   }
 
-  /** Works until aborted. */
+  /** Works until aborted. Rejects when it cannot go on. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, atWork, onError, random = Math.random } = this.#options;
     const runner = new QueueRunner({
@@ -168,23 +170,15 @@ export class PolicyEnforcer {
         atWork === undefined ? this.#process(key) : atWork.run(key.tenant, () => this.#process(key)),
       onError: (error, key) => onError(this.tenant(key.tenant), key, error),
     });
-    const endAll = (): void => {
-      for (const { ending } of this.#unjoined.values()) ending.abort(signal.reason);
-      this.#lookAsked.signal();
-    };
-    signal.addEventListener('abort', endAll, { once: true });
-    const rounds = runPeriodically({ everyMs, clock, random }, signal, () => {
-      for (const { state } of this.#unjoined.values()) this.look(state);
-    });
-    const looks = Promise.all([rounds, this.#lookAtAll(signal)]);
-    looks.catch(() => undefined);
-    try {
-      await runner.run(signal);
-    } finally {
-      signal.removeEventListener('abort', endAll);
-    }
-    await looks.catch((error: unknown) => {
-      if (!signal.aborted) throw error;
+    await runTogether(signal, (ending) => {
+      onAbort(ending, () => {
+        for (const unjoined of this.#unjoined.values()) unjoined.ending.abort(ending.reason);
+        this.#lookAsked.signal();
+      });
+      const rounds = runPeriodically({ everyMs, clock, random }, ending, () => {
+        for (const { state } of this.#unjoined.values()) this.look(state);
+      });
+      return [runner.run(ending), rounds, this.#lookAtAll(ending)];
     });
   }
 

@@ -306,6 +306,10 @@ it('the condition says whether tenants are kept apart, or why not', () => {
     status: 'False',
     reason: 'NoEngine',
   });
+  const unknown = { ...without, networkPoliciesEnforced: false, isIsolationUnknown: true } as const;
+  const said = { status: 'Unknown', reason: 'SuperClusterUnknown' };
+  expect(isolationCondition(unknown, [])).toMatchObject(said);
+  expect(networkPoliciesCondition({ ...unknown, syncNetworkPolicies: true })).toMatchObject(said);
 });
 
 it('a tenant that is served has the condition', async () => {

@@ -5,6 +5,7 @@ import {
   noEngineReason,
   noSyncerReason,
   type SyncerConditionType,
+  superClusterUnknownReason,
   switchedOffReason,
 } from '../../api/conditions.ts';
 import { isAsleep, isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
@@ -276,7 +277,11 @@ export function customResourcesCondition(
  * pods have in the super cluster, but for those on the network of their node.
  */
 export function isolationCondition(
-  { isolation, networkPoliciesEnforced }: Pick<TenantInfo, 'isolation' | 'networkPoliciesEnforced'>,
+  {
+    isolation,
+    networkPoliciesEnforced,
+    isIsolationUnknown,
+  }: Pick<TenantInfo, 'isolation' | 'networkPoliciesEnforced' | 'isIsolationUnknown'>,
   podAddresses: readonly string[],
 ): SyncerCondition {
   const type = 'TenantsIsolated';
@@ -286,6 +291,11 @@ export function isolationCondition(
     reason,
     message,
   });
+  if (isIsolationUnknown === true) {
+    const message =
+      'vc-syncer has not found out yet whether anything in the super cluster acts on NetworkPolicies, and makes no new pods until it has';
+    return { type, status: 'Unknown', reason: superClusterUnknownReason, message };
+  }
   if (!networkPoliciesEnforced)
     return notIsolated(noEngineReason, 'nothing in the super cluster is known to act on NetworkPolicies');
   if (isolation === undefined)
@@ -316,11 +326,15 @@ const type = 'NetworkPoliciesEnforced';
 
 /** What becomes of the NetworkPolicies of a tenant, for its operator to read. */
 export function networkPoliciesCondition(
-  tenant: Pick<TenantInfo, 'syncNetworkPolicies' | 'networkPoliciesEnforced'>,
+  tenant: Pick<TenantInfo, 'syncNetworkPolicies' | 'networkPoliciesEnforced' | 'isIsolationUnknown'>,
 ): SyncerCondition {
   if (!tenant.syncNetworkPolicies) {
     const message = 'they stay in the tenant, as spec.sync.networkPolicies says';
     return { type, status: 'False', reason: 'NotSynced', message };
+  }
+  if (tenant.isIsolationUnknown === true) {
+    const message = 'vc-syncer has not found out yet whether anything in the super cluster acts on them';
+    return { type, status: 'Unknown', reason: superClusterUnknownReason, message };
   }
   if (!tenant.networkPoliciesEnforced) {
     const message =

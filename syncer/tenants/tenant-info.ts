@@ -16,6 +16,7 @@ type SharedInfo = Pick<
   | 'nodeLabels'
   | 'protectedCIDRs'
   | 'isSuperClusterUnknown'
+  | 'isIsolationUnknown'
   | 'allowedAnnotations'
   | 'allowedLabels'
   | 'deniedKeyPrefixes'

@@ -199,6 +199,33 @@ describe('a tenant that has not joined (sync rule `policy-over-holds`)', () => {
     await world.super.server.until(() => inSuper(world, resources.ingresses) === undefined);
   });
 
+  it('loses a pod that waits for a node and that its policy refuses now, and keeps those that are bound or allowed', async () => {
+    await using world = await start({ status: { phase: 'Asleep' } });
+    await bankIsGone(world);
+    const { server } = world.super;
+    const pod = (name: string, spec: object): void => {
+      const own = { metadata: { namespace: 'shop', name, uid: `p-${name}` }, spec };
+      const made = podKind.toSuper(own, contextOf(world, 'blue'));
+      server.put(resources.pods, { ...made, spec } as KubeObject);
+    };
+    const nobody = { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } };
+    const closed = { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } };
+    const main = { name: 'main', image: 'busybox' };
+    pod('waiting', { containers: [main] });
+    pod('bound', { containers: [main], nodeName: 'n1' });
+    pod('allowed', { containers: [{ ...main, securityContext: closed }], securityContext: nobody });
+    put(world, 'blue', 'bank', 'bank.example');
+    await bankIsGone(world);
+    expect(inSuper(world, resources.pods, 'waiting')).toBeDefined();
+    allow(world, { podSecurity: 'restricted' });
+    await server.until(() => inSuper(world, resources.pods, 'waiting') === undefined);
+    put(world, 'blue', 'bank', 'bank.example');
+    await bankIsGone(world);
+    expect(inSuper(world, resources.pods, 'bound')).toBeDefined();
+    expect(inSuper(world, resources.pods, 'allowed')).toBeDefined();
+    expect(world.tenantOf('blue').server.requests).toEqual([]);
+  });
+
   it('loses what comes back to the super cluster, as with a backup', async () => {
     await using world = await start({ status: { phase: 'Asleep' } });
     await bankIsGone(world);

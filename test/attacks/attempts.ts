@@ -381,6 +381,23 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack:
+      'have an object made and deleted without end, many times a second, by showing it with another UID each time',
+    stoppedBy:
+      'sync rule `contested-writes`: what is made again and again under one name is made less and less often',
+    test: 'syncer/engine.test.ts › makes an object less and less often that the tenant shows with another UID each time',
+    control: 'await sides.until(isLast)',
+  },
+  {
+    attacker: 'tenant',
+    attack:
+      "have the super cluster's API server, or what stands before it, switch to another protocol by an upgrade of a stream",
+    stoppedBy: 'upgrades to websocket and SPDY/3.1 are passed on, and no others',
+    test: 'syncer/kubelet/kubelet-server.test.ts › is refused as a stream of any protocol but those of kubelets',
+    control: 'expect(world.super.asked).toHaveLength(4)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'ask the kubelet proxy for what concerns a whole node, in crafted forms of a path',
     stoppedBy: 'the path parser takes what it knows and nothing else',
     test: 'syncer/kubelet/request-path.test.ts › is told from one about a pod, whatever its form',
@@ -1255,6 +1272,14 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'sync rule `policy-over-holds`',
     test: 'syncer/tenants/unjoined-policy.test.ts › and %s loses what policy allows no more, the addresses of pods that are gone, and nothing else',
     control: `expect(endpoints(world)).toHaveLength(1)`,
+  },
+  {
+    attacker: 'owner',
+    attack:
+      'have pods start that its policy refuses by now, by putting its tenant to sleep while they wait for a node',
+    stoppedBy: 'sync rule `policy-over-holds`: a pod that waits for a node is judged by its super object',
+    test: 'syncer/tenants/unjoined-policy.test.ts › loses a pod that waits for a node and that its policy refuses now',
+    control: "expect(inSuper(world, resources.pods, 'allowed')).toBeDefined()",
   },
   {
     attacker: 'tenant',

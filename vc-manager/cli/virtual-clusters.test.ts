@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { noSyncerReason } from '../../api/conditions.ts';
+import { noSyncerReason, superClusterUnknownReason } from '../../api/conditions.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeClient, renderKubeconfig } from '../../kube/index.ts';
 import { backgroundConnection, isReady, problems, validRef } from './virtual-clusters.ts';
@@ -65,4 +65,15 @@ it('that no syncer is there is no problem of one that is asleep', () => {
     } as VirtualCluster);
   expect(of('Ready')).toEqual([noSyncerReason]);
   expect(of('Asleep')).toEqual([]);
+});
+
+it('that pods wait for what the syncer has to find out is one problem', () => {
+  const unknown = (type: string) => ({ type, status: 'Unknown', reason: superClusterUnknownReason });
+  const conditions = ['TenantsIsolated', 'NetworkPoliciesEnforced'].map(unknown);
+  expect(problems({ metadata: { name: 'a' }, status: { conditions } } as VirtualCluster)).toEqual([
+    superClusterUnknownReason,
+  ]);
+  const [, other] = conditions;
+  const only = { metadata: { name: 'a' }, status: { conditions: [other] } };
+  expect(problems(only as VirtualCluster)).toEqual([]);
 });

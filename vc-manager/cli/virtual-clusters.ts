@@ -1,4 +1,10 @@
-import { fetchingReason, noEngineReason, noSyncerReason, switchedOffReason } from '../../api/conditions.ts';
+import {
+  fetchingReason,
+  noEngineReason,
+  noSyncerReason,
+  superClusterUnknownReason,
+  switchedOffReason,
+} from '../../api/conditions.ts';
 import { backgroundPrefix, kubeconfigKey, nameProblem, secretNames } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../api/warm-pool.ts';
@@ -235,7 +241,8 @@ export function problems({ status }: VirtualCluster): string[] {
     if (problemWhenTrue.includes(type)) return is === 'True';
     // One that is asleep needs none.
     if (reason === noSyncerReason) return status?.phase !== 'Asleep';
-    return is === 'False' && !noProblem.includes(reason) && !noProblemTypes.includes(type);
+    if (noProblemTypes.includes(type)) return false;
+    return reason === superClusterUnknownReason || (is === 'False' && !noProblem.includes(reason));
   });
   // What Ready says is most often the reason of another condition too.
   const inOrder = wrong.toSorted((a, b) => Number(b.type === 'Ready') - Number(a.type === 'Ready'));

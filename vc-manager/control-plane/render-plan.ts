@@ -105,6 +105,8 @@ export interface RenderPlanOptions {
   apiServer?: { host: string; port: number };
   /** How many there are of each component whose template does not say. Default: one. */
   replicas?: number;
+  /** Of the tenant, beside others. */
+  weight?: number;
   network?: PlanNetwork;
 }
 
@@ -117,6 +119,7 @@ export function renderPlan(options: RenderPlanOptions): ControlPlanePlan {
     id: options.id,
     labels: { 'skerry.dev/id': options.id, ...options.labels },
     components: options.template.components.map((component) => renderComponent(component, options)),
+    ...(options.weight === undefined ? {} : { weight: options.weight }),
     ...(options.network === undefined ? {} : { network: options.network }),
   };
   validatePlan(plan);

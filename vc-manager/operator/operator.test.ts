@@ -71,6 +71,16 @@ describe('Operator', () => {
     await operator.stop();
   });
 
+  it('plans a control plane with the weight that was granted', async () => {
+    world.run();
+    world.create('a');
+    const id = (await world.untilReady('a')).status?.id ?? '';
+    const weight = (): number | undefined => world.driver.plans.get(id)?.weight;
+    expect(weight()).toBe(1);
+    world.edit('a', { weight: 5 });
+    await expect.poll(weight).toBe(5);
+  });
+
   it('furnishes the tenant with administrators and the way to its API server', async () => {
     world.run();
     world.create('a');

@@ -7,11 +7,12 @@ class Machine {
   readonly shares = new Map<string, number>();
   readonly processes = new Map<string, number[]>();
   readonly used = new Map<number, number>();
+  readonly weights = new Map<string, number>();
   nowMs = 0;
   areReadable = true;
   readonly looked: ProcessorShares;
 
-  constructor() {
+  constructor(full = 0.5) {
     const groups: Partial<ControlGroups> = {
       names: (prefix) =>
         this.areReadable ? [...this.processes.keys()].filter((name) => name.startsWith(prefix)) : undefined,
@@ -21,7 +22,8 @@ class Machine {
     this.looked = new ProcessorShares({
       groups: groups as ControlGroups,
       prefix: 'skerry-a-',
-      full: 0.5,
+      full,
+      weightOf: (name) => this.weights.get(name) ?? 1,
       now: () => this.nowMs,
       usedBy: (pid) => this.used.get(pid),
     });
@@ -105,4 +107,64 @@ it('a group that is gone is forgotten, and all have their full share back in the
   machine.shares.clear();
   machine.looked.close();
   expect([...machine.shares]).toEqual([['skerry-a-flooded', 0.5]]);
+});
+
+/** A machine on which each group has one process, numbered in this order, that has started long ago. */
+function weighted(weights: Record<string, number>, full?: number): Machine {
+  const machine = new Machine(full);
+  for (const [name, weight] of Object.entries(weights)) {
+    const pid = machine.processes.size + 1;
+    machine.weights.set(`skerry-a-${name}`, weight);
+    machine.processes.set(`skerry-a-${name}`, [pid]);
+    machine.used.set(pid, 0);
+  }
+  machine.pass(60);
+  return machine;
+}
+
+it('who has more weight has more of a full share, and may use more before it has less', () => {
+  const machine = weighted({ usual: 2, other: 2, heavy: 3, light: 1 }, 0.2);
+  const shares = (): (number | undefined)[] =>
+    ['usual', 'heavy', 'light'].map((name) => machine.shares.get(`skerry-a-${name}`));
+  expect(shares()).toEqual([0.2, expect.closeTo(0.3), 0.1]);
+  machine.pass(60, { 1: 0.14, 3: 0.14, 4: 0.04 });
+  expect(shares()).toEqual([expect.closeTo(0.2 / 1.4, 2), expect.closeTo(0.3), 0.1]);
+});
+
+it('weights say what groups have beside each other: where all are equal they change nothing', () => {
+  const machine = weighted({ one: 1000, two: 1000 }, 0.2);
+  machine.pass(60, { 1: 0.08, 2: 1 });
+  expect(machine.shares.get('skerry-a-one')).toBeCloseTo(0.2);
+  expect(machine.shares.get('skerry-a-two')).toBeCloseTo(0.02, 3);
+});
+
+it('no weight has a group go before other processes, or have less than one that uses much', () => {
+  const machine = weighted({ usual: 1, other: 1, heavy: 10 }, 0.25);
+  expect([...machine.shares.values()]).toEqual([0.05, 0.05, 0.5]);
+  const extreme = weighted({ usual: 1, other: 1, heavy: 1000 }, 0.25);
+  expect([...extreme.shares.values()]).toEqual([0.25 / 32, 0.25 / 32, 0.5]);
+});
+
+it('groups that want all they can get come to use processors in proportion to their weights', () => {
+  const machine = weighted({ light: 1, usual: 2, heavy: 6 }, 0.3);
+  const processors = 2;
+  let uses: number[] = [];
+  for (let second = 0; second < 120; second++) {
+    const shares = [...machine.shares.values()];
+    const all = shares.reduce((sum, share) => sum + share, 0);
+    uses = shares.map((share) => (processors * share) / all);
+    machine.pass(1, Object.fromEntries(uses.map((use, at) => [at + 1, use])));
+  }
+  const [light = 0, usual = 0, heavy = 0] = uses;
+  expect([usual / light, heavy / light]).toEqual([expect.closeTo(2, 1), expect.closeTo(6, 0)]);
+});
+
+it('a weight that changes counts from the next look on, and the full share of the end is by weight', () => {
+  const machine = weighted({ one: 1, two: 1 }, 0.2);
+  machine.weights.set('skerry-a-two', 2);
+  machine.pass(1);
+  expect([...machine.shares.values()]).toEqual([0.2, 0.4]);
+  machine.pass(60, { 2: 2 });
+  machine.looked.close();
+  expect([...machine.shares.values()]).toEqual([0.2, 0.4]);
 });

@@ -1,10 +1,12 @@
 import type { ControlGroups } from './control-groups.ts';
 import { processorSeconds } from './process-identity.ts';
 
-/** Up to here a group has its full share. Processors' worth of time. */
+/** Up to here a group of the median weight has its full share. Processors' worth of time. */
 const lightUse = 0.1;
-/** What is left to a group that uses 32 times as much, or more. */
+/** No group has less than this part of the full share, however much it uses, and however small its weight is. */
 const leastOfShare = 1 / 32;
+/** What a group of more than the median weight may have, of what any other process has: all still give way to those. */
+const mostOfShare = 1 / 2;
 /** After this time of idling, use counts half; use that goes on at more than `muchUse` counts half after `risingMs`. */
 const halfLifeMs = 3_000;
 const risingMs = 500;
@@ -19,8 +21,10 @@ interface ProcessorSharesOptions {
   groups: ControlGroups;
   /** Of the names of groups that are looked at. */
   prefix: string;
-  /** What a group has that has used little lately; 1: as any other process. */
+  /** What a group of the median weight has that has used little lately; 1: as any other process. */
   full: number;
+  /** Of a group, in proportion to the weights of the others that are there; 1 by default. */
+  weightOf?: (name: string) => number;
   now?: () => number;
   /** Processor time that a process has used so far; undefined: it is gone. Seconds. */
   usedBy?: (pid: number) => number | undefined;
@@ -37,13 +41,16 @@ interface GroupUse {
   readonly lately: number;
   /** The same, since the look before. */
   readonly inUse: number;
+  /** What it has while it uses little. */
+  readonly full: number;
   readonly share: number;
 }
 
 /**
  * While processes wait for processors, control groups that have used less of them lately go first: who answers a few
  * requests does not wait behind a tenant that keeps its API server busy all the time. The share of a group falls with what it
- * uses, and is whole again some seconds after it has stopped.
+ * uses, and is whole again some seconds after it has stopped. Full share and light use are in proportion to the weight, so
+ * that groups which all want more than they get come to use processors in that proportion, as far as the bounds above allow.
  */
 export class ProcessorShares {
   readonly #options: Required<ProcessorSharesOptions>;
@@ -52,7 +59,7 @@ export class ProcessorShares {
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: ProcessorSharesOptions) {
-    this.#options = { now: () => performance.now(), usedBy: processorSeconds, ...options };
+    this.#options = { now: () => performance.now(), usedBy: processorSeconds, weightOf: () => 1, ...options };
     this.#lastMs = this.#options.now();
   }
 
@@ -65,13 +72,13 @@ export class ProcessorShares {
   close(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    for (const name of this.#uses.keys()) this.#options.groups.setShare(name, this.#options.full);
+    for (const [name, { full }] of this.#uses) this.#options.groups.setShare(name, full);
     this.#uses.clear();
   }
 
-  /** Sets the shares by what was used since it looked last. */
+  /** Sets the shares by weight, and by what was used since it looked last. */
   look(): void {
-    const { groups, prefix, full, now } = this.#options;
+    const { groups, prefix, weightOf, now } = this.#options;
     const names = groups.names(prefix);
     const nowMs = now();
     const passedMs = nowMs - this.#lastMs;
@@ -79,6 +86,7 @@ export class ProcessorShares {
     this.#lastMs = nowMs;
     const there = new Set(names);
     for (const name of this.#uses.keys()) if (!there.has(name)) this.#uses.delete(name);
+    const scale = new WeightScale(names.map(weightOf), this.#options.full);
     for (const name of names) {
       const before = this.#uses.get(name);
       const { byProcess, usedSeconds, isAnew } = this.#usedIn(name, before?.byProcess, nowMs);
@@ -87,9 +95,11 @@ export class ProcessorShares {
       const goesOn = Math.min(inUse, before?.inUse ?? 0) > muchUse;
       const kept = 0.5 ** (passedMs / (goesOn && inUse > earlier ? risingMs : halfLifeMs));
       const lately = isAnew ? 0 : earlier * kept + inUse * (1 - kept);
-      const share = full * partByUse(lately);
+      const weight = weightOf(name);
+      const full = scale.share(weight, 0);
+      const share = scale.share(weight, lately);
       if (share !== before?.share) groups.setShare(name, share);
-      this.#uses.set(name, { byProcess, lately, inUse, share });
+      this.#uses.set(name, { byProcess, lately, inUse, full, share });
     }
   }
 
@@ -127,7 +137,24 @@ export class ProcessorShares {
   }
 }
 
-/** Part of its full share that a group has. `lately`: processors' worth of time. */
-function partByUse(lately: number): number {
-  return Math.max(leastOfShare, Math.min(1, lightUse / Math.max(lately, Number.MIN_VALUE)));
+/** What weights mean beside each other: where all are equal, each group has the share that is given as the full one. */
+class WeightScale {
+  readonly #full: number;
+  readonly #median: number;
+  /** For each unit of weight. */
+  readonly #unit: number;
+
+  constructor(weights: readonly number[], full: number) {
+    this.#full = full;
+    this.#median = [...weights].sort((a, b) => a - b)[(weights.length - 1) >> 1] ?? 1;
+    // Where the heaviest would have too much, all have less, so that the proportion stays.
+    this.#unit = Math.min(full / this.#median, Math.max(full, mostOfShare) / Math.max(1, ...weights));
+  }
+
+  /** `lately`: processors' worth of time. */
+  share(weight: number, lately: number): number {
+    const light = (lightUse * weight) / this.#median;
+    const part = Math.min(1, light / Math.max(lately, Number.MIN_VALUE));
+    return Math.max(this.#full * leastOfShare, this.#unit * weight * part);
+  }
 }

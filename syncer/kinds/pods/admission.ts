@@ -12,6 +12,7 @@ import { isMissing, isTooLongForLate } from '../late-references.ts';
 import { isReserved, nodeLeaseNamespace } from '../reserved-names.ts';
 import { refused, refusedButKept, warning } from '../validation.ts';
 import { malformedAdmission } from '../well-formed.ts';
+import { givenPod, ownVolumes, sourcesOf } from './given.ts';
 import { refusedImage } from './images.ts';
 import { fieldPaths } from './mirrored-keys.ts';
 import { podSecurityViolation } from './pod-security.ts';
@@ -34,22 +35,10 @@ import {
   type Pod,
   type PodSpec,
   quoted,
-  type Volume,
 } from './types.ts';
 
 /** Of Linux, and of the API server. */
 const maxHostNameLength = 64;
-
-/** Sources of volumes that need nothing but the tenant's own objects. */
-const ownVolumes = new Set([
-  'configMap',
-  'downwardAPI',
-  'emptyDir',
-  'ephemeral',
-  'persistentVolumeClaim',
-  'projected',
-  'secret',
-]);
 
 /** Both would show what the super cluster's signers and bundles hold. */
 const foreignProjections = ['clusterTrustBundle', 'podCertificate'] as const;
@@ -110,10 +99,6 @@ function nodeShown(spec: PodSpec, tenant: TenantInfo): string | undefined {
     : `${field} cannot be had by the downward API: the nodes of this cluster are hidden`;
 }
 
-function sourcesOf(volume: Volume): string[] {
-  return Object.keys(volume).filter((key) => key !== 'name' && volume[key] !== undefined);
-}
-
 const wanted: Admission = { wanted: true };
 
 /**
@@ -154,6 +139,22 @@ export function admitPod(tenantPod: Pod, context: SyncContext): Admission {
 export function isRefusedBySettings(tenantPod: Pod, tenant: TenantInfo): boolean {
   if (malformedAdmission(tenantPod) !== undefined) return false;
   return staticAdmission(tenantPod, tenant).refusal?.notice !== undefined;
+}
+
+/**
+ * The same of a pod of which nothing but its super object is known: by what the super object shows of what the tenant has
+ * given. Where that may be the doing of the super cluster as well, as with nodes and schedulers, it counts for nothing.
+ */
+export function isRefusedAsItStands(superPod: Pod, { policy }: TenantInfo): boolean {
+  const pod = givenPod(superPod);
+  if (pod === undefined) return false;
+  const { spec = {} } = pod;
+  return (
+    podSecurityViolation(pod, policy.podSecurity) !== undefined ||
+    unsupportedVolume(spec, policy.volumeTypes) !== undefined ||
+    refusedImage(spec, policy) !== undefined ||
+    excessPrivilege(spec, policy) !== undefined
+  );
 }
 
 /** What a pod and its tenant's settings say without a look at anything else. */

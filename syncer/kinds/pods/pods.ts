@@ -11,7 +11,7 @@ import { lateKeysOf, lateReferenceId, lateReferencesIndex, nameOfLate } from '..
 import { withKeys } from '../patches.ts';
 import { warning } from '../validation.ts';
 import { wellFormed } from '../well-formed.ts';
-import { admitPod, isRefusedBySettings } from './admission.ts';
+import { admitPod, isRefusedAsItStands, isRefusedBySettings } from './admission.ts';
 import { graceForSuper, graceForTenant, lastPodState, podGone } from './deletion.ts';
 import { refusedImageChange } from './images.ts';
 import { references, requiredObjects } from './references.ts';
@@ -252,8 +252,10 @@ function slicesWith(pod: Pod, { tenant, tenantObjects, superObjects }: SyncConte
 
 /** One that is refused by policy goes, unless the super cluster has bound it: then it runs on as it was let in. */
 function enforce(superPod: Pod, tenantPod: Pod | undefined, { tenant }: SyncContext): readonly Action[] {
-  if (tenantPod === undefined || (superPod.spec?.nodeName ?? '') !== '') return [];
-  return isRefusedBySettings(tenantPod, tenant) ? [{ do: 'deleteSuper' }] : [];
+  if ((superPod.spec?.nodeName ?? '') !== '') return [];
+  const isRefused =
+    tenantPod === undefined ? isRefusedAsItStands(superPod, tenant) : isRefusedBySettings(tenantPod, tenant);
+  return isRefused ? [{ do: 'deleteSuper' }] : [];
 }
 
 /** What is kept in the cache of the references that volumes hold. No part of the object, whose size as JSON is charged. */

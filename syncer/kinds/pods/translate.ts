@@ -33,6 +33,7 @@ import { hostNameLabel, realNodeName } from '../../mapping/node-names.ts';
 import { scrub } from '../../mapping/scrub.ts';
 import type { SuperWrite } from '../contract.ts';
 import type { Service } from '../services/types.ts';
+import { givenVolumes } from './given.ts';
 import { pullPolicy } from './images.ts';
 import { mirroredKeys, superFieldPath } from './mirrored-keys.ts';
 import { ephemeralClaimName, lateReferences } from './references.ts';
@@ -511,12 +512,14 @@ const steps: readonly PodStep[] = [
 export function toSuperPod(pod: Pod, context: SyncContext): KubeObject {
   const metadata = superMetadata(pod, context, podMetadataOptions(pod, context));
   const asked = resourcesAsked(pod.spec ?? {});
+  const volumes = givenVolumes(pod.spec ?? {});
   metadata.annotations = {
     ...metadata.annotations,
     // Without ephemeral ones, which no pod is made with.
     [annotationKeys.containers]: [...(pod.spec?.initContainers ?? []), ...(pod.spec?.containers ?? [])]
       .map(({ name }) => name)
       .join(),
+    ...(volumes === undefined ? {} : { [annotationKeys.volumes]: volumes }),
     ...(asked === undefined ? {} : { [resourcesAnnotation]: asked }),
   };
   return {

@@ -75,7 +75,7 @@ export function configure(command: Command, cli: Cli): void {
     .option('--template <name>', 'ControlPlaneTemplate to build it from (default: that of the version)')
     .option(
       '--weight <n>',
-      'share of the syncer compared with other tenants, 1 to 1000',
+      'share of syncer, scheduler and processors compared with other tenants, 1 to 1000',
       wholeNumber(1, 1000),
     )
     .addOption(

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { availableParallelism, hostname, networkInterfaces } from 'node:os';
+import { hostname, networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { labelKeys } from '../../../api/labels.ts';
 import type { DnsChoice } from '../../../api/virtual-cluster.ts';
@@ -107,7 +107,7 @@ function syncer(options: ComponentOptions, parts: LocalStackParts): ComponentPla
       `--network-policies=${options.networkPolicies}`,
       ...(options.superCluster === 'local'
         ? [
-            `--workers=${localWorkers(availableParallelism())}`,
+            '--workers=local',
             // What simulated pods are to do, and to use.
             '--allow-annotation=simulation.skerry.dev/',
           ]
@@ -153,14 +153,6 @@ function gateway(options: ComponentOptions, parts: LocalStackParts): ComponentPl
 
 function hostPort(host: string, port: number): string {
   return `${hostInUrl(host)}:${port}`;
-}
-
-/**
- * Where everything shares the processors of one machine, more calls at once are not answered sooner: they wait in the
- * API servers, which know no fairness among tenants, instead of in the syncer's queue.
- */
-export function localWorkers(processors: number): number {
-  return Math.min(60, Math.max(12, 6 * processors));
 }
 
 function isLocalAddress(address: string): boolean {

@@ -25,6 +25,7 @@ case "$1 $2" in
   "events "*) exec sleep 600 ;;
   "volume ls") ;;
   "compose "*) echo up >> calls ;;
+  "update "*) echo "$1 $2 $3 $4" >> calls; if [ -e rigid ]; then echo 'not supported' >&2; exit 1; fi ;;
   *) echo "$1 $2" >> calls ;;
 esac
 `;
@@ -36,8 +37,10 @@ describe('a new manager after a reboot of the machine', () => {
   let directory: string;
   let server: Server;
   let driver: ComposeDriver;
+  let problems: string[];
 
   beforeEach(async () => {
+    problems = [];
     directory = await mkdtemp(join(tmpdir(), 'skerry-engine-'));
     await writeFile(join(directory, 'docker'), standIn);
     await chmod(join(directory, 'docker'), 0o755);
@@ -47,6 +50,7 @@ describe('a new manager after a reboot of the machine', () => {
     driver = new ComposeDriver({
       root: join(directory, 'root'),
       environment: { PATH: [directory, process.env['PATH']].join(delimiter) },
+      onProblem: (_, what) => problems.push(what),
     });
   });
 
@@ -75,7 +79,10 @@ describe('a new manager after a reboot of the machine', () => {
   }
 
   /** As an engine shows a container that it was killed with, and has found again. */
-  async function found(status: Status, change: { hash?: string; restarts?: number } = {}): Promise<void> {
+  async function found(
+    status: Status,
+    change: { hash?: string; restarts?: number; cpuShares?: number } = {},
+  ): Promise<void> {
     const [component] = plan().components;
     const hash = change.hash ?? componentHash(component as ComponentPlan);
     const isUp = status === 'running' || status === 'paused';
@@ -90,6 +97,7 @@ describe('a new manager after a reboot of the machine', () => {
         FinishedAt: status === 'created' ? '0001-01-01T00:00:00Z' : '2026-03-01T11:59:59.5Z',
       },
       Config: { Labels: { [labels.id]: 'blue', [labels.component]: 'etcd', [labels.hash]: hash }, User: '' },
+      HostConfig: { CpuShares: change.cpuShares ?? 0 },
     };
     await writeFile(join(directory, 'ids'), 'c1\n');
     await writeFile(join(directory, 'containers'), JSON.stringify([container]));
@@ -119,6 +127,33 @@ describe('a new manager after a reboot of the machine', () => {
     await found('running', { hash: 'of-another-plan' });
     await driver.ensure(plan(), { signal });
     expect(await calls()).toEqual(['stop -t', 'rm --force', 'up']);
+  });
+
+  it.each<[string, Status, number, string[]]>([
+    ['changes the share of processors of what runs by weight, and restarts nothing', 'running', 51, []],
+    ['has what it starts have the share of its weight', 'exited', 51, ['start c1']],
+    ['stops what the engine lets wait before it changes that', 'restarting', 51, ['start c1']],
+  ])('%s', async (_, status, cpuShares, started) => {
+    const resources = { requests: { cpu: '50m' } };
+    await found(status, { cpuShares });
+    await driver.ensure({ ...plan({ resources }), weight: 3 }, { signal });
+    const stopped = status === 'restarting' ? ['stop -t'] : [];
+    expect(await calls()).toEqual([...stopped, 'update --cpu-shares 154 c1', ...started]);
+    expect(problems).toEqual([]);
+  });
+
+  it('leaves the share of processors alone where it is as it should be', async () => {
+    await found('running', { cpuShares: 154 });
+    await driver.ensure({ ...plan({ resources: { requests: { cpu: '50m' } } }), weight: 3 }, { signal });
+    expect(await calls()).toEqual([]);
+  });
+
+  it('goes on where the engine cannot change a share, and says so', async () => {
+    await writeFile(join(directory, 'rigid'), '');
+    await found('exited', { cpuShares: 51 });
+    await driver.ensure({ ...plan({ resources: { requests: { cpu: '50m' } } }), weight: 3 }, { signal });
+    expect(await calls()).toEqual(['update --cpu-shares 154 c1', 'start c1']);
+    expect(problems).toEqual(['cannot set the share of processors of etcd of blue']);
   });
 
   it('does not take the starts of before for restarts', async () => {

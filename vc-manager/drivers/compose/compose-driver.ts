@@ -74,6 +74,7 @@ export class ComposeDriver implements ControlPlaneDriver {
   readonly #commands: ContainerCommands;
   readonly #watches: Watches;
   readonly #egress: EgressConfinement | undefined;
+  readonly #onProblem: OnProblem | undefined;
   readonly #lock = new KeyedMutex();
   readonly #listeners = new Set<ComponentListener>();
   #following: { abort: AbortController; done: Promise<void> } | undefined;
@@ -84,6 +85,7 @@ export class ComposeDriver implements ControlPlaneDriver {
     this.#clock = options.clock ?? systemClock;
     this.#docker = new Docker(options.environment ?? process.env);
     this.#commands = new ContainerCommands(this.#docker);
+    this.#onProblem = options.onProblem;
     this.#egress =
       options.egress &&
       new EgressConfinement(this.#root, options.egress, () => groupsInUse(this.#docker), options.onProblem);
@@ -193,7 +195,7 @@ export class ComposeDriver implements ControlPlaneDriver {
       containerSpec(
         id,
         { ...component, name: places.get(component.name)?.target ?? '' },
-        { registry: this.#registry, group },
+        { registry: this.#registry, group, weight: plan.weight },
       );
     const targets = plan.components.map(inSlot);
     const earlierGroups = groupsOf(containers);
@@ -245,12 +247,13 @@ export class ComposeDriver implements ControlPlaneDriver {
     const commands = this.#commands;
     if (container !== undefined && isOf(container, target)) {
       if (container.status === 'paused') await commands.unpause(id, container, signal);
+      // The engine lets one that keeps exiting wait for up to a minute.
+      if (container.status === 'restarting') await commands.stop(id, container, signal);
+      await this.#share(id, target, container, signal);
       if (container.status === 'running' || container.status === 'paused') {
         watch.restartsBefore = container.restarts;
         watch.adopt(target, container.startedAt ?? new Date(this.#clock.now()));
       } else {
-        // The engine lets one that keeps exiting wait for up to a minute.
-        if (container.status === 'restarting') await commands.stop(id, container, signal);
         await commands.checkPorts(id, target);
         watch.restartsBefore = 0;
         watch.expectStart(target);
@@ -277,6 +280,25 @@ export class ComposeDriver implements ControlPlaneDriver {
       watch.hasStarted();
     }
     await watch.ready(signal);
+  }
+
+  /** It runs no worse with an earlier share, so that a failure is no reason not to start it. */
+  async #share(
+    id: string,
+    { component, cpuShares }: ContainerSpec,
+    container: ComponentContainer,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (cpuShares === undefined || cpuShares === container.cpuShares) return;
+    try {
+      await this.#commands.setCpuShares(id, container, cpuShares, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      this.#onProblem?.(
+        error,
+        `cannot set the share of processors of ${componentOf(component.name)} of ${id}`,
+      );
+    }
   }
 
   async #stop(

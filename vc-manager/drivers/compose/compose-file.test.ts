@@ -75,6 +75,24 @@ describe('composeFile', () => {
     expect(services['etcd']).not.toHaveProperty('cpus');
   });
 
+  it.each([
+    [1, '50m', 51],
+    [4, '50m', 205],
+    [1000, '50m', 512],
+    [1000, '1m', 512],
+    [4, '2', 2048],
+    [1, '100u', 2],
+  ])(
+    'weight %s on a request of %s has a share of %s, which no weight raises above half of one without a request',
+    (weight, cpu, cpuShares) => {
+      const component = { ...server, resources: { requests: { cpu } } };
+      const one = containerSpec('blue', component, { weight });
+      expect(one.cpuShares).toBe(cpuShares);
+      expect(one.hash).toBe(containerSpec('blue', component).hash);
+      expect(containerSpec('blue', server, { weight }).cpuShares).toBeUndefined();
+    },
+  );
+
   it('fills paths in, and keeps dollar signs from being taken for variables', () => {
     const { services } = rendered(server);
     expect(services['kube-apiserver']).toMatchObject({

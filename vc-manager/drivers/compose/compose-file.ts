@@ -79,6 +79,8 @@ export interface ContainerSpec {
   files: PlanFile[];
   /** Absent when the component has no files, or no directory of its own. */
   volumes: { files?: string; data?: string };
+  /** Weight of its processor time against that of other containers; undefined: the engine's default. */
+  cpuShares: number | undefined;
   /** To run with, by which its connections are judged; undefined: nothing judges them. */
   group: number | undefined;
 }
@@ -87,7 +89,11 @@ export interface ContainerSpec {
 export function containerSpec(
   id: string,
   component: ComponentPlan,
-  { registry, group }: { registry?: string | undefined; group?: number | undefined } = {},
+  {
+    registry,
+    group,
+    weight = 1,
+  }: { registry?: string | undefined; group?: number | undefined; weight?: number | undefined } = {},
 ): ContainerSpec {
   const { binary, name } = component;
   if (!('name' in binary)) throw noImage({ id, component: name }, binary.command);
@@ -111,6 +117,7 @@ export function containerSpec(
       ...(component.files.length === 0 ? {} : { files: filesVolume(id, name, hash) }),
       ...(texts.some((text) => text.includes('${data}')) ? { data: dataVolume(id, name) } : {}),
     },
+    cpuShares: cpuSharesOf(component, weight),
     group,
   };
 }
@@ -144,7 +151,7 @@ function service(plan: ControlPlanePlan, target: ContainerSpec, slots: ReadonlyM
     command: target.args,
     ...(Object.keys(target.env).length === 0 ? {} : { environment: target.env }),
     ...(dependsOn.length === 0 ? {} : { depends_on: dependsOn.map((each) => slots.get(each) ?? each) }),
-    ...limitsOf(target.component),
+    ...limitsOf(target),
     // Tenants' addresses are ports of this machine, as they are without containers.
     network_mode: 'host',
     // The engine keeps them running, with or without a manager.
@@ -169,17 +176,26 @@ function service(plan: ControlPlanePlan, target: ContainerSpec, slots: ReadonlyM
   };
 }
 
-/** As Compose takes them: bytes, processors, and a weight against other containers, 1024 for each processor asked for. */
-function limitsOf({ resources }: ComponentPlan): object {
+/** As Compose takes them: bytes, processors, and a weight against other containers. */
+function limitsOf({ component: { resources }, cpuShares }: ContainerSpec): object {
   const memory = parseQuantity(resources?.limits?.['memory']);
   const cpu = parseQuantity(resources?.limits?.['cpu']);
-  const asked = parseQuantity(resources?.requests?.['cpu']);
   return withoutUndefined({
     mem_limit: memory === undefined ? undefined : String(memory),
     cpus: cpu,
-    // As Kubernetes translates a request; containers without one, as those of the stack itself, have 1024.
-    cpu_shares: asked === undefined ? undefined : Math.max(2, Math.round(asked * 1024)),
+    cpu_shares: cpuShares,
   });
+}
+
+/** Containers that ask for nothing, as those of the stack itself, have 1024: no weight brings one beyond half of that. */
+const mostCpuShares = 512;
+
+/** 1024 for each processor asked for, as Kubernetes translates a request, times the weight. */
+function cpuSharesOf({ resources }: ComponentPlan, weight: number): number | undefined {
+  const asked = parseQuantity(resources?.requests?.['cpu']);
+  if (asked === undefined) return undefined;
+  const shares = asked * 1024;
+  return Math.max(2, Math.round(Math.max(shares, Math.min(shares * weight, mostCpuShares))));
 }
 
 function mounts({ volumes: { files, data } }: ContainerSpec): object[] {

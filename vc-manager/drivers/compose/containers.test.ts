@@ -5,7 +5,7 @@ import { type ComponentContainer, findContainers, observation } from './containe
 import type { Docker } from './docker.ts';
 
 const container = (changes: Partial<ComponentContainer> = {}): ComponentContainer => ({
-  ...{ containerId: 'c', slot: 'api', hash: 'h', dependsOn: [], stopTimeoutMs: 1, restarts: 0 },
+  ...{ containerId: 'c', slot: 'api', hash: 'h', cpuShares: 0, dependsOn: [], stopTimeoutMs: 1, restarts: 0 },
   ...{ status: 'running', pid: 7, startedAt: new Date(5) },
   ...changes,
 });
@@ -56,6 +56,7 @@ describe('the containers of a control plane', () => {
       },
       User: '65532:70000',
     },
+    HostConfig: { CpuShares: 51 },
   };
   const docker = (answers: { exitCode?: number; stdout?: string; stderr?: string }[]) =>
     ({ run: async () => ({ exitCode: 0, stdout: '', stderr: '', ...answers.shift() }) }) as unknown as Docker;
@@ -67,6 +68,7 @@ describe('the containers of a control plane', () => {
     );
     expect(found.get('api')).toEqual({
       ...{ containerId: 'c1', slot: 'api', hash: 'h', group: 70_000, dependsOn: ['etcd'], stopTimeoutMs: 9 },
+      cpuShares: 51,
       ...{ status: 'exited', restarts: 2, startedAt: new Date('2026-01-01T00:00:00Z') },
       lastExit: { at: new Date('2026-01-01T00:00:09Z'), code: 3 },
     });

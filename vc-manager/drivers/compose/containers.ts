@@ -21,6 +21,7 @@ const schema = z.object({
     FinishedAt: z.string(),
   }),
   Config: z.object({ Labels: z.record(z.string(), z.string()), User: z.string() }),
+  HostConfig: z.object({ CpuShares: z.number() }),
 });
 
 /** The container of one component, as the engine has it. */
@@ -31,6 +32,8 @@ export interface ComponentContainer {
   hash: string;
   /** Other than the user's own: by which its connections are judged. */
   group?: number;
+  /** Weight of its processor time against that of other containers; 0: the engine's default. */
+  cpuShares: number;
   dependsOn: string[];
   stopTimeoutMs: number;
   status: z.infer<typeof schema>['State']['Status'];
@@ -64,7 +67,13 @@ export async function findContainers(
   return new Map(containers.map((each) => componentContainer(each)).map((each) => [each.slot, each]));
 }
 
-function componentContainer({ Id, RestartCount, State, Config }: z.infer<typeof schema>): ComponentContainer {
+function componentContainer({
+  Id,
+  RestartCount,
+  State,
+  Config,
+  HostConfig,
+}: z.infer<typeof schema>): ComponentContainer {
   const finishedAt = time(State.FinishedAt);
   const over = State.Status === 'exited' || State.Status === 'dead' || State.Status === 'restarting';
   return {
@@ -72,6 +81,7 @@ function componentContainer({ Id, RestartCount, State, Config }: z.infer<typeof 
     slot: Config.Labels[labels.component] ?? '',
     hash: Config.Labels[labels.hash] ?? '',
     ...groupOf(Config.User),
+    cpuShares: HostConfig.CpuShares,
     dependsOn: (Config.Labels[labels.dependsOn] ?? '').split(',').filter((name) => name !== ''),
     stopTimeoutMs: Number(Config.Labels[labels.stopTimeoutMs] ?? 10_000),
     status: State.Status,
@@ -168,6 +178,17 @@ export class ContainerCommands {
   async start(id: string, container: ComponentContainer, signal: AbortSignal): Promise<void> {
     const result = await this.#docker.run(['start', container.containerId], { signal });
     this.#must(result, id, container, 'start');
+  }
+
+  /** Whether it runs or not, without a restart. */
+  async setCpuShares(
+    id: string,
+    container: ComponentContainer,
+    shares: number,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const update = ['update', '--cpu-shares', String(shares), container.containerId];
+    this.#must(await this.#docker.run(update, { signal }), id, container, 'set the share of processors of');
   }
 
   async unpause(id: string, container: ComponentContainer, signal: AbortSignal): Promise<void> {

@@ -231,6 +231,33 @@ describe('ProcessDriver', () => {
     expect(shares).toEqual(['starts 1', 'starts 1']);
   });
 
+  it('shares processors out by the weights of control planes, and restarts nothing when one changes', async () => {
+    const shares = new Map<string, number>();
+    const placed = new Set<string>();
+    const groups: ControlGroups = {
+      version: 2,
+      place: (name) => void placed.add(name),
+      names: () => [...placed],
+      processes: () => [],
+      setShare: (name, share) => void shares.set(name.replace(/^.*-(?=\w+-server$)/, ''), share),
+      remove: () => [],
+      removeEmpty: () => undefined,
+    };
+    const made = new ProcessDriver({ root, binaries, livenessIntervalMs: 50, groups, niceness: 10 });
+    drivers.push(made);
+    const server = fakeComponent('server', await freePort());
+    const other = fakeComponent('server', await freePort());
+    await made.ensure({ ...plan(server), weight: 3 }, { signal });
+    await made.ensure({ ...plan(other), id: 'green' }, { signal });
+    const parts = (): number => (shares.get('blue-server') ?? 0) / (shares.get('green-server') ?? 0);
+    await expect.poll(parts).toBeCloseTo(3);
+    const pid = await pidOf(made, 'server');
+    await made.ensure({ ...plan(server), weight: 2 }, { signal });
+    await expect.poll(parts).toBeCloseTo(2);
+    expect(await pidOf(made, 'server')).toBe(pid);
+    await made.remove('green', { signal });
+  });
+
   it.skipIf(egressFilterProblem() !== undefined)(
     'confines connections by a group of its own, also of what has run without one, and forgets it at the end',
     async () => {

@@ -97,6 +97,8 @@ export class ProcessDriver implements ControlPlaneDriver {
   readonly #spawn: Spawn;
   readonly #groups: { made: ControlGroups; prefix: string } | undefined;
   readonly #shares: ProcessorShares | undefined;
+  /** By control group, without the prefix. */
+  readonly #weights = new Map<string, number>();
   readonly #egress: EgressConfinement | undefined;
   readonly #lock = new KeyedMutex();
   readonly #listeners = new Set<ComponentListener>();
@@ -122,7 +124,12 @@ export class ProcessDriver implements ControlPlaneDriver {
       groups: this.#groups,
     });
     if (options.groups !== undefined)
-      this.#shares = new ProcessorShares({ groups: options.groups, prefix, full: shareOf(niceness) });
+      this.#shares = new ProcessorShares({
+        groups: options.groups,
+        prefix,
+        full: shareOf(niceness),
+        weightOf: (group) => this.#weights.get(group.slice(prefix.length)) ?? 1,
+      });
   }
 
   get confinement(): Confinement[] {
@@ -254,6 +261,7 @@ export class ProcessDriver implements ControlPlaneDriver {
         marked: left.get(slots.target) ?? [],
         group,
       });
+      this.#weights.set(`${id}-${slots.target}`, plan.weight ?? 1);
       await startInSlot({
         ...{ name, onProgress, onReady, clock: this.#clock, signal: startSignal },
         beside: isBeside ? beside : undefined,
@@ -325,6 +333,7 @@ export class ProcessDriver implements ControlPlaneDriver {
       await this.#supervisor(id, name).stop(marked.get(name) ?? [], stopSignal, timeoutMs);
       this.#supervisors.get(id)?.delete(name);
       this.#removeGroups(`${id}-${name}`);
+      this.#weights.delete(`${id}-${name}`);
     });
   }
 

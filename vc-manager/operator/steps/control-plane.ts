@@ -1,6 +1,6 @@
 import { fetchingReason, fetchingText } from '../../../api/conditions.ts';
 import { labelKeys } from '../../../api/labels.ts';
-import { isPaused } from '../../../api/virtual-cluster.ts';
+import { isPaused, weightOf } from '../../../api/virtual-cluster.ts';
 import { ConnectionError, findCondition, resources } from '../../../kube/index.ts';
 import { hostInUrl } from '../../../program/addresses.ts';
 import { BinaryError } from '../../binaries/index.ts';
@@ -357,6 +357,7 @@ async function planAt(
     advertiseAddress: location?.host ?? settings.advertiseAddress,
     etcd: { endpoint: own === undefined ? settings.etcdEndpoint : urlOf(own) },
     replicas: settings.replicas,
+    weight: weightOf(tenant.vc),
     ...(location && { apiServer: location }),
     network: {
       tenantUid: tenant.uid,
