@@ -50,6 +50,7 @@ const sharedByKinds: ReadonlySet<string> = new Set([
   'late-references.ts',
   'patches.ts',
   'payload.ts',
+  'quota-condition.ts',
   'published-kind.ts',
   'references.ts',
   'memoized.ts',

@@ -69,6 +69,8 @@ export interface TenantInfo {
   readonly protectedCIDRs: readonly string[];
   /** Annotations of pods and Services that go down: keys, or prefixes that end in `/`. */
   readonly allowedAnnotations: readonly string[];
+  /** Labels that go down, of pods though they are on the deny-list: keys, or prefixes that end in `/`. */
+  readonly allowedLabels: readonly string[];
   /** Label and annotation keys with these prefixes never go down. */
   readonly deniedKeyPrefixes: readonly string[];
   /** Label and annotation keys with these prefixes belong to the super cluster and are copied up. */

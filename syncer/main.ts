@@ -28,6 +28,7 @@ interface Flags {
   nodeLabel: string[];
   protectCidr: string[];
   allowAnnotation: string[];
+  allowLabel: string[];
   denyKeyPrefix: string[];
   transparentKeyPrefix: string[];
   ingressAnnotation: string[];
@@ -126,6 +127,12 @@ function command(): Command {
       [],
     )
     .option(
+      '--allow-label <key>',
+      'label that goes down, of pods too where it is on the deny-list, or a prefix that ends in "/"; repeatable',
+      collect,
+      [],
+    )
+    .option(
       '--deny-key-prefix <prefix>',
       'labels and annotations that never go down; repeatable',
       collect,
@@ -206,6 +213,7 @@ async function main(): Promise<void> {
       nodeLabels: flags.nodeLabel,
       protectedCIDRs: flags.protectCidr,
       allowedAnnotations: flags.allowAnnotation,
+      allowedLabels: flags.allowLabel,
       deniedKeyPrefixes: flags.denyKeyPrefix,
       transparentKeyPrefixes: flags.transparentKeyPrefix,
       ingressAnnotations: flags.ingressAnnotation,

@@ -33,6 +33,8 @@ export interface SyncerOptions {
   protectedCIDRs: readonly string[];
   /** Annotations of pods and Services that go down beside the usual ones: keys, or prefixes that end in `/`. */
   allowedAnnotations: readonly string[];
+  /** Labels that go down beside the usual ones, of pods though they are on the deny-list: keys, or prefixes that end in `/`. */
+  allowedLabels: readonly string[];
   deniedKeyPrefixes: readonly string[];
   transparentKeyPrefixes: readonly string[];
   /** Annotations of Ingresses that go down: keys, or prefixes that end in `/`. */
@@ -74,6 +76,7 @@ export const defaultOptions: SyncerOptions = {
   nodeLabels: [],
   protectedCIDRs: [],
   allowedAnnotations: [],
+  allowedLabels: [],
   deniedKeyPrefixes: [],
   transparentKeyPrefixes: [],
   ingressAnnotations: [],

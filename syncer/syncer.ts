@@ -148,6 +148,7 @@ class Serving {
         kubelet: { address: options.kubelet.advertise, port: kubeletPort, name: options.kubelet.name },
         nodeLabels: options.nodeLabels,
         allowedAnnotations: options.allowedAnnotations,
+        allowedLabels: options.allowedLabels,
         deniedKeyPrefixes: options.deniedKeyPrefixes,
         transparentKeyPrefixes: options.transparentKeyPrefixes,
         ingressAnnotations: options.ingressAnnotations,

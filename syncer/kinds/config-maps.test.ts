@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { defaultPolicy } from '../../api/policy.ts';
 import type { KubeObject } from '../../kube/index.ts';
 import type { TenantInfo } from '../context.ts';
-import { configMapKind } from './config-maps.ts';
+import { superNamespaceName } from '../mapping/names.ts';
+import { configMapKind, lateConfigMapKind } from './config-maps.ts';
 import { podKind } from './pods/pods.ts';
 import { allKinds } from './registry.ts';
 import { testContext, testTenant } from './testing.ts';
@@ -177,4 +178,23 @@ it('copies transparent keys up', () => {
   expect(configMapKind.up?.(configMap(), there, transparent)).toEqual([
     { do: 'patchTenant', patch: { metadata: { labels: { 'operator.example/team': 'blue' } } } },
   ]);
+});
+
+it('is refused by name where it has fields that are not known, under its name as under a late one', () => {
+  const superPod = podUsing('skerry-late-settings');
+  superPod.metadata.namespace = superNamespaceName(testTenant(), 'shop');
+  const awaited = testContext({ superObjects: [superPod], kinds: allKinds });
+  const used = context([podUsing('settings')]);
+  for (const [kind, there] of [
+    [configMapKind, used],
+    [lateConfigMapKind, awaited],
+  ] as const) {
+    const whole = configMap('settings', { immutable: true, binaryData: {}, status: {} });
+    expect(kind.admit?.(whole, there)).toEqual({ wanted: true });
+    expect(kind.admit?.(configMap('settings', { vault: {} }), there)).toMatchObject({
+      wanted: false,
+      keep: true,
+      notice: { reason: 'UnknownField', message: expect.stringContaining('the field vault:') },
+    });
+  }
 });

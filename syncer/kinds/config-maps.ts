@@ -6,7 +6,7 @@ import { rootCaName, superRootCaName } from '../mapping/names.ts';
 import type { Admission, DownKind } from './contract.ts';
 import { lateCopyOf, lateKind } from './late-references.ts';
 import { metadataUp } from './patches.ts';
-import { bringPayloadDown, metadataAlone, payloadOf, summarized } from './payload.ts';
+import { bringPayloadDown, metadataAlone, payloadOf, summarized, unknownFieldsAdmission } from './payload.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
 
 const fields = ['data', 'binaryData', 'immutable'] as const;
@@ -59,5 +59,6 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
     context.isReferenced({ kind: 'configmaps', namespace, name });
   if (!wanted) return { wanted: false };
   const reserved = name === superRootCaName || isReserved(name);
-  return reserved ? { wanted: false, notice: reservedNotice(name) } : { wanted: true };
+  if (reserved) return { wanted: false, notice: reservedNotice(name) };
+  return unknownFieldsAdmission(tenantObject, fields) ?? { wanted: true };
 }

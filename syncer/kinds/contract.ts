@@ -219,9 +219,14 @@ export interface DownKind extends KindBase, NamedResource {
   /**
    * Merge patch of the tenant object's status that says why it has no super object; undefined: it says so, or something
    * like it was written a moment ago. Only pods have a condition that says so (`PodScheduled`); others get the event
-   * alone.
+   * alone, but for what `hasConditions` brings.
    */
   refusedStatus?(tenantObject: KubeObject, message: string, nowMs: number): object | undefined;
+  /**
+   * `status.conditions` of the tenant object has room for one of ours, which says that a write waits for the quota
+   * (`syncer/kinds/quota-condition.ts`). `up` leaves that one alone.
+   */
+  readonly hasConditions?: true;
   /**
    * Why a write of the super object is not sent, whatever made it; undefined: it may be sent. Called with every write,
    * as it is about to be sent (sync rule `validated-writes`). Must not throw.
@@ -250,6 +255,8 @@ export type Admission = {
   readonly notice?: Notice;
   /** With `wanted: false`: leave a super object that is there already. */
   readonly keep?: boolean;
+  /** With `wanted: false`: what requires it waits; something else may have its name in the super namespace. */
+  readonly isAwaited?: true;
 };
 
 /**

@@ -231,6 +231,53 @@ describe('index', () => {
     });
   });
 
+  it('is refused by name where it has fields that are not known; what is there stays', () => {
+    const everything = slice('10.244.1.5', {
+      endpoints: [
+        {
+          addresses: ['10.244.1.5'],
+          conditions: { ready: true, serving: true, terminating: false },
+          deprecatedTopology: {},
+          hints: { forZones: [{ name: 'z1' }], forNodes: [] },
+          hostname: 'db-0',
+          zone: 'z1',
+        },
+      ],
+      ports: [{ name: '', port: 5432, protocol: 'TCP', appProtocol: 'tls' }],
+    });
+    expect(endpointSliceKind.admit?.(everything, usual())).toEqual({ wanted: true });
+    for (const [path, change] of [
+      ['weights', { weights: [1] }],
+      ['endpoints[].weight', { endpoints: [{ addresses: ['10.244.1.5'], weight: 2 }] }],
+      ['endpoints[].conditions.draining', { endpoints: [{ addresses: [], conditions: { draining: true } }] }],
+      ['ports[].endPort', { ports: [{ port: 1, endPort: 9 }] }],
+    ] as const) {
+      expect(endpointSliceKind.admit?.(slice('10.244.1.5', change), usual())).toMatchObject({
+        wanted: false,
+        keep: true,
+        notice: { reason: 'UnknownField', message: expect.stringContaining(`the field ${path}:`) },
+      });
+    }
+  });
+
+  it('goes down with labels by which proxies know it, and no others that something there may act on', () => {
+    const own = slice();
+    own.metadata.labels = {
+      ...own.metadata.labels,
+      app: 'db',
+      'service.kubernetes.io/headless': '',
+      'service.kubernetes.io/service-proxy-name': 'x',
+      'multicluster.kubernetes.io/service-name': 'x',
+    };
+    const { labels = {} } = endpointSliceKind.toSuper(own, usual()).metadata;
+    expect(Object.keys(labels).filter((key) => !key.startsWith('skerry.dev/'))).toEqual([
+      'kubernetes.io/service-name',
+      'endpointslice.kubernetes.io/managed-by',
+      'app',
+      'service.kubernetes.io/headless',
+    ]);
+  });
+
   it('brings changed ports and labels down, and lets foreign labels be', () => {
     const superObject = endpointSliceKind.toSuper(slice(), usual());
     superObject.metadata.labels = { ...superObject.metadata.labels, theirs: 'x' };

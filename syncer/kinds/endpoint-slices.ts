@@ -3,8 +3,16 @@ import { deepEqual } from 'fast-equals';
 import { type KubeObject, type MergePatch, resources, withoutUndefined } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
 import { isOurs, staysInTenant, tenantNamespaceOf } from '../mapping/labels.ts';
-import { allAnnotations, superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
+import {
+  allAnnotations,
+  isListed,
+  labelGoesDown,
+  type SuperMetadataOptions,
+  superMetadata,
+  superMetadataPatch,
+} from '../mapping/metadata.ts';
 import type { Action, Admission, DownKind } from './contract.ts';
+import { type Shape, unknownRefusal } from './known-fields.ts';
 import type { Pod } from './pods/types.ts';
 import { insideOf } from './services/types.ts';
 import { refusedButKept, warning } from './validation.ts';
@@ -192,7 +200,7 @@ export const endpointSliceKind: DownKind = {
     return {
       apiVersion: 'discovery.k8s.io/v1',
       kind: 'EndpointSlice',
-      metadata: superMetadata(relabelled(tenantObject), context, allAnnotations(context)),
+      metadata: superMetadata(relabelled(tenantObject), context, metadataOptions(context)),
       addressType,
       endpoints,
       ports,
@@ -241,6 +249,27 @@ function isSelectorsOwn(slice: KubeObject): boolean {
   return slice.metadata.labels?.[managedByLabel] === selectorController;
 }
 
+/** What goes down, and what is the super cluster's to say (`targetRef`, `hints`, nodes). */
+const endpointShape: Shape = {
+  addresses: true,
+  conditions: { ready: true, serving: true, terminating: true },
+  deprecatedTopology: true,
+  hints: true,
+  hostname: true,
+  nodeName: true,
+  targetRef: true,
+  zone: true,
+};
+const sliceShape: Shape = {
+  apiVersion: true,
+  kind: true,
+  metadata: true,
+  status: true,
+  addressType: true,
+  endpoints: [endpointShape],
+  ports: [{ appProtocol: true, name: true, port: true, protocol: true }],
+};
+
 function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   if (isApiServerSlice(tenantObject)) return { wanted: !context.tenant.apiServer.isService };
   if (isSelectorsOwn(tenantObject) || staysInTenant(tenantObject)) return { wanted: false };
@@ -251,6 +280,8 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   const selector = (service?.['spec'] as { selector?: Record<string, string> } | undefined)?.selector;
   if (service === undefined || Object.keys(selector ?? {}).length > 0) return { wanted: false };
   if (tooMany in tenantObject) return tooManyRefusal;
+  const unknown = unknownRefusal(tenantObject, sliceShape, '');
+  if (unknown !== undefined) return { wanted: false, keep: true, notice: unknown };
   if ((tenantObject as EndpointSlice).addressType === 'FQDN')
     return refusal(['addresses of type FQDN'], false);
 
@@ -272,6 +303,16 @@ function refusal(refused: readonly string[], wanted: boolean): Admission {
   return { wanted, notice: warning('EndpointNotAllowed', message) };
 }
 
+/** Labels by which proxies and controllers know what a slice is. */
+const ownLabels = ['endpointslice.kubernetes.io/', serviceNameLabel, 'service.kubernetes.io/headless'];
+
+function metadataOptions(context: SyncContext): SuperMetadataOptions {
+  return {
+    ...allAnnotations(context),
+    goesDown: (key) => isListed(key, ownLabels) || labelGoesDown(key, context.tenant),
+  };
+}
+
 function relabelled(tenantObject: KubeObject): KubeObject {
   const labels: Record<string, string> = { ...tenantObject.metadata.labels, [managedByLabel]: managedBy };
   if (isApiServerSlice(tenantObject)) labels[serviceNameLabel] = 'kubernetes';
@@ -283,7 +324,7 @@ function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncCo
   const there = superObject as EndpointSlice;
   if (there.addressType !== wanted.addressType) return [{ do: 'deleteSuper' }];
   const patch: MergePatch = {
-    ...superMetadataPatch(relabelled(tenantObject), superObject, context, allAnnotations(context)),
+    ...superMetadataPatch(relabelled(tenantObject), superObject, context, metadataOptions(context)),
   };
   if (!deepEqual(there.endpoints ?? [], wanted.endpoints)) patch['endpoints'] = wanted.endpoints;
   if (!deepEqual(there.ports ?? [], wanted.ports)) patch['ports'] = wanted.ports;

@@ -209,7 +209,7 @@ describe('whether an Ingress goes down', () => {
   });
 
   it('fields that the translation does not know are not left out silently', () => {
-    expect(admitted(ingress({ fence: true } as IngressSpec))).toEqual(refusal('NotSupported', 'spec.fence'));
+    expect(admitted(ingress({ fence: true } as IngressSpec))).toEqual(refusal('UnknownField', 'spec.fence'));
   });
 });
 

@@ -5,14 +5,15 @@ import {
   allAnnotations,
   goesDown,
   isListed,
-  refusedAnnotationsPatch,
+  labelGoesDown,
+  refusedKeysPatch,
   superMetadata,
   superMetadataPatch,
   transparentMetadataPatch,
 } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
-import { hasMoreEntries, knownPart, maxEntries, type Shape, unknownFields } from './known-fields.ts';
+import { hasMoreEntries, knownPart, maxEntries, type Shape, unknownRefusal } from './known-fields.ts';
 import { fieldsPatch } from './patches.ts';
 import { isBeingPublished, isOffered, isPublishedTo } from './published-kind.ts';
 import { isReserved, reservedNotice } from './reserved-names.ts';
@@ -243,12 +244,8 @@ function staticRefusal(tenantObject: KubeObject, tenant: TenantInfo): Admission 
       'NotSupported',
       `an Ingress can have ${maxEntries} rules, paths, certificates and hosts here, taken together: use several`,
     );
-  const unknown = unknownFields(spec, specShape);
-  if (unknown.length > 0)
-    return refused(
-      'NotSupported',
-      `the cluster does not know ${[...new Set(unknown)].join(', ')} of an Ingress`,
-    );
+  const unknown = unknownRefusal(spec, specShape);
+  if (unknown !== undefined) return { wanted: false, notice: unknown };
   if (spec.defaultBackend !== undefined)
     return refused(
       'HostNotAllowed',
@@ -269,8 +266,8 @@ function staticRefusal(tenantObject: KubeObject, tenant: TenantInfo): Admission 
 }
 
 /**
- * By what is said in the super cluster alone: it goes when it claims what its tenant may not have, and loses annotations
- * that the operator has withdrawn.
+ * By what is said in the super cluster alone: it goes when it claims what its tenant may not have, and loses labels and
+ * annotations that the operator has withdrawn.
  */
 function enforce(
   superObject: KubeObject,
@@ -291,10 +288,10 @@ function enforce(
       isExternalName(superObjects.get(resources.services, { namespace, name: service })),
     );
   if (isRefused) return [{ do: 'deleteSuper' }];
-  const patch = refusedAnnotationsPatch(
-    superObject,
-    (key) => isAllowed(key, tenant) && goesDown(key, tenant),
-  );
+  const patch = refusedKeysPatch(superObject, {
+    label: (key) => labelGoesDown(key, tenant),
+    annotation: (key) => isAllowed(key, tenant) && goesDown(key, tenant),
+  });
   return patch === undefined ? [] : [{ do: 'patchSuper', patch }];
 }
 

@@ -2,7 +2,8 @@ import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, type Resource, resources } from '../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../context.ts';
 import { lateNamePrefix, superNamespaceName } from '../mapping/names.ts';
-import type { DownKind } from './contract.ts';
+import type { Admission, DownKind } from './contract.ts';
+import { unknownFieldsAdmission } from './payload.ts';
 
 /**
  * Sync rule `late-references`: ConfigMaps and Secrets that the tenant did not have when a pod that refers to them went
@@ -80,6 +81,7 @@ export function lateKeysOf(superPod: KubeObject, references: readonly string[]):
 /** The kind of the late copies beside a kind whose copies keep their names. */
 export function lateKind(kind: DownKind): DownKind {
   const { adopts: _adopts, touches: _touches, references: _references, up: _up, ...rest } = kind;
+  const { payload = [] } = kind;
   return {
     ...rest,
     name: late[kind.name]?.kind ?? '',
@@ -87,7 +89,10 @@ export function lateKind(kind: DownKind): DownKind {
     selector: { super: labelKeys.late },
     superName: lateName,
     tenantName: (superName) => nameOfLate(superName) ?? superName,
-    admit: (tenantObject, context) => ({ wanted: isAwaited(kind.name, tenantObject, context) }),
+    admit(tenantObject, context): Admission {
+      if (!isAwaited(kind.name, tenantObject, context)) return { wanted: false };
+      return unknownFieldsAdmission(tenantObject, payload) ?? { wanted: true };
+    },
     toSuper(tenantObject, context) {
       const made = kind.toSuper(tenantObject, context);
       const { metadata } = made;

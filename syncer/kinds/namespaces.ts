@@ -30,6 +30,7 @@ export const namespaceKind: DownKind = {
   direction: 'down',
   resource: resources.namespaces,
   deleteNeedsLiveCheck: true,
+  hasConditions: true,
   ofAllTenants: true,
   indexes: { tenant: { all: () => [''] } },
   admit(tenantObject) {

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { labelKeys } from '../../api/labels.ts';
 import { applyMergePatch, type KubeObject } from '../../kube/index.ts';
 import type { SyncContext, TenantInfo } from '../context.ts';
-import { superMetadata, workloadLabelGoesDown } from '../mapping/metadata.ts';
+import { podLabelGoesDown, superMetadata } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import type { NetworkPolicySpec } from '../mapping/network-isolation.ts';
 import { namespaceKind } from './namespaces.ts';
@@ -205,7 +205,7 @@ describe('index', () => {
         wanted: false,
         keep: true,
         notice: {
-          reason: 'NotSupported',
+          reason: 'UnknownField',
           message: expect.stringContaining('spec.ingress[].from[].serviceSelector'),
         },
       });
@@ -482,9 +482,7 @@ describe('reachability', () => {
   function asSeen(objects: TenantObjects, { tenant }: SyncContext): Network {
     const pods = objects.pods.map((pod) => ({
       ...pod,
-      labels: Object.fromEntries(
-        Object.entries(pod.labels).filter(([key]) => workloadLabelGoesDown(key, tenant)),
-      ),
+      labels: Object.fromEntries(Object.entries(pod.labels).filter(([key]) => podLabelGoesDown(key, tenant))),
     }));
     return { ...objects, pods };
   }

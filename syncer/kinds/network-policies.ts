@@ -25,7 +25,14 @@ import {
   superPodSelector,
 } from '../mapping/network-isolation.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
-import { hasMoreEntries, knownPart, maxEntries, type Shape, unknownFields } from './known-fields.ts';
+import {
+  hasMoreEntries,
+  knownPart,
+  maxEntries,
+  type Shape,
+  selectorShape,
+  unknownRefusal,
+} from './known-fields.ts';
 import { metadataUp, unlessEmpty } from './patches.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
 import { refusedButKept, warning } from './validation.ts';
@@ -34,17 +41,13 @@ interface NetworkPolicy extends KubeObject {
   spec?: NetworkPolicySpec;
 }
 
-const selector: Shape = {
-  matchLabels: true,
-  matchExpressions: [{ key: true, operator: true, values: true }],
-};
 const peers: Shape = [
-  { podSelector: selector, namespaceSelector: selector, ipBlock: { cidr: true, except: true } },
+  { podSelector: selectorShape, namespaceSelector: selectorShape, ipBlock: { cidr: true, except: true } },
 ];
 const ports: Shape = [{ protocol: true, port: true, endPort: true }];
 
 const specShape: Shape = {
-  podSelector: selector,
+  podSelector: selectorShape,
   policyTypes: true,
   ingress: [{ ports, from: peers }],
   egress: [{ ports, to: peers }],
@@ -156,6 +159,8 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   // What is in force already stays: removing it would admit traffic that no policy allows.
   const excess = excessOf(tenantObject, context);
   if (excess !== undefined) return refusedButKept('NotSupported', excess);
+  const unknown = unknownRefusal(specOf(tenantObject), specShape);
+  if (unknown !== undefined) return { wanted: false, keep: true, notice: unknown };
   const isUnenforced = !tenant.networkPoliciesEnforced && tenant.isIsolationUnknown !== true;
   const notice = isUnenforced ? unenforced : unseenNotice(tenantObject, tenant);
   return notice === undefined ? { wanted: true } : { wanted: true, notice };
@@ -171,9 +176,6 @@ const maxPolicies = 500;
 function excessOf(policy: KubeObject, { tenant, superObjects }: SyncContext): string | undefined {
   if (hasMoreEntries(specOf(policy), maxEntries))
     return `a NetworkPolicy can have ${maxEntries} rules, peers, ports, exceptions and terms of selectors here, taken together: use several policies`;
-  const unknown = unknownFields(specOf(policy), specShape);
-  if (unknown.length > 0)
-    return `the cluster does not know ${[...new Set(unknown)].join(', ')} of a NetworkPolicy`;
   if (tenant.isolation === undefined) return undefined;
   const blocks = egressBlocks(knownSpec(policy));
   if (blocks > maxEgressBlocks)

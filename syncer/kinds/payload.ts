@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { deepEqual } from 'fast-equals';
 import { isPartial, isRecord, type KubeObject, type MergePatch, withoutUndefined } from '../../kube/index.ts';
-import type { Action } from './contract.ts';
+import type { Action, Admission } from './contract.ts';
+import { type Shape, unknownRefusal } from './known-fields.ts';
 import { setField } from './patches.ts';
 
 /** The named top-level fields of an object that has them; for kinds that are data and little else. */
@@ -46,6 +47,32 @@ export function bringPayloadDown(
   if (Object.keys(patch).length === 0) return [];
   return [{ do: 'patchSuper', patch, ...(isWhole ? { isWhole: true } : {}) }];
 }
+
+/** Why an object in a cache is not to go down, as it was found when it was read. No JSON has such a key. */
+const refusals = Symbol('fields beside the payload');
+
+type Refused = KubeObject & { [refusals]?: Admission };
+
+/**
+ * Whether an object has fields beside its payload, which is refused by name: of a whole one, or of one in a cache that
+ * was read and noted (`noteUnknownFields`). A copy that is there stays as it is.
+ */
+export function unknownFieldsAdmission(object: KubeObject, fields: readonly string[]): Admission | undefined {
+  const noted = (object as Refused)[refusals];
+  if (noted !== undefined) return noted;
+  const shape: Shape = Object.fromEntries([...ownFields, ...fields].map((field) => [field, true]));
+  const notice = unknownRefusal(object, shape, '');
+  return notice && { wanted: false, keep: true, isAwaited: true, notice };
+}
+
+/** Of an object in a cache, and the same one as it was read. */
+export function noteUnknownFields(cached: KubeObject, whole: KubeObject, fields: readonly string[]): void {
+  const admission = unknownFieldsAdmission(whole, fields);
+  if (admission !== undefined) (cached as Refused)[refusals] = admission;
+}
+
+/** Of every object; a status is never sent. */
+const ownFields = ['apiVersion', 'kind', 'metadata', 'status'];
 
 /** What is kept of a payload that is not kept itself. */
 export interface PayloadSummary {

@@ -165,6 +165,24 @@ describe('what a claim may not ask for (sync rule `persistent-volume-claims`)', 
     }
   });
 
+  it.each([
+    ['volumeAttributesClassName', { volumeAttributesClassName: 'fast' }, 'spec.volumeAttributesClassName'],
+    ['what a newer Kubernetes has', { resources: { claims: [] } }, 'spec.resources.claims'],
+    [
+      'what a newer selector has',
+      { selector: { matchExpressions: [{ key: 'a', fuzzy: 1 }] } },
+      'spec.selector.matchExpressions[].fuzzy',
+    ],
+  ])('a field that is not known, which is refused by name: %s', (_what, spec, path) => {
+    const refused = {
+      wanted: false,
+      keep: true,
+      notice: { reason: 'UnknownField', message: expect.stringContaining(path) },
+    };
+    expect(kind.admit?.(claim(spec), published())).toMatchObject(refused);
+    expect(kind.admit?.(claim(spec), published([], [created(claim())]))).toMatchObject(refused);
+  });
+
   it('anything once there is a super object: it is kept, with its data', () => {
     const tenantObject = claim({ volumeName: 'pv-1' });
     const superObject = created(claim(), { volumeName: 'pv-1' });
@@ -303,6 +321,25 @@ describe('up', () => {
           },
         },
       },
+    ]);
+  });
+
+  it("leaves the tenant's own condition alone that says that it waits for its quota", () => {
+    const waiting = {
+      type: 'skerry.dev/WithinQuota',
+      status: 'False',
+      reason: 'QuotaExceeded',
+      message: 'm',
+    };
+    const resizing = { type: 'Resizing', status: 'True' };
+    const status = { ...bound, conditions: [waiting] };
+    const tenantObject = claim({ volumeName: 'pv-1' }, status);
+    const there = (conditions?: object[]) =>
+      created(claim(), { volumeName: 'pv-1' }, { ...bound, ...(conditions && { conditions }) });
+    expect(kind.up?.(tenantObject, there(), context())).toEqual([]);
+    const changed = kind.up?.(tenantObject, there([resizing]), context());
+    expect(changed).toEqual([
+      { do: 'patchTenant', subresource: 'status', patch: { status: { conditions: [resizing, waiting] } } },
     ]);
   });
 

@@ -1,5 +1,6 @@
 import {
   type Condition,
+  findCondition,
   type KubeObject,
   type MergePatch,
   parseQuantity,
@@ -12,8 +13,10 @@ import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../
 import { superNamespaceName } from '../mapping/names.ts';
 import { scrubbedConditions } from '../mapping/scrub.ts';
 import type { Action, Admission, DownKind } from './contract.ts';
+import { type Shape, selectorShape, unknownRefusal } from './known-fields.ts';
 import { fieldsPatch, unlessEmpty, withKeys } from './patches.ts';
 import { defaultStorageClass, isBeingPublished, isOffered } from './published-kind.ts';
+import { conditionsOf, withinQuotaCondition } from './quota-condition.ts';
 import { refusedButKept, warning } from './validation.ts';
 
 interface DataSource {
@@ -39,6 +42,20 @@ interface Claim extends KubeObject {
   spec?: ClaimSpec;
   status?: { phase?: string; capacity?: Record<string, string>; [field: string]: unknown };
 }
+
+const dataSourceFields = { apiGroup: true, kind: true, name: true } as const;
+
+/** What goes down, or is refused by a rule of its own. */
+const specShape: Shape = {
+  accessModes: true,
+  resources: { requests: true, limits: true },
+  storageClassName: true,
+  volumeMode: true,
+  volumeName: true,
+  selector: selectorShape,
+  dataSource: dataSourceFields,
+  dataSourceRef: { ...dataSourceFields, namespace: true },
+};
 
 function specOf(claim: KubeObject): ClaimSpec {
   return (claim as Claim).spec ?? {};
@@ -78,6 +95,8 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
       'a claim cannot choose its volume (spec.volumeName); name a storage class instead',
     );
   }
+  const unknown = unknownRefusal(specOf(tenantObject), specShape);
+  if (unknown !== undefined) return { wanted: false, keep: true, notice: unknown };
   if (there !== undefined) return { wanted: true };
 
   const name = wantedClass(tenantObject, context);
@@ -227,8 +246,19 @@ function statusPatch(
 ): MergePatch | undefined {
   const own = statusOf(tenantObject);
   const there = statusOf(superObject);
-  const conditions = scrubbedConditions(there['conditions'] as Condition[] | undefined, context);
+  const conditions = conditionsFor(tenantObject, superObject, context);
   return fieldsPatch(own, { ...there, conditions }, statusFields);
+}
+
+/** The super object's, and the tenant object's own that says that it waits for its quota. */
+function conditionsFor(
+  tenantObject: KubeObject,
+  superObject: KubeObject,
+  context: SyncContext,
+): Condition[] | undefined {
+  const shown = scrubbedConditions(statusOf(superObject)['conditions'] as Condition[] | undefined, context);
+  const waiting = findCondition(conditionsOf(tenantObject), withinQuotaCondition);
+  return waiting === undefined ? shown : [...(shown ?? []), waiting];
 }
 
 /** PersistentVolumeClaim: asks the super cluster for storage of a class that was published to the tenant. */
@@ -237,6 +267,7 @@ export const persistentVolumeClaimKind: DownKind = {
   resource: resources.persistentVolumeClaims,
   direction: 'down',
   deleteNeedsLiveCheck: true,
+  hasConditions: true,
   references: { of: classReference, followed: ['storageclasses'] },
   touches: { tenant: volumeOf, super: volumeOf },
   admit,

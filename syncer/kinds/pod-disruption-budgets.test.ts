@@ -110,6 +110,16 @@ describe('the rest of the super object', () => {
     expect(kind.down(object, superObject as KubeObject, context)).toEqual([]);
   });
 
+  it('is made, or changed, only where nothing is asked for that is not known', () => {
+    const all = { maxUnavailable: 1, unhealthyPodEvictionPolicy: 'AlwaysAllow' };
+    expect(kind.admit?.(budget(all), context)).toEqual({ wanted: true });
+    expect(kind.admit?.(budget({ ...all, minReadySeconds: 5 }), context)).toMatchObject({
+      wanted: false,
+      keep: true,
+      notice: { reason: 'UnknownField', message: expect.stringContaining('spec.minReadySeconds') },
+    });
+  });
+
   it('is put back when somebody in the super cluster asks for a share again', () => {
     const object = budget({}, computed);
     const there = { ...kind.toSuper(object, context), spec: { maxUnavailable: '10%', selector } };

@@ -7,7 +7,8 @@ import {
 } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
 import { superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
-import type { Action, DownKind } from './contract.ts';
+import type { Action, Admission, DownKind } from './contract.ts';
+import { type Shape, selectorShape, unknownRefusal } from './known-fields.ts';
 import { fieldsPatch, metadataUp } from './patches.ts';
 
 interface BudgetStatus {
@@ -44,6 +45,19 @@ interface BudgetSpec {
   unhealthyPodEvictionPolicy?: string;
 }
 
+/** What goes down, or is in what goes down (`minAvailable`). */
+const specShape: Shape = {
+  minAvailable: true,
+  maxUnavailable: true,
+  selector: selectorShape,
+  unhealthyPodEvictionPolicy: true,
+};
+
+function admit(tenantObject: KubeObject): Admission {
+  const unknown = unknownRefusal(specOf(tenantObject), specShape);
+  return unknown === undefined ? { wanted: true } : { wanted: false, keep: true, notice: unknown };
+}
+
 /**
  * PodDisruptionBudget: keeps a drain of the super cluster's nodes to what the tenant allows. Each side's own
  * disruption controller counts and writes status, from the same pods: none of it is copied. What only the
@@ -53,7 +67,9 @@ export const podDisruptionBudgetKind: DownKind = {
   name: 'poddisruptionbudgets',
   resource: resources.podDisruptionBudgets,
   direction: 'down',
+  hasConditions: true,
   compact: { super: ({ status: _status, ...object }) => object },
+  admit,
   toSuper(tenantObject, context) {
     return {
       apiVersion: 'policy/v1',

@@ -5,7 +5,14 @@ import { superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
 import type { Admission, DownKind } from './contract.ts';
 import { lateCopyOf, lateKind } from './late-references.ts';
 import { metadataUp } from './patches.ts';
-import { bringPayloadDown, isToBeReplaced, metadataAlone, payloadOf, summarized } from './payload.ts';
+import {
+  bringPayloadDown,
+  isToBeReplaced,
+  metadataAlone,
+  payloadOf,
+  summarized,
+  unknownFieldsAdmission,
+} from './payload.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
 
 const fields = ['data', 'immutable'] as const;
@@ -59,5 +66,6 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
     labels?.[labelKeys.sync] === 'true' ||
     context.isReferenced({ kind: 'secrets', namespace, name });
   if (!wanted) return { wanted: false };
-  return isReserved(name) ? { wanted: false, notice: reservedNotice(name) } : { wanted: true };
+  if (isReserved(name)) return { wanted: false, notice: reservedNotice(name) };
+  return unknownFieldsAdmission(tenantObject, payload) ?? { wanted: true };
 }

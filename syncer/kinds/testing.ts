@@ -8,7 +8,11 @@ import {
   resources,
 } from '../../kube/index.ts';
 import type { Lookup, SyncContext, TenantInfo } from '../context.ts';
-import { defaultAllowedAnnotations, defaultDeniedKeyPrefixes } from '../mapping/metadata.ts';
+import {
+  defaultAllowedAnnotations,
+  defaultAllowedLabels,
+  defaultDeniedKeyPrefixes,
+} from '../mapping/metadata.ts';
 import type { Action, SyncedKind } from './contract.ts';
 import { isReferenced, referenceIds, referencesIndex } from './references.ts';
 
@@ -38,6 +42,7 @@ export function testTenant(overrides: Partial<TenantInfo> = {}): TenantInfo {
     protectedCIDRs: [],
     nodeLabels: [],
     allowedAnnotations: defaultAllowedAnnotations,
+    allowedLabels: defaultAllowedLabels,
     deniedKeyPrefixes: defaultDeniedKeyPrefixes,
     transparentKeyPrefixes: [],
     ...overrides,

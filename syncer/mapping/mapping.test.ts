@@ -90,7 +90,7 @@ describe('metadata on the way down (sync rules `ownership-labels`, `denied-metad
   });
 
   it('takes ordinary keys down unchanged, app.kubernetes.io included', () => {
-    const labels = { 'app.kubernetes.io/name': 'web', 'example.com/x': '' };
+    const labels = { 'app.kubernetes.io/name': 'web', tier: '' };
     const annotations = { 'app.kubernetes.io/part-of': 'shop', note: 'x' };
     expect(superMetadata(object({ labels, annotations }), context)).toMatchObject({ labels, annotations });
   });
@@ -106,6 +106,16 @@ describe('metadata on the way down (sync rules `ownership-labels`, `denied-metad
     expect(superMetadata(object({ annotations: { [key]: '.*' } }), context).annotations).not.toHaveProperty([
       key,
     ]);
+  });
+
+  it.each([
+    'openpolicyagent.org/policy',
+    'config.openshift.io/inject-trusted-cabundle',
+    'recurring-job.longhorn.io/source',
+    'io.cattle.field/appId',
+    'example.com/x',
+  ])('takes no label down that something in the super cluster may act on: %s', (key) => {
+    expect(superMetadata(object({ labels: { [key]: 'x' } }), context).labels).not.toHaveProperty([key]);
   });
 
   it.each([

@@ -50,38 +50,108 @@ export const defaultDeniedKeyPrefixes: readonly string[] = [
 export const namespaceAllowedKeys: readonly string[] = ['kubernetes.io/description'];
 
 /**
- * Labels that do not go down either: meshes, agents and operators of the super cluster act on them
- * in any namespace. `*.example.com` is that domain and all below it. Labels are no allow-list, as selectors go by them.
+ * Labels of pods that do not go down either: meshes, agents, schedulers and operators of the super cluster act on them
+ * in any namespace. Domains, with all below them. Pods have no allow-list, as Services, NetworkPolicies, budgets and
+ * affinities of the tenant, now and later, select by any label; so none is here by which widespread software selects its
+ * own pods (Gatekeeper, Knative, Strimzi and the like).
  */
-const deniedWorkloadLabels: readonly string[] = [
-  '*.istio.io',
-  '*.linkerd.io',
-  '*.kuma.io',
-  '*.dapr.io',
-  '*.hashicorp.com',
-  '*.datadoghq.com',
-  '*.cilium.io',
-  'io.cilium/',
-  '*.projectcalico.org',
-  '*.amazonaws.com',
-  '*.k8s.aws',
-  '*.gke.io',
-  '*.azure.com',
-  '*.argoproj.io',
-  '*.toolkit.fluxcd.io',
-  'velero.io/',
-  'kueue.x-k8s.io/',
-  'karpenter.sh/',
+const deniedPodDomains: ReadonlySet<string> = new Set([
+  // Meshes and networks.
+  'cilium.io',
+  'dapr.io',
+  'istio.io',
+  'kuma.io',
+  'linkerd.io',
+  'networking.k8s.io',
+  'projectcalico.org',
+  'telepresence.io',
+  // Identities and secrets.
+  'bank-vaults.io',
+  'banzaicloud.io',
+  'hashicorp.com',
+  'spiffe.io',
+  // Cloud providers, and where they run pods without nodes.
+  'alibabacloud.com',
+  'aliyun.com',
+  'amazon.com',
+  'amazonaws.com',
+  'azure.com',
+  'gke.io',
+  'google.com',
+  'k8s.aws',
+  'openshift.io',
+  'tencent.com',
+  'virtual-kubelet.io',
+  'volcengine.com',
+  // Observation, and what it injects.
+  'datadoghq.com',
+  'dynatrace.com',
+  'newrelic.com',
+  'opentelemetry.io',
+  // Admission and protection, and exemptions from them.
+  'admission.gatekeeper.sh',
+  'falcon-system.crowdstrike.com',
+  'hami.io',
+  'kubescape.io',
+  'kyverno.io',
+  'openpolicyagent.org',
+  'sigstore.dev',
+  'stackrox.io',
+  // Scheduling, scaling, and what keeps nodes from being emptied.
+  'cast.ai',
+  'karpenter.sh',
+  'keda.sh',
+  'koordinator.sh',
+  'run.ai',
+  'spotinst.io',
+  'yunikorn.apache.org',
+  // Delivery, backup and tests.
+  'argoproj.io',
+  'chaos-mesh.org',
+  'fluxcd.io',
+  'velero.io',
+]);
+
+/** The same by prefixes of keys, where others of the domain are needed, or there is none. */
+const deniedPodPrefixes: readonly string[] = [
+  'addonmanager.kubernetes.io/',
+  'bindings.knative.dev/',
   'cluster-autoscaler.kubernetes.io/',
   'descheduler.alpha.kubernetes.io/',
-  'addonmanager.kubernetes.io/',
-  'gateway.networking.k8s.io/',
-  'service.kubernetes.io/service-proxy-name',
+  'io.cilium',
+  'kai.scheduler/',
+  'kube-monkey/',
+  'kueue.x-k8s.io/',
+  'runai/',
+  'webhooks.knative.dev/',
 ];
 
-/** Whether a label goes down (sync rule `denied-metadata`). */
-export function workloadLabelGoesDown(key: string, tenant: KeyRules): boolean {
-  return goesDown(key, tenant) && !hasPrefix(key, deniedWorkloadLabels);
+/** Whether a label of a pod goes down (sync rule `denied-metadata`). */
+export function podLabelGoesDown(key: string, tenant: LabelRules): boolean {
+  if (!goesDown(key, tenant)) return false;
+  return isPlain(key) || !isDeniedOnPods(key) || isListed(key, tenant.allowedLabels);
+}
+
+function isDeniedOnPods(key: string): boolean {
+  let domain = key.slice(0, Math.max(key.indexOf('/'), 0));
+  while (domain !== '') {
+    if (deniedPodDomains.has(domain)) return true;
+    const dot = domain.indexOf('.');
+    domain = dot === -1 ? '' : domain.slice(dot + 1);
+  }
+  return hasPrefix(key, deniedPodPrefixes);
+}
+
+/**
+ * Labels of other objects than pods that go down beside those whose keys have neither a prefix nor a dot: keys, or
+ * prefixes that end in `/`. Nothing of a tenant's selects such objects in the super cluster, while controllers there do: a
+ * load balancer finds the Services of its pools by label, in any namespace. An operator can add to these.
+ */
+export const defaultAllowedLabels: readonly string[] = ['app.kubernetes.io/', 'helm.sh/', 'prometheus.io/'];
+
+/** Whether a label of an object other than a pod goes down (sync rule `allowed-labels`). */
+export function labelGoesDown(key: string, tenant: LabelRules): boolean {
+  return goesDown(key, tenant) && (isPlain(key) || isListed(key, tenant.allowedLabels));
 }
 
 /**
@@ -105,7 +175,12 @@ export const defaultAllowedAnnotations: readonly string[] = [
 
 /** Bookkeeping of tools, which stays behind without an event. */
 const silentPrefixes = [
+  'argocd.argoproj.io/',
+  'helm.toolkit.fluxcd.io/',
   'kubectl.kubernetes.io/',
+  'kubernetes.io/cluster-service',
+  'kubernetes.io/name',
+  'kustomize.toolkit.fluxcd.io/',
   'meta.helm.sh/',
   'kubernetes.io/limit-ranger',
   'skerry.dev/',
@@ -113,15 +188,28 @@ const silentPrefixes = [
 
 /** Whether an annotation goes down (sync rule `allowed-annotations`). */
 export function annotationGoesDown(key: string, tenant: AnnotationRules): boolean {
-  return goesDown(key, tenant) && (!/[./]/.test(key) || isListed(key, tenant.allowedAnnotations));
+  return goesDown(key, tenant) && (isPlain(key) || isListed(key, tenant.allowedAnnotations));
 }
 
-/** Those of a pod or a Service that stay behind and may have been meant for something in the super cluster. */
+/** Annotations of a pod or a Service that stay behind and may have been meant for something in the super cluster. */
 export function refusedAnnotations({ metadata }: KubeObject, tenant: AnnotationRules): string[] {
-  return Object.keys(metadata.annotations ?? {}).filter(
-    (key) =>
-      !hasPrefix(key, silentPrefixes) && !isTransparent(key, tenant) && !annotationGoesDown(key, tenant),
+  return refusedAmong(metadata.annotations, tenant, (key) => annotationGoesDown(key, tenant));
+}
+
+/** The same of the labels of a Service. */
+export function refusedLabels({ metadata }: KubeObject, tenant: LabelRules): string[] {
+  return refusedAmong(metadata.labels, tenant, (key) => labelGoesDown(key, tenant));
+}
+
+function refusedAmong(keys: Keys | undefined, tenant: KeyRules, passes: (key: string) => boolean): string[] {
+  return Object.keys(keys ?? {}).filter(
+    (key) => !hasPrefix(key, silentPrefixes) && !isTransparent(key, tenant) && !passes(key),
   );
+}
+
+/** Neither a prefix nor a dot. */
+function isPlain(key: string): boolean {
+  return !/[./]/.test(key);
 }
 
 /** Whether a list of keys, and of prefixes that end in `/`, has a key in it. */
@@ -148,18 +236,11 @@ export function isTransparent(key: string, tenant: Pick<TenantInfo, 'transparent
 
 type KeyRules = Pick<TenantInfo, 'deniedKeyPrefixes' | 'transparentKeyPrefixes'>;
 type AnnotationRules = KeyRules & Pick<TenantInfo, 'allowedAnnotations'>;
+type LabelRules = KeyRules & Pick<TenantInfo, 'allowedLabels'>;
 
 function hasPrefix(key: string, prefixes: readonly string[]): boolean {
-  for (const prefix of prefixes) {
-    if (prefix.startsWith('*.') ? isBelow(key, prefix.slice(1)) : key.startsWith(prefix)) return true;
-  }
+  for (const prefix of prefixes) if (key.startsWith(prefix)) return true;
   return false;
-}
-
-/** Whether the prefix of a key is a domain, given with a dot before it, or one below it. */
-function isBelow(key: string, domain: string): boolean {
-  const slash = key.indexOf('/');
-  return slash > 0 && `.${key.slice(0, slash)}`.endsWith(domain);
 }
 
 type Keys = Record<string, string>;
@@ -169,7 +250,7 @@ type TenantContext = { readonly tenant: TenantInfo };
 export interface SuperMetadataOptions {
   /** Where the super object is called otherwise than the tenant object. */
   readonly name?: string;
-  /** Which of the tenant object's labels and annotations go down; default: labels but the denied, and allowed annotations. */
+  /** Which of the tenant object's labels and annotations go down; default: those that are allowed. */
   readonly goesDown?: (key: string) => boolean;
   /** Where another rule holds for annotations. */
   readonly annotationGoesDown?: (key: string) => boolean;
@@ -237,22 +318,37 @@ export function superMetadataPatch(
 }
 
 /**
- * Takes from the super object the annotations that the tenant object has given and that do not go down any more, as
- * `{ metadata: … }`; undefined when there are none. Needs no tenant object: the super object's mark says which they are.
+ * Takes from the super object the labels and annotations that the tenant object has given and that do not go down any
+ * more, as `{ metadata: … }`; undefined when there are none. Needs no tenant object: the super object's mark says which
+ * they are.
  */
-export function refusedAnnotationsPatch(
+export function refusedKeysPatch(
   { metadata }: KubeObject,
-  passes: (key: string) => boolean,
+  passes: { label(key: string): boolean; annotation(key: string): boolean },
 ): MergePatch | undefined {
-  const { annotations = {} } = metadata;
-  const synced = parseSyncedKeys(annotations[annotationKeys.syncedKeys]);
-  const kept = synced.a.filter(passes);
-  const refused = synced.a.filter((key) => !passes(key) && !isOwnKey(key) && Object.hasOwn(annotations, key));
-  if (refused.length === 0) return undefined;
-  const patch: KeyPatch = Object.fromEntries(refused.map((key) => [key, null]));
+  const { labels, annotations } = metadata;
+  const synced = parseSyncedKeys(annotations?.[annotationKeys.syncedKeys]);
+  const refusedLabels = refusedPatch(synced.l, labels, passes.label);
+  const refusedAnnotations = refusedPatch(synced.a, annotations, passes.annotation);
+  if (refusedLabels === undefined && refusedAnnotations === undefined) return undefined;
+  const kept = markOf(synced.l.filter(passes.label), synced.a.filter(passes.annotation));
   return {
-    metadata: { annotations: { ...patch, [annotationKeys.syncedKeys]: markOf(synced.l, kept) ?? null } },
+    metadata: {
+      ...(refusedLabels === undefined ? {} : { labels: refusedLabels }),
+      annotations: { ...refusedAnnotations, [annotationKeys.syncedKeys]: kept ?? null },
+    },
   };
+}
+
+function refusedPatch(
+  synced: readonly string[],
+  present: Keys | undefined,
+  passes: (key: string) => boolean,
+): KeyPatch | undefined {
+  const refused = synced.filter(
+    (key) => !passes(key) && !isOwnKey(key) && present !== undefined && Object.hasOwn(present, key),
+  );
+  return refused.length === 0 ? undefined : Object.fromEntries(refused.map((key) => [key, null]));
 }
 
 /** Marks that the super object has only while there is a reason for them. */
@@ -265,7 +361,7 @@ function wantedKeys(
 ): { labels: Keys; annotations: Keys } {
   const { metadata } = tenantObject;
   const { goesDown: passes } = options;
-  const labels = pick(metadata.labels, passes ?? ((key) => workloadLabelGoesDown(key, tenant)));
+  const labels = pick(metadata.labels, passes ?? ((key) => labelGoesDown(key, tenant)));
   const annotations = pick(
     metadata.annotations,
     options.annotationGoesDown ?? passes ?? ((key) => annotationGoesDown(key, tenant)),

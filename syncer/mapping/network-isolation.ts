@@ -1,7 +1,7 @@
 import ipaddr from 'ipaddr.js';
 import { labelKeys } from '../../api/labels.ts';
 import type { NetworkIsolation, TenantInfo } from '../context.ts';
-import { isTransparent, workloadLabelGoesDown } from './metadata.ts';
+import { isTransparent, podLabelGoesDown } from './metadata.ts';
 
 export interface LabelSelector {
   matchLabels?: Record<string, string>;
@@ -80,7 +80,7 @@ export function selectorTerms({ matchLabels = {}, matchExpressions = [] }: Label
 
 /** Whether a pod in the super cluster can carry this label as the tenant means it. */
 export function isMirroredPodLabel(key: string, tenant: TenantInfo): boolean {
-  return workloadLabelGoesDown(key, tenant) || isTransparent(key, tenant);
+  return podLabelGoesDown(key, tenant) || isTransparent(key, tenant);
 }
 
 /** As an API server evaluates a selector; one with an unknown operator matches nothing. */

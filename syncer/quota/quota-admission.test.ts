@@ -153,6 +153,81 @@ describe('the quota of a tenant', () => {
     await sides.until(() => size() === '3Gi');
   });
 
+  describe('says so in a condition of what has conditions, until it goes through', () => {
+    type Condition = { type: string; status: string; reason: string; message: string };
+    const waits = (object: KubeObject | undefined): Condition | undefined =>
+      ((object?.['status'] as { conditions?: Condition[] } | undefined)?.conditions ?? []).find(
+        ({ type }) => type === 'skerry.dev/WithinQuota',
+      );
+    const statusWrites = (sides: TwoSides, plural: string): number =>
+      sides.tenant.server.requests.filter(
+        (request) =>
+          request.verb === 'patch' && request.plural === plural && request.subresource === 'status',
+      ).length;
+    const service = (name: string, type = 'ClusterIP'): KubeObject => ({
+      metadata: { name },
+      spec: { type, clusterIP: 'None', ports: [{ port: 80 }] },
+      status: { loadBalancer: {} },
+    });
+
+    it('of a Service that is one too many', async () => {
+      await using sides = await startWith({ services: '1' });
+      const own = (): KubeObject | undefined =>
+        sides.tenant.server.get(resources.services, { namespace: 'shop', name: 'b' });
+      sides.inShop(resources.services, service('a'));
+      await sides.until(() => sides.inSuper(resources.services, 'a') !== undefined);
+      sides.inShop(resources.services, service('b'));
+      await sides.until(() => waits(own()) !== undefined);
+      expect(waits(own())).toMatchObject({
+        status: 'False',
+        reason: 'QuotaExceeded',
+        message: 'exceeded quota, requested: services=1, used: services=1, limited: services=1',
+      });
+      sides.tenant.server.remove(resources.services, { namespace: 'shop', name: 'a' });
+      await sides.until(() => sides.inSuper(resources.services, 'b') !== undefined);
+      await sides.until(() => waits(own()) === undefined);
+      // One to say it, one to take it back.
+      expect(statusWrites(sides, 'services')).toBe(2);
+    });
+
+    it('of a Service that would grow, and of one that would no longer', async () => {
+      await using sides = await startWith({ 'services.loadbalancers': '0' });
+      const ref = { namespace: 'shop', name: 'web' };
+      const own = (): KubeObject => sides.tenant.server.get(resources.services, ref) as KubeObject;
+      const become = (type: string): void => {
+        const { status, metadata } = own();
+        sides.tenant.server.put(resources.services, {
+          ...own(),
+          metadata,
+          spec: service('web', type)['spec'],
+          status,
+        });
+      };
+      sides.inShop(resources.services, service('web'));
+      await sides.until(() => sides.inSuper(resources.services, 'web') !== undefined);
+      become('LoadBalancer');
+      await sides.until(() => waits(own()) !== undefined);
+      become('ClusterIP');
+      await sides.until(() => waits(own()) === undefined);
+      expect(sides.inSuper(resources.services, 'web')?.['spec']).toMatchObject({ type: 'ClusterIP' });
+      expect(statusWrites(sides, 'services')).toBe(2);
+    });
+
+    it('of a namespace, and none of a ConfigMap, which has no place for it', async () => {
+      await using sides = await startWith({ 'count/namespaces': '2', configmaps: '0' });
+      const own = (): KubeObject | undefined =>
+        sides.tenant.server.get(resources.namespaces, { name: 'more' });
+      sides.inShop(resources.configMaps, settings('x'));
+      await sides.until(() => told(sides, 'x') !== undefined);
+      sides.tenant.server.put(resources.namespaces, { metadata: { name: 'more' } });
+      await sides.until(() => waits(own()) !== undefined);
+      sides.state.updateInfo({ ...sides.info, policy: { ...defaultPolicy, quota: {} } });
+      await sides.until(() => sides.inSuper(resources.configMaps, 'x') !== undefined);
+      await sides.until(() => waits(own()) === undefined);
+      expect(statusWrites(sides, 'configmaps')).toBe(0);
+    });
+  });
+
   it('lets a pod be resized in place as far as there is room', async () => {
     await using sides = await startWith({ 'requests.cpu': '300m' }, account);
     const cpu = (): unknown => {

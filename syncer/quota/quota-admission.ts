@@ -15,7 +15,7 @@ import type { DownKind, Notice, SuperObjects, SyncedKind } from '../kinds/contra
 import { tenantUidOf } from '../mapping/labels.ts';
 import { byTenantIndex, type Caches } from '../reconcile/caches.ts';
 import { done, type Outcome } from '../reconcile/controller.ts';
-import { type ActionGate, recordNotice, recordRefusal } from '../reconcile/execute.ts';
+import { type ActionGate, recordNotice, recordOverQuota } from '../reconcile/execute.ts';
 import { downKeyOf, keyId } from '../reconcile/keys.ts';
 import type { ReadBudget } from '../reconcile/payloads.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
@@ -200,7 +200,7 @@ export class QuotaAdmission {
       : this.reserve(tenant, situation.key, kind, situation.superObject ?? { metadata: {} }, action.patch);
     if (noRoom === undefined) return action;
     const { notice, afterMs, isExceeded = false } = noRoom;
-    await (isExceeded ? recordRefusal : recordNotice)(work, notice);
+    await (isExceeded ? recordOverQuota : recordNotice)(work, notice);
     if (afterMs === undefined) return isCreated ? done : { skip: true };
     return isCreated ? { is: 'later', afterMs } : { skip: true, afterMs };
   };

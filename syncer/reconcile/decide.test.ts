@@ -279,3 +279,46 @@ describe('the same cases for an object born in the super cluster', () => {
     expect(decideUp(upKind, another).check).toMatchObject({ unwatched: true });
   });
 });
+
+describe('a condition that says that a tenant object waits for its quota (sync rule `quota`)', () => {
+  const waiting = { type: 'skerry.dev/WithinQuota', status: 'False' };
+  const own = (metadata: KubeObject['metadata'] = {}): KubeObject => ({
+    ...tenantObject(metadata),
+    status: { conditions: [waiting, { type: 'Ready', status: 'True' }] },
+  });
+  const removal: Action = {
+    do: 'patchTenant',
+    subresource: 'status',
+    patch: { status: { conditions: [{ type: 'Ready', status: 'True' }] } },
+  };
+  const agreeing: DownKind = { ...downKind, hasConditions: true, down: () => [], up: () => [] };
+  const both = { tenantObject: own(), superObject: superObject() };
+
+  it('goes when both sides agree', () => {
+    expect(decideDown(agreeing, situation(both)).actions).toEqual([removal]);
+  });
+
+  it('goes when nothing is to be written for another reason, which is said', () => {
+    const notice = { type: 'Warning', reason: 'No', message: 'no' } as const;
+    const refusing: DownKind = { ...agreeing, admit: () => ({ wanted: false, notice }) };
+    const { actions } = decideDown(refusing, situation({ tenantObject: own() }));
+    expect(actions).toEqual([{ do: 'notice', notice, isRefusal: true }, removal]);
+  });
+
+  it('stays while there is something to be written, which may wait, or to be waited for', () => {
+    for (const [kind, parts] of [
+      [agreeing, { tenantObject: own() }],
+      [agreeing, { tenantObject: own(), createdUid: 's1' }],
+      [{ ...agreeing, down: () => [patchSuper] }, both],
+      [{ ...agreeing, up: () => [patchTenant] }, both],
+    ] as const)
+      expect(decideDown(kind, situation(parts)).actions).not.toContainEqual(removal);
+  });
+
+  it('stays on what is being deleted, and where the kind has no conditions of ours', () => {
+    const leaving = { ...both, tenantObject: own({ deletionTimestamp: '2026-01-01T00:00:00Z' }) };
+    expect(decideDown(agreeing, situation(leaving)).actions).toEqual([]);
+    const { hasConditions: _none, ...without } = agreeing;
+    expect(decideDown(without, situation(both)).actions).toEqual([]);
+  });
+});

@@ -1,6 +1,7 @@
-import type { KubeObject } from '../../kube/index.ts';
+import type { KubeObject, MergePatch } from '../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../context.ts';
 import type { Action, DownKind, Notice, SyncedKind, UpKind } from '../kinds/contract.ts';
+import { withinQuotaStatus } from '../kinds/quota-condition.ts';
 import { warning } from '../kinds/validation.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import type { Tombstone } from './tenant-state.ts';
@@ -59,6 +60,20 @@ export function nameConflict(objectKind: string, name: string): Notice {
 
 /** Sync rule `four-cases` for an object that is born in the tenant. Pure. */
 export function decideDown(kind: DownKind, situation: Situation): Decision {
+  const decision = fourCases(kind, situation);
+  const status = kind.hasConditions === true ? outlivedCondition(situation, decision) : undefined;
+  if (status === undefined) return decision;
+  const removal: Action = { do: 'patchTenant', subresource: 'status', patch: { status } };
+  return { ...decision, actions: [...decision.actions, removal] };
+}
+
+/** Once nothing is to be written any more, nothing waits for the quota either. */
+function outlivedCondition({ tenantObject }: Situation, { actions }: Decision): MergePatch | undefined {
+  if (tenantObject === undefined || tenantObject.metadata.deletionTimestamp !== undefined) return undefined;
+  return actions.every((action) => action.do === 'notice') ? withinQuotaStatus(tenantObject) : undefined;
+}
+
+function fourCases(kind: DownKind, situation: Situation): Decision {
   const { tenantObject, superObject, context } = situation;
   if (tenantObject === undefined)
     return superObject === undefined ? nothing : tenantGone(kind, situation, superObject);

@@ -12,6 +12,7 @@ import {
 import type { KeyRef } from '../context.ts';
 import type { Action, DownKind, Notice, SuperWrite, SyncedKind } from '../kinds/contract.ts';
 import { isToBeReplaced, payloadSource, payloadSummary, withSummary } from '../kinds/payload.ts';
+import { overQuotaStatus } from '../kinds/quota-condition.ts';
 import { hasKnownFields } from '../kinds/registry.ts';
 import { hasLostItsLabel, isOurs, originalUid } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
@@ -424,19 +425,44 @@ export async function recordNotice(work: Work, notice: Notice): Promise<void> {
  */
 export async function recordRefusal(work: Work, notice: Notice): Promise<void> {
   await recordNotice(work, notice);
-  const { kind, situation, signal } = work;
+  const { kind, situation } = work;
   const { tenantObject, superObject, context } = situation;
   if (kind.direction !== 'down' || tenantObject === undefined || superObject !== undefined) return;
   const status = kind.refusedStatus?.(tenantObject, printable(notice.message, longestReason), context.nowMs);
-  if (status === undefined) return;
-  const { name = '', namespace, uid } = tenantObject.metadata;
+  if (status !== undefined) await trySaying(work, status, { uid: tenantObject.metadata.uid });
+}
+
+/**
+ * That a write of the super object waits for the quota: as `recordRefusal` has it, and in a condition where the kind
+ * `hasConditions`. Rejects only when aborted.
+ */
+export async function recordOverQuota(work: Work, notice: Notice): Promise<void> {
+  await recordRefusal(work, notice);
+  const { kind, situation } = work;
+  const { tenantObject, context } = situation;
+  if (kind.direction !== 'down' || kind.hasConditions !== true || tenantObject === undefined) return;
+  const { uid, resourceVersion } = tenantObject.metadata;
+  const status = overQuotaStatus(tenantObject, printable(notice.message, longestReason), context.nowMs);
+  // Its list of conditions has other writers.
+  if (status !== undefined) await trySaying(work, status, { uid, resourceVersion });
+}
+
+/**
+ * Patches the status of the tenant object, beside an event that says the same. What it writes is not expected: a run that
+ * waited for the cache to show it would lose its place in the line of the quota.
+ */
+async function trySaying(
+  { kind, situation, tenant, signal }: Work,
+  status: object,
+  guard: object,
+): Promise<void> {
+  const cutManagedFields = hasKnownFields(kind);
+  const options = { type: 'merge', subresource: 'status', signal, cutManagedFields } as const;
+  const { namespace, name } = situation.key;
   try {
-    const patch = { metadata: { uid }, status };
-    const cutManagedFields = hasKnownFields(kind);
-    const options = { type: 'merge', subresource: 'status', signal, cutManagedFields } as const;
-    await work.tenant.client.patch(kind.resource, { namespace, name }, patch, options);
+    await tenant.client.patch(kind.resource, { namespace, name }, { metadata: guard, status }, options);
   } catch (error) {
-    // The event says it as well.
+    // A conflict brings the key back.
     if (signal.aborted) throw error;
   }
 }

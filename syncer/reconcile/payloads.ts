@@ -1,7 +1,13 @@
 import { isNotFound, type KubeClient, type KubeObject } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
 import type { DownKind, Notice } from '../kinds/contract.ts';
-import { asToBeReplaced, payloadSource, payloadSummary, withSummary } from '../kinds/payload.ts';
+import {
+  asToBeReplaced,
+  noteUnknownFields,
+  payloadSource,
+  payloadSummary,
+  withSummary,
+} from '../kinds/payload.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import type { Outcome } from './controller.ts';
 import type { Situation } from './decide.ts';
@@ -76,8 +82,10 @@ export async function withPayload(
     const copy = hasCopy ? (summary.digest === present ? 'equal' : 'unequal') : 'missing';
     budget?.take(tenant, key, bytes, copy);
     if (own.metadata.uid !== tenantObject.metadata.uid) return replaced;
-    if (own.metadata.resourceVersion === tenantObject.metadata.resourceVersion)
+    if (own.metadata.resourceVersion === tenantObject.metadata.resourceVersion) {
       tenant.payloads.set(tenantObject, summary);
+      noteUnknownFields(tenantObject, own, payload);
+    }
     const whole = { ...situation, tenantObject: withSummary(own, summary) };
     if (!hasCopy) return whole;
     if (summary.digest === present) return situation;

@@ -160,7 +160,8 @@ export class Reconciler implements Controller {
       if (isOurs(superObject, tenant.info)) return originalUid(superObject) === tenantObject.metadata.uid;
       if (kind.adopts?.(superObject, tenantObject, context) === true) return true;
     }
-    return kind.admit?.(tenantObject, context).wanted === false;
+    const admission = kind.admit?.(tenantObject, context);
+    return admission?.wanted === false && admission.isAwaited !== true;
   }
 
   async #attempt(tenant: TenantState, kind: SyncedKind, key: KeyRef, signal: AbortSignal): Promise<Outcome> {

@@ -69,6 +69,40 @@ describe('what is about to be sent (sync rule `validated-writes`)', () => {
   });
 
   it.each([
+    ['ConfigMap', resources.configMaps, { data: { a: '1' } }],
+    ['Secret', resources.secrets, { type: 'Opaque', data: {} }],
+  ])(
+    'of a %s is refused by name, too, once it is read, and what requires it waits',
+    async (_kind, resource, data) => {
+      await using bench = await Bench.start({ tenant: { syncConfigMaps: 'all', syncSecrets: 'all' } });
+      bench.namespace('shop');
+      const key = { kind: resource.plural, namespace: 'shop', name: 'web' };
+      const metadata = { namespace: 'shop', name: 'web' };
+      bench.have('tenant', resource, { metadata, ...data, vault: {} });
+      expect(await bench.reconcile(resource.plural, 'web', 'shop')).toEqual({ is: 'done' });
+      expect(bench.asked('super')).toEqual([]);
+      const { items } = await bench.tenant.client.list(resources.events);
+      expect(items.map(({ reason, message }) => `${reason}: ${message}`)).toEqual([
+        expect.stringContaining('UnknownField: this cluster does not take the field vault:'),
+      ]);
+      expect(bench.reconciler.driftOf(bench.state, key)).toBeUndefined();
+      // Something else may have its name in the super namespace.
+      bench.have('super', resource, { metadata: { namespace: bench.shop, name: 'web' } });
+      expect(bench.reconciler.isDependencyMet(bench.state, key)).toBe(false);
+      // Read once.
+      await bench.reconcile(resource.plural, 'web', 'shop');
+      expect(bench.asked('tenant').filter((call) => call === `get ${resource.plural}`)).toHaveLength(1);
+
+      const ref = { namespace: bench.shop, name: 'web' };
+      bench.hide('super', resource, bench.super.server.get(resource, ref) as KubeObject);
+      bench.super.server.remove(resource, ref);
+      bench.have('tenant', resource, { metadata, ...data });
+      await bench.reconcile(resource.plural, 'web', 'shop');
+      expect(bench.super.server.get(resource, ref)).toMatchObject(data);
+    },
+  );
+
+  it.each([
     [
       'a source beside one that is null',
       { volumes: [{ name: 'v', emptyDir: null, nfs: { server: 'a', path: '/' } }] },

@@ -3,7 +3,11 @@ import type { DriverName } from '../../api/drivers.ts';
 import { defaultEffectivePolicy, defaultPolicy } from '../../api/policy.ts';
 import { defaultQuota } from '../../api/quota.ts';
 import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
-import { defaultDeniedKeyPrefixes } from '../mapping/metadata.ts';
+import {
+  defaultAllowedAnnotations,
+  defaultAllowedLabels,
+  defaultDeniedKeyPrefixes,
+} from '../mapping/metadata.ts';
 import { tenantInfo } from './tenant-info.ts';
 
 const settings = {
@@ -11,6 +15,7 @@ const settings = {
   nodeLabels: ['gpu.example/'],
   protectedCIDRs: [],
   allowedAnnotations: ['mesh.example/'],
+  allowedLabels: ['team.example/'],
   deniedKeyPrefixes: ['secret.example/'],
   transparentKeyPrefixes: ['shown.example/'],
   networkPoliciesEnforced: false,
@@ -85,6 +90,12 @@ describe('the settings of a tenant', () => {
   it('add to what never goes down, and take nothing away from it', () => {
     const { deniedKeyPrefixes } = tenantInfo(ready, settings);
     expect(deniedKeyPrefixes).toEqual([...defaultDeniedKeyPrefixes, 'secret.example/']);
+  });
+
+  it('add to the annotations and labels that go down', () => {
+    const { allowedAnnotations, allowedLabels } = tenantInfo(ready, settings);
+    expect(allowedAnnotations).toEqual([...defaultAllowedAnnotations, 'mesh.example/']);
+    expect(allowedLabels).toEqual([...defaultAllowedLabels, 'team.example/']);
   });
 
   it('are what the manager has decided, not what the tenant has asked for', () => {

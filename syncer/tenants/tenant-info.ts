@@ -2,7 +2,11 @@ import { defaultPolicy } from '../../api/policy.ts';
 import { defaultQuota } from '../../api/quota.ts';
 import { isExposedByService, podEndpoint, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { TenantInfo } from '../context.ts';
-import { defaultAllowedAnnotations, defaultDeniedKeyPrefixes } from '../mapping/metadata.ts';
+import {
+  defaultAllowedAnnotations,
+  defaultAllowedLabels,
+  defaultDeniedKeyPrefixes,
+} from '../mapping/metadata.ts';
 import type { SyncerOptions } from '../settings.ts';
 
 /** The same for all tenants of this syncer. */
@@ -14,6 +18,7 @@ type SharedInfo = Pick<
   | 'isSuperClusterUnknown'
   | 'isIsolationUnknown'
   | 'allowedAnnotations'
+  | 'allowedLabels'
   | 'deniedKeyPrefixes'
   | 'transparentKeyPrefixes'
   | 'networkPoliciesEnforced'
@@ -79,6 +84,7 @@ export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings, seesAll
     policy: { ...defaultPolicy, quota: defaultQuota, ...policy, ...(seesAll ? {} : { endpointCIDRs: [] }) },
     ...shared,
     allowedAnnotations: [...defaultAllowedAnnotations, ...settings.allowedAnnotations],
+    allowedLabels: [...defaultAllowedLabels, ...settings.allowedLabels],
     deniedKeyPrefixes: [...defaultDeniedKeyPrefixes, ...settings.deniedKeyPrefixes],
   };
 }

@@ -214,6 +214,20 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'join the pool of a shared load balancer, or be passed over by proxies, by labels of a Service',
+    stoppedBy: 'sync rule `allowed-labels`: an allow-list',
+    test: 'syncer/kinds/services/services.test.ts › go down by an allow-list: nothing of a tenant selects Services there, and an event names those that stay',
+    control: 'expect(own(serviceKind.toSuper(labelled, context()))).toEqual(harmless)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'get an identity, a queue, an agent or an exemption by a label of a pod',
+    stoppedBy: 'sync rule `denied-metadata`: a deny-list, since selectors of tenants go by labels of pods',
+    test: 'syncer/kinds/pods/mirrored-keys.test.ts › stay behind where meshes, agents and operators act on them; others go down, as selectors go by them',
+    control: 'expect(downOf([...actedOn, ...selectedBy])).toEqual(selectedBy)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'let namespaces of two tenants meet in one super namespace by their names',
     stoppedBy: 'sync rule `namespace-names`: a hash of id and namespace in every name',
     test: 'test/names.test.ts › namespace b-c of tenant a and namespace c of tenant a-b never meet',

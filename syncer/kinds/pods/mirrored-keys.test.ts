@@ -67,18 +67,66 @@ describe('the annotations of a pod (sync rule `allowed-annotations`)', () => {
   });
 });
 
-it('labels that meshes and agents act on stay behind; those of a tenant go down', () => {
-  const labels = all([
+describe('the labels of a pod (sync rule `denied-metadata`)', () => {
+  /** Each has something in a cluster act on the pods of any namespace. */
+  const actedOn = [
     'sidecar.istio.io/inject',
+    'istio.io/dataplane-mode',
+    'linkerd.io/inject',
+    'kuma.io/sidecar-injection',
+    'consul.hashicorp.com/connect-inject',
+    'io.cilium.k8s.policy.cluster',
+    'azure.workload.identity/use',
+    'aadpodidbinding',
+    'spiffe.io/spiffe-id',
+    'security.banzaicloud.io/mutate',
+    'alibabacloud.com/eci',
+    'virtual-kubelet.io/burst-to-cci',
     'admission.datadoghq.com/enabled',
+    'instrumentation.newrelic.com/inject',
+    'oneagent.dynatrace.com/inject',
+    'hami.io/webhook',
+    'admission.gatekeeper.sh/ignore',
+    'cleanup.kyverno.io/ttl',
+    'kubescape.io/user-defined-profile',
+    'kueue.x-k8s.io/queue-name',
+    'kai.scheduler/queue',
+    'koordinator.sh/qosClass',
+    'spotinst.io/restrict-scale-down',
+    'karpenter.sh/do-not-disrupt',
+    'bindings.knative.dev/exclude',
+    'argocd.argoproj.io/instance',
+    'velero.io/exclude-from-backup',
+  ];
+  /** Software in a tenant selects its own pods by these. */
+  const selectedBy = [
     'app',
     'team.example/tier',
-  ]);
-  const down = toSuper(tenantPod({ metadata: { labels } })).metadata.labels ?? {};
-  expect(Object.keys(down).filter((key) => !key.startsWith('skerry.dev/'))).toEqual([
-    'app',
-    'team.example/tier',
-  ]);
+    'app.kubernetes.io/name',
+    'statefulset.kubernetes.io/pod-name',
+    'batch.kubernetes.io/job-name',
+    'jobset.sigs.k8s.io/jobset-name',
+    'serving.knative.dev/revisionUID',
+    'gatekeeper.sh/operation',
+    'operator.prometheus.io/name',
+    'strimzi.io/cluster',
+    'notistio.io/x',
+  ];
+  const downOf = (keys: readonly string[], context = podContext()): string[] =>
+    Object.keys(
+      toSuper(tenantPod({ metadata: { labels: all(keys) } }), context).metadata.labels ?? {},
+    ).filter((key) => !key.startsWith('skerry.dev/'));
+
+  it('stay behind where meshes, agents and operators act on them; others go down, as selectors go by them', () => {
+    expect(downOf([...actedOn, ...selectedBy])).toEqual(selectedBy);
+  });
+
+  it('are let down by the operator, but for what never goes down', () => {
+    const context = podContext({
+      tenant: { allowedLabels: ['sidecar.istio.io/', 'azure.workload.identity/'] },
+    });
+    expect(downOf(actedOn, context)).toEqual(['sidecar.istio.io/inject']);
+  });
 });
 
 describe('what a pod reads of itself by the downward API (sync rule `downward-api`)', () => {

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { SyncContext } from '../../context.ts';
-import { annotationGoesDown, isTransparent, workloadLabelGoesDown } from '../../mapping/metadata.ts';
+import { annotationGoesDown, isTransparent, podLabelGoesDown } from '../../mapping/metadata.ts';
 import { allContainers, type DownwardItem, type Pod, type PodSpec } from './types.ts';
 
 /**
@@ -44,7 +44,7 @@ export function mirroredKeys(pod: Pod, { tenant }: SyncContext): Record<string, 
 function staysBehind(field: Field, key: string, tenant: SyncContext['tenant']): boolean {
   // The marks of a super pod are for it to read, as before.
   if (key.startsWith('skerry.dev/') || isTransparent(key, tenant)) return false;
-  return field === 'labels' ? !workloadLabelGoesDown(key, tenant) : !annotationGoesDown(key, tenant);
+  return field === 'labels' ? !podLabelGoesDown(key, tenant) : !annotationGoesDown(key, tenant);
 }
 
 function mirrorKey(field: Field, key: string): string {

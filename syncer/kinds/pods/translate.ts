@@ -13,9 +13,9 @@ import { originalUid, tenantNamespaceOf } from '../../mapping/labels.ts';
 import {
   annotationGoesDown,
   isTransparent,
+  podLabelGoesDown,
   type SuperMetadataOptions,
   superMetadata,
-  workloadLabelGoesDown,
 } from '../../mapping/metadata.ts';
 import { rootCaName, superNamespaceName, superRootCaName } from '../../mapping/names.ts';
 import {
@@ -86,7 +86,7 @@ export function podMetadataOptions(pod: Pod, context: SyncContext, superPod?: Po
   const labels = ownPolicyLabels(pod, context, superPod);
   const mirrored = mirroredKeys(pod, context);
   return {
-    goesDown: (key) => !placedKeys.has(key) && workloadLabelGoesDown(key, tenant),
+    goesDown: (key) => !placedKeys.has(key) && podLabelGoesDown(key, tenant),
     annotationGoesDown: (key) => annotationGoesDown(key, tenant),
     ...withoutUndefined({ labels, mirrored }),
   };
@@ -108,7 +108,7 @@ export function ownPolicyLabels(
   for (const [key, value] of Object.entries(present))
     if (isTransparent(key, tenant) || placedKeys.has(key)) labels[key] = value;
   for (const [key, value] of Object.entries(metadata.labels ?? {}))
-    if (workloadLabelGoesDown(key, tenant) && !placedKeys.has(key)) labels[key] = value;
+    if (podLabelGoesDown(key, tenant) && !placedKeys.has(key)) labels[key] = value;
   // Other labels of the super object are not the tenant's and stay, or are on their way out.
   return labelsOf([labels, { ...present, ...labels }], metadata.namespace, context);
 }

@@ -1,7 +1,7 @@
 import { deepEqual } from 'fast-equals';
 import { isRecord, shapeProblems } from '../../../kube/index.ts';
 import type { SyncContext } from '../../context.ts';
-import { annotationGoesDown, workloadLabelGoesDown } from '../../mapping/metadata.ts';
+import { annotationGoesDown, podLabelGoesDown } from '../../mapping/metadata.ts';
 import type { Notice, SuperWrite } from '../contract.ts';
 import { nameOfLate } from '../late-references.ts';
 import { isReserved } from '../reserved-names.ts';
@@ -51,7 +51,7 @@ const neverSent = [
 export function validatePod(write: SuperWrite, context: SyncContext): Notice | undefined {
   const { tenant } = context;
   const rules: KeyRules = {
-    label: (key) => workloadLabelGoesDown(key, tenant),
+    label: (key) => podLabelGoesDown(key, tenant),
     annotation: (key) => annotationGoesDown(key, tenant),
   };
   if ('creates' in write) {

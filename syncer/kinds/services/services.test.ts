@@ -255,3 +255,49 @@ describe('the annotations of a Service (sync rule `allowed-annotations`)', () =>
     expect(metadata.annotations).toHaveProperty(['load-balancer.hetzner.cloud/id']);
   });
 });
+
+describe('the labels of a Service (sync rule `allowed-labels`)', () => {
+  const harmless = { app: 'web', 'app.kubernetes.io/name': 'web', 'helm.sh/chart': 'web-1' };
+  const labels = {
+    ...harmless,
+    'cis.f5.com/as3-pool': 'of-another',
+    'service.kubernetes.io/service-proxy-name': 'none',
+    'unheard-of.example/anything': 'x',
+    'kubernetes.io/cluster-service': 'true',
+    'argocd.argoproj.io/instance': 'shop',
+  };
+  const labelled = { ...service(), metadata: { ...service().metadata, labels } };
+  const own = (object: KubeObject): object =>
+    Object.fromEntries(
+      Object.entries(object.metadata.labels ?? {}).filter(([key]) => !key.startsWith('skerry.dev/')),
+    );
+
+  it('go down by an allow-list: nothing of a tenant selects Services there, and an event names those that stay', () => {
+    expect(own(serviceKind.toSuper(labelled, context()))).toEqual(harmless);
+    const { wanted, notice } = serviceKind.admit?.(labelled, context()) ?? {};
+    expect(wanted).toBe(true);
+    expect(notice).toMatchObject({ reason: 'NotSupported' });
+    expect(notice?.message).toContain(
+      'cis.f5.com/as3-pool, service.kubernetes.io/service-proxy-name, unheard-of.example/anything;',
+    );
+  });
+
+  it('are added to by the operator, and taken back when that is withdrawn', () => {
+    const allowing = context({ allowedLabels: ['unheard-of.example/'] });
+    const there = serviceKind.toSuper(labelled, allowing);
+    expect(own(there)).toEqual({ app: 'web', 'unheard-of.example/anything': 'x' });
+    expect(serviceKind.enforce?.(there, undefined, allowing)).toEqual([]);
+    const [action] = serviceKind.enforce?.(there, undefined, context()) ?? [];
+    if (action?.do !== 'patchSuper') throw new Error('no patch');
+    const after = applyMergePatch(there, action.patch) as KubeObject;
+    expect(own(after)).toEqual({ app: 'web' });
+    expect(serviceKind.enforce?.(after, undefined, context())).toEqual([]);
+  });
+
+  it('are not sent where something else has made the write', () => {
+    const creates = serviceKind.toSuper(labelled, context());
+    const foreign = { ...creates.metadata.labels, 'cis.f5.com/as3-pool': 'x' };
+    const write = { creates: { ...creates, metadata: { ...creates.metadata, labels: foreign } } };
+    expect(serviceKind.validate?.(write, context())).toMatchObject({ reason: 'UnknownField' });
+  });
+});

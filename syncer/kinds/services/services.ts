@@ -9,13 +9,14 @@ import {
 import type { KeyRef, SyncContext } from '../../context.ts';
 import { staysInTenant, tenantNamespaceOf } from '../../mapping/labels.ts';
 import {
+  labelGoesDown,
   refusedAnnotations,
-  refusedAnnotationsPatch,
+  refusedKeysPatch,
+  refusedLabels,
   type SuperMetadataOptions,
   superMetadata,
   superMetadataPatch,
   transparentMetadataPatch,
-  workloadLabelGoesDown,
 } from '../../mapping/metadata.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
 import type { Action, Admission, DownKind, Notice, RefusedWrite } from '../contract.ts';
@@ -203,6 +204,7 @@ export const serviceKind: DownKind = {
   name: 'services',
   resource: resources.services,
   direction: 'down',
+  hasConditions: true,
   indexes: {
     tenant: { byNamespace: ({ metadata }) => [metadata.namespace ?? ''], externalNames },
     super: { byAddress, externalNames },
@@ -296,8 +298,8 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
 }
 
 /**
- * Options that the tenant has asked for, by field or by annotation, and that its policy does not allow any more, are
- * taken back.
+ * Options that the tenant has asked for, by field, label or annotation, and that are not allowed any more, are taken
+ * back.
  */
 function enforce(
   superObject: KubeObject,
@@ -305,7 +307,10 @@ function enforce(
   { tenant }: SyncContext,
 ): readonly Action[] {
   const spec = refusedOptionsPatch(superObject, tenant.policy);
-  const metadata = refusedAnnotationsPatch(superObject, (key) => serviceAnnotationGoesDown(key, tenant));
+  const metadata = refusedKeysPatch(superObject, {
+    label: (key) => labelGoesDown(key, tenant),
+    annotation: (key) => serviceAnnotationGoesDown(key, tenant),
+  });
   const patch = unlessEmpty(withoutUndefined({ ...metadata, spec: unlessEmpty(spec) }));
   return patch === undefined ? [] : [{ do: 'patchSuper', patch }];
 }
@@ -349,7 +354,8 @@ function droppedNotice(tenantObject: KubeObject, { tenant }: SyncContext): Notic
   const annotations = refusedAnnotations(tenantObject, tenant).filter(
     (key) => !serviceAnnotationGoesDown(key, tenant) && key !== sourceRangesAnnotation,
   );
-  const dropped = [...new Set([...droppedFields(tenantObject, tenant.policy), ...annotations])];
+  const labels = refusedLabels(tenantObject, tenant);
+  const dropped = [...new Set([...droppedFields(tenantObject, tenant.policy), ...annotations, ...labels])];
   if (dropped.length === 0) return undefined;
   return warning(
     'NotSupported',
@@ -386,7 +392,7 @@ function needsAnew(wanted: ServiceSpec, there: ServiceSpec, context: SyncContext
 /** Annotations that stand for fields go by the policy of those fields. */
 function metadataOptions({ tenant }: SyncContext): SuperMetadataOptions {
   return {
-    goesDown: (key) => workloadLabelGoesDown(key, tenant),
+    goesDown: (key) => labelGoesDown(key, tenant),
     annotationGoesDown: (key) => serviceAnnotationGoesDown(key, tenant),
   };
 }

@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 import { deepEqual } from 'fast-equals';
 import { isRecord, shapeProblems } from '../../../kube/index.ts';
 import type { SyncContext, TenantInfo } from '../../context.ts';
-import { workloadLabelGoesDown } from '../../mapping/metadata.ts';
+import { labelGoesDown } from '../../mapping/metadata.ts';
 import type { Notice, SuperWrite } from '../contract.ts';
 import {
   type KeyRules,
@@ -23,7 +23,7 @@ const familyPolicies = new Set(['SingleStack', 'PreferDualStack', 'RequireDualSt
 export function validateService(write: SuperWrite, context: SyncContext): Notice | undefined {
   const { tenant } = context;
   const rules: KeyRules = {
-    label: (key) => workloadLabelGoesDown(key, tenant),
+    label: (key) => labelGoesDown(key, tenant),
     annotation: (key) => serviceAnnotationGoesDown(key, tenant),
   };
   if ('creates' in write) {

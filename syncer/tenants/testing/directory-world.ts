@@ -57,6 +57,7 @@ export class DirectoryWorld implements AsyncDisposable {
     nodeLabels: [],
     protectedCIDRs: [],
     allowedAnnotations: [],
+    allowedLabels: [],
     deniedKeyPrefixes: [],
     transparentKeyPrefixes: [],
     networkPoliciesEnforced: true,

@@ -48,7 +48,11 @@ export function compareDown(rules: DownRules, view: View): string[] {
     }
     for (const difference of compareMarks(view, own, superObject)) say(difference);
     if (rules.keysGoDown !== false) {
-      const options = { except: rules.exceptKeys ?? [], allAnnotations: hasAllAnnotations(rules.kind) };
+      const options = {
+        except: rules.exceptKeys ?? [],
+        allAnnotations: hasAllAnnotations(rules.kind),
+        allLabels: hasAllLabels(rules.kind),
+      };
       for (const difference of compareKeys(own, superObject, options)) say(difference);
     }
     for (const difference of rules.compare(own, superObject, view)) say(difference);
@@ -79,4 +83,9 @@ function compareOrphans({ what, kind, isForeign }: DownRules, view: View, paired
 /** Of these all annotations go down that are not denied (sync rule `allowed-annotations`). */
 function hasAllAnnotations(kind: string): boolean {
   return kind === 'endpointslices' || kind.includes('.');
+}
+
+/** The same of labels (sync rule `allowed-labels`). */
+function hasAllLabels(kind: string): boolean {
+  return kind === 'pods' || kind.includes('.');
 }

@@ -24,6 +24,10 @@ const denied = [
 const allowedAnnotations =
   /^[^./]+$|^(app\.kubernetes\.io|batch\.kubernetes\.io|checksum|helm\.sh|prometheus\.io|simulation\.skerry\.dev)\/|^controller\.kubernetes\.io\/pod-deletion-cost$|^kubectl\.kubernetes\.io\/(default-container|restartedAt)$|^kubernetes\.io\/(change-cause|description)$|^service\.kubernetes\.io\/topology-mode$/;
 
+/** The same of labels, but those of pods (sync rule `allowed-labels`); the last three are those of EndpointSlices. */
+const allowedLabels =
+  /^[^./]+$|^(app\.kubernetes\.io|helm\.sh|prometheus\.io|endpointslice\.kubernetes\.io)\/|^kubernetes\.io\/service-name$|^service\.kubernetes\.io\/headless$/;
+
 /** What Kubernetes itself writes on objects of the super cluster, for which no T is answerable. */
 const superClustersOwn = [
   'skerry.dev/',
@@ -73,16 +77,17 @@ export function compareMarks(
 export function compareKeys(
   own: KubeObject,
   superObject: KubeObject,
-  options: { except?: readonly string[]; allAnnotations?: boolean } = {},
+  options: { except?: readonly string[]; allAnnotations?: boolean; allLabels?: boolean } = {},
 ): string[] {
   const except = options.except ?? [];
   return (['labels', 'annotations'] as const).flatMap((field) => {
     const wanted = own.metadata[field] ?? {};
     const present = superObject.metadata[field] ?? {};
     const found: string[] = [];
+    const [all, allowed] =
+      field === 'labels' ? [options.allLabels, allowedLabels] : [options.allAnnotations, allowedAnnotations];
     const isDenied = (key: string): boolean =>
-      startsWithAny(key, denied) ||
-      (options.allAnnotations !== true && field === 'annotations' && !allowedAnnotations.test(key));
+      startsWithAny(key, denied) || (all !== true && !allowed.test(key));
     for (const [key, value] of Object.entries(wanted)) {
       if (isDenied(key) || except.includes(key)) continue;
       if (present[key] !== value) found.push(...unequal(value, present[key], `${field} ${key}`));

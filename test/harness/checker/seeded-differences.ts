@@ -90,6 +90,14 @@ export const inMetadata: readonly SeededDifference[] = [
     message: /labels more is not the tenant's/,
   },
   {
+    what: 'a label that is none of those allowed went down',
+    plant(c) {
+      setLabel(c.tenantObject('services', 'web'), 'cis.f5.com/as3-pool', 'x');
+      setLabel(c.superObject('services', 'web'), 'cis.f5.com/as3-pool', 'x');
+    },
+    message: /labels cis\.f5\.com\/as3-pool went down although it is denied/,
+  },
+  {
     what: 'a denied annotation went down',
     plant(c) {
       setAnnotation(c.tenantObject('pods', 'web'), 'external-dns.alpha.kubernetes.io/hostname', 'x');
