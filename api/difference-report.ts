@@ -10,8 +10,8 @@ export type DifferenceKind = 'missing-in-super' | 'missing-in-tenant' | 'orphan'
 
 /**
  * What becomes of it: the syncer writes it in a moment (`queued`); it waits for something else (`waiting`), for the
- * operator (`held`), or for a change of the object (`refused`); the syncer tries again (`failing`); nobody has noticed it
- * yet, and the next comparison of all objects takes it up (`unnoticed`).
+ * operator (`held`), or for a change of the object (`refused`); the syncer tries again (`failing`); the syncer has not
+ * noticed it yet, and its next comparison of all objects finds it (`unnoticed`).
  */
 export type DifferenceState = 'queued' | 'waiting' | 'held' | 'refused' | 'failing' | 'unnoticed';
 

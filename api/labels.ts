@@ -91,11 +91,11 @@ export const annotationKeys = {
   restore: 'skerry.dev/restore',
   /** On a VirtualCluster: name of the snapshot that `restore` is about. */
   restoreFrom: 'skerry.dev/restore-from',
-  /** On a VirtualCluster: a new value asks that its control plane be stopped until somebody needs it. */
+  /** On a VirtualCluster: a new value asks that its control plane be stopped until it is used again. */
   sleep: 'skerry.dev/sleep',
   /** On a VirtualCluster: a new value asks that its control plane be started. */
   wake: 'skerry.dev/wake',
-  /** On the activity Lease of a tenant: when somebody last needed its control plane while it was asleep. */
+  /** On the activity Lease of a tenant: when its control plane was last needed while it was asleep. */
   wakeRequested: 'skerry.dev/wake-requested',
   /** On the activity Lease of a tenant, with `wakeRequested`: why, one of `LeaseWakeReason`. */
   wakeReason: 'skerry.dev/wake-reason',

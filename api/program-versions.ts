@@ -16,7 +16,7 @@ export function versionOfHolder(annotations: Annotations | undefined, identity: 
   return end > 0 && text.slice(end + 1) === identity ? text.slice(0, end) : undefined;
 }
 
-/** The Lease of all gateways, which nobody holds: each has an annotation there. */
+/** The Lease of all gateways. It has no holder: each gateway has an annotation there. */
 export const gatewaysLeaseName = 'vc-gateway';
 
 const gatewayPrefix = 'gateway.skerry.dev/';

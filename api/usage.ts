@@ -34,7 +34,7 @@ export function addUsage(a: UsageDay, b: Partial<UsageDay>): UsageDay {
   return Object.fromEntries(usageFields.map((field) => [field, a[field] + (b[field] ?? 0)])) as UsageDay;
 }
 
-/** As it is kept: no more digits than anybody bills. */
+/** As it is kept: with as many digits as bills need. */
 export function roundedUsage(day: UsageDay): UsageDay {
   return Object.fromEntries(
     usageFields.map((field) => [field, Math.round(day[field] * 10_000) / 10_000]),

@@ -1,6 +1,6 @@
 import { isRecord, type KubeClient } from '../kube/index.ts';
 
-/** What somebody may, as a SelfSubjectAccessReview asks for it. */
+/** An action, as a SelfSubjectAccessReview asks about it. */
 export interface Attributes {
   readonly verb: string;
   readonly group?: string;
@@ -50,16 +50,16 @@ export async function isAllowed(
     kind: 'SelfSubjectAccessReview',
     spec: { resourceAttributes: { group: 'skerry.dev', ...attributes } },
   };
-  const review = await client.raw('POST', path, { body, ...(signal === undefined ? {} : { signal }) });
+  const review = await client.raw('POST', path, { body, signal });
   return isRecord(review) && isRecord(review['status']) && review['status']['allowed'] === true;
 }
 
-/** Who the API server takes this client's user for. Throws when it knows nobody by these credentials. */
+/** The user name that the API server has for these credentials. Throws when they are anonymous. */
 export async function whoAmI(client: KubeClient, signal?: AbortSignal): Promise<string> {
   const path = '/apis/authentication.k8s.io/v1/selfsubjectreviews';
   const review = await client.raw('POST', path, {
     body: { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' },
-    ...(signal === undefined ? {} : { signal }),
+    signal,
   });
   const status = isRecord(review) ? review['status'] : undefined;
   const info = isRecord(status) ? status['userInfo'] : undefined;

@@ -30,18 +30,18 @@ export type TracedPod = PodReport & { readonly source: 'syncer' | 'objects' };
 export type Action =
   | {
       readonly do: 'create';
-      readonly version?: string;
-      readonly weight?: number;
-      readonly podSecurity?: string;
-      readonly deletionProtection?: boolean;
+      readonly version?: string | undefined;
+      readonly weight?: number | undefined;
+      readonly podSecurity?: string | undefined;
+      readonly deletionProtection?: boolean | undefined;
     }
   | { readonly do: 'sleep' | 'wake' | 'snapshot' | 'renew' | 'retry' | 'cancel' }
-  | { readonly do: 'upgrade'; readonly version?: string; readonly force?: boolean }
+  | { readonly do: 'upgrade'; readonly version?: string | undefined; readonly force?: boolean | undefined }
   | { readonly do: 'delete'; readonly uid: string };
 
 /** The super cluster, by two sets of credentials. */
 export interface SuperCluster {
-  /** Those of the person who asks, of whom its API server decides. */
+  /** Those of the signed-in user: the API server authorizes each call. */
   readonly person: KubeClient;
   /** Those of this program. */
   readonly program: KubeClient;
@@ -86,7 +86,7 @@ export interface Backend {
   ): Promise<readonly string[]>;
   /** That of the tenant's administrators, for the program itself and for admins of the tenant. */
   kubeconfig(program: KubeClient, virtualCluster: VirtualCluster, signal: AbortSignal): Promise<string>;
-  /** The same, for somebody of the super cluster: an event on the VirtualCluster says who has it. */
+  /** The same, for a user of the super cluster: an event on the VirtualCluster names the user. */
   operatorKubeconfig(
     person: KubeClient,
     virtualCluster: VirtualCluster,

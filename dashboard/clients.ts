@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { Connection, type ConnectionOptions, KubeClient } from '../kube/index.ts';
+import { Connection, type ConnectionOptions, KubeClient, messageOf } from '../kube/index.ts';
 import type { Session } from './sessions.ts';
 
 /** Connections of people that are kept open at once; the one that was used longest ago is closed first. */
@@ -12,7 +12,10 @@ const tenantLimits = {
 };
 const requestTimeoutMs = 15_000;
 
-/** Whom this program acts as for people who have signed in by OIDC: RBAC sees their groups, the audit log their names. */
+/**
+ * The user that this program impersonates for people who have signed in by OIDC: RBAC sees their groups, the audit log
+ * their names.
+ */
 export const oidcUser = 'skerry:dashboard';
 const oidcNameKey = 'skerry.dev/oidc-user';
 
@@ -52,7 +55,7 @@ export class Clients {
     return this.#kept(...withToken(place, token, tenantLimits));
   }
 
-  /** The super cluster with a token that somebody tries. The connection is closed then: it takes no place of those kept. */
+  /** The super cluster with the token of a sign-in. The connection is closed then: it takes no place of those kept. */
   tryOperator<T>(token: string, use: (client: KubeClient) => Promise<T>): Promise<T> {
     return this.#tryOnce(withToken(this.#superCluster, token, operatorLimits)[1](), use);
   }
@@ -93,9 +96,7 @@ export class Clients {
 
   #close({ connection }: KubeClient): void {
     connection.close().catch((error: unknown) => {
-      this.#onProblem(
-        `a connection could not be closed: ${error instanceof Error ? error.message : String(error)}`,
-      );
+      this.#onProblem(`a connection could not be closed: ${messageOf(error)}`);
     });
   }
 }

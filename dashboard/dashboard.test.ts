@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { type KubeObject, resources } from '../kube/index.ts';
 import { createTestCertificates } from '../kube/testing/index.ts';
-import { Dashboard, DashboardError } from './dashboard.ts';
+import { Dashboard, UnprotectedError } from './dashboard.ts';
 import { HttpError } from './http.ts';
 import { type Browser, type DashboardWorld, dashboardWorld } from './testing/dashboard-world.ts';
 
@@ -479,7 +479,7 @@ describe('the dashboard', () => {
   it('does not listen beyond loopback where tokens would be read on the way', async () => {
     const other = await dashboardWorld();
     await other.close();
-    await expect(other.dashboard.listen('0.0.0.0', 0)).rejects.toThrow(DashboardError);
+    await expect(other.dashboard.listen('0.0.0.0', 0)).rejects.toThrow(UnprotectedError);
   });
 
   it('tells at once what has changed, and nothing else', async () => {

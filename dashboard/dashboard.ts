@@ -1,4 +1,5 @@
 import { randomBytes, X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
 import {
   createServer,
   type IncomingMessage,
@@ -20,7 +21,10 @@ import {
   type ConnectionOptions,
   connectionFromSecret,
   KubeClient,
+  messageOf,
+  untilAborted,
 } from '../kube/index.ts';
+import { hostInUrl, isLoopback, ListenError } from '../program/addresses.ts';
 import { FairShares } from '../program/fair-shares.ts';
 import { Access, type Attributes, isAllowed, whoAmI } from './access.ts';
 import type { Assets } from './assets.ts';
@@ -39,7 +43,7 @@ import {
   sendJson,
   UnreadStream,
 } from './http.ts';
-import { isLoopback, Oidc, OidcRefusal, type OidcSettings } from './oidc.ts';
+import { Oidc, OidcRefusal, type OidcSettings } from './oidc.ts';
 import { isSameSecret, type Session, Sessions, SessionTooLarge } from './sessions.ts';
 import { Syncers } from './syncers.ts';
 import { ownTenant, tenantDetail } from './views.ts';
@@ -75,17 +79,9 @@ interface Tls {
   readonly key: string;
 }
 
-type DashboardErrorCode = 'CannotListen' | 'Unprotected';
-
-export class DashboardError extends Error {
-  override readonly name = 'DashboardError';
-  readonly code: DashboardErrorCode;
-  readonly retryable = false;
-
-  constructor(code: DashboardErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.code = code;
-  }
+/** It would read tokens that go over the network in the clear. */
+export class UnprotectedError extends Error {
+  override readonly name = 'UnprotectedError';
 }
 
 const refreshMs = 10_000;
@@ -143,7 +139,7 @@ const actionSchema = z.discriminatedUnion('do', [
   z.strictObject({ do: z.literal('delete'), uid: z.string().min(1).max(64), confirm: z.string().max(63) }),
 ]);
 
-/** A request of somebody who has signed in. */
+/** A request of a signed-in user. */
 interface Asked {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
@@ -155,7 +151,7 @@ interface Asked {
 
 /**
  * Serves the dashboard. Operators are asked for by the super cluster, with the credentials they signed in with; tenants
- * by their own API server. What somebody may not see is in no answer to them.
+ * by their own API server. No answer has what the user may not see.
  */
 export class Dashboard {
   readonly #options: DashboardOptions;
@@ -219,32 +215,18 @@ export class Dashboard {
 
   /**
    * @returns the port
-   * @throws DashboardError, also for an address beyond loopback where tokens would go over the network in the clear
+   * @throws ListenError, and UnprotectedError for an address beyond loopback
    */
   async listen(host: string, port: number): Promise<number> {
     const { url, tls } = this.#options;
     if (!isLoopback(host) && tls === undefined && !url?.startsWith('https:')) {
-      throw new DashboardError(
-        'Unprotected',
+      throw new UnprotectedError(
         `the dashboard does not listen on ${host} without TLS: give it a certificate, or the https address of what ends TLS in front of it`,
       );
     }
-    await new Promise<void>((resolve, reject) => {
-      const refuse = (cause: Error) =>
-        reject(
-          new DashboardError(
-            'CannotListen',
-            `the dashboard cannot listen on ${host}:${port}: ${cause.message}`,
-            {
-              cause,
-            },
-          ),
-        );
-      this.#server.once('error', refuse);
-      this.#server.listen(port, host, () => {
-        this.#server.off('error', refuse);
-        resolve();
-      });
+    this.#server.listen(port, host);
+    await once(this.#server, 'listening').catch((cause: Error) => {
+      throw new ListenError('serve the dashboard', host, port, cause);
     });
     this.#host = host;
     this.#port = (this.#server.address() as AddressInfo).port;
@@ -253,17 +235,13 @@ export class Dashboard {
 
   /** An address that signs in whoever opens it first as this program. The secret is in the part that no server sees. */
   link(): string {
-    const host = this.#host.includes(':') ? `[${this.#host}]` : this.#host;
     const scheme = this.#options.tls === undefined ? 'http' : 'https';
-    return `${scheme}://${host}:${this.#port}/#link=${this.#sessions.link()}`;
+    return `${scheme}://${hostInUrl(this.#host)}:${this.#port}/#link=${this.#sessions.link()}`;
   }
 
   /** Resolves when all tenants are known, or when the signal ends the wait. */
   async ready(signal: AbortSignal): Promise<void> {
-    if (signal.aborted) return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    signal.addEventListener('abort', () => resolve(), { once: true });
-    await Promise.race([this.#fleet.synced, promise]);
+    await Promise.race([this.#fleet.synced, untilAborted(signal)]);
   }
 
   /** Keeps what it shows up to date until aborted; then closes everything. Throws what it did not expect. */
@@ -518,8 +496,8 @@ export class Dashboard {
   }
 
   /**
-   * Whoever is not known there, or may not look, learns nothing: not even, by how long it takes, whether there is such a
-   * tenant.
+   * A user who is not known there, or may not look, learns nothing: not even, by how long it takes, whether the tenant
+   * exists.
    */
   async #tenantUser(tenant: string, token: string): Promise<{ user: string; tenant: string }> {
     const refused = this.#holdBack(refusedAfterMs);
@@ -645,17 +623,11 @@ export class Dashboard {
     if (method === 'POST') return this.#operatorPost(asked, ref, rest);
     const vc = await this.#visibleTenant(session, ref);
     const program = this.#program;
-    const pod = podPath.exec(rest)?.groups;
-    if (pod !== undefined)
-      return answer({
-        ...(await this.#backend.trace(
-          { person: client, program },
-          vc,
-          { namespace: pod['namespace'] ?? '', name: pod['name'] ?? '' },
-          signal,
-        )),
-        stages: podStages,
-      });
+    const pod = podOf(rest);
+    if (pod !== undefined) {
+      const traced = await this.#backend.trace({ person: client, program }, vc, pod, signal);
+      return answer({ ...traced, stages: podStages });
+    }
     switch (rest) {
       case '':
         return answer({
@@ -725,7 +697,7 @@ export class Dashboard {
     throw new HttpError(403, `${session.user} may not "${verb}" ${what} in namespace ${namespace}`);
   }
 
-  /** Which buttons are of use to somebody. The API server decides again when one is pressed. */
+  /** Which buttons the user may press. The API server decides again when one is pressed. */
   async #mayDo(session: Session, namespace: string): Promise<Record<string, boolean>> {
     const virtualclusters = { resource: 'virtualclusters', namespace };
     const questions = {
@@ -743,17 +715,14 @@ export class Dashboard {
     return Object.fromEntries(answers) as Record<string, boolean>;
   }
 
-  /** Which namespaces' VirtualClusters somebody may list. `notice`: why these may not be all of them. */
+  /** Which namespaces' VirtualClusters the user may list. `notice`: why these may not be all of them. */
   async #visible(session: Session): Promise<{ isVisible: (namespace: string) => boolean; notice?: string }> {
-    const attributes = { verb: 'list', resource: 'virtualclusters' };
-    if (await this.#may(session, attributes)) return { isVisible: () => true };
+    if (await this.#may(session, seesAll)) return { isVisible: () => true };
     const all = this.#fleet.namespaces();
     const answers = await Promise.all(
       all
         .slice(0, maxNamespaces)
-        .map(async (namespace) =>
-          (await this.#may(session, { ...attributes, namespace })) ? [namespace] : [],
-        ),
+        .map(async (namespace) => ((await this.#may(session, { ...seesAll, namespace })) ? [namespace] : [])),
     );
     const visible = new Set(answers.flat());
     const isVisible = (namespace: string) => visible.has(namespace);
@@ -764,12 +733,11 @@ export class Dashboard {
     return { isVisible, notice };
   }
 
-  /** Throws the same for a tenant that somebody may not see as for one that is not there. */
+  /** Throws the same for a tenant that the user may not see as for one that does not exist. */
   async #visibleTenant(session: Session, ref: TenantRef): Promise<VirtualCluster> {
-    const attributes = { verb: 'list', resource: 'virtualclusters' };
     const isVisible =
-      (await this.#may(session, attributes)) ||
-      (await this.#may(session, { ...attributes, namespace: ref.namespace }));
+      (await this.#may(session, seesAll)) ||
+      (await this.#may(session, { ...seesAll, namespace: ref.namespace }));
     const vc = isVisible ? this.#fleet.get(ref) : undefined;
     if (vc === undefined)
       throw new HttpError(
@@ -781,7 +749,7 @@ export class Dashboard {
 
   async #system(session: Session): Promise<object> {
     const { view } = this.#syncers;
-    if (await this.#may(session, { verb: 'list', resource: 'virtualclusters' })) return view;
+    if (await this.#may(session, seesAll)) return view;
     const { isVisible } = await this.#visible(session);
     const loads = view.loads.filter(({ tenant }) => isVisible(tenant.split('/')[0] ?? ''));
     return { at: view.at, overMs: view.overMs, syncers: [], loads };
@@ -899,11 +867,10 @@ export class Dashboard {
     if (method === 'GET' && url.pathname.startsWith('/api/own/pods')) {
       if (!(await may(seesPods)))
         throw new HttpError(403, `${session.user} may not list the pods of the tenant`);
-      const pod = podPath.exec(url.pathname.slice('/api/own/'.length))?.groups;
+      const pod = podOf(url.pathname.slice('/api/own/'.length));
       if (pod !== undefined) {
-        const ref = { namespace: pod['namespace'] ?? '', name: pod['name'] ?? '' };
         const superCluster = { person: this.#program, program: this.#program };
-        const traced = await this.#backend.trace(superCluster, vc, ref, signal).catch(this.#refuseTenant);
+        const traced = await this.#backend.trace(superCluster, vc, pod, signal).catch(this.#refuseTenant);
         return answer({ ...withoutPlace(traced), stages: podStages });
       }
       const list = await this.#podsOf(
@@ -973,6 +940,8 @@ function rangesOf(cidrs: readonly string[]): BlockList {
   return ranges;
 }
 
+/** What shows an operator the tenants of a namespace, or of all. */
+const seesAll = { verb: 'list', resource: 'virtualclusters' };
 /** What the tenant's own RBAC has to allow. Its API server knows no such resource; its RBAC does not mind. */
 const seesOwn = { verb: 'get', resource: 'virtualclusters' };
 const seesPods = { verb: 'list', group: '', resource: 'pods' };
@@ -986,24 +955,20 @@ function withoutPlace<T extends Partial<Pick<TracedPod, 'node' | 'tenant'>>>(
   return rest;
 }
 
+/** The pod that a path is about. */
+function podOf(path: string): { namespace: string; name: string } | undefined {
+  const { namespace, name } = podPath.exec(path)?.groups ?? {};
+  return namespace === undefined || name === undefined ? undefined : { namespace, name };
+}
+
 function actionOf(asked: z.infer<typeof actionSchema>, { name }: TenantRef, rest: string): Action {
-  if (asked.do !== 'delete') return withoutUndefined(asked);
+  if (asked.do !== 'delete') return asked;
   if (rest === 'act' && asked.confirm !== name)
     throw new HttpError(400, `nothing was deleted: type the name of the tenant, ${name}, to confirm`);
   return { do: 'delete', uid: asked.uid };
 }
 
-function withoutUndefined<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as ReturnType<
-    typeof withoutUndefined<T>
-  >;
-}
-
 function refOf(tenant: string): TenantRef {
   const [namespace = '', name = ''] = tenant.split('/');
   return { namespace, name };
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,6 +1,6 @@
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { isUnclaimed } from '../api/warm-pool.ts';
-import { type KubeClient, Reflector, resources, Store, systemClock } from '../kube/index.ts';
+import { type KubeClient, messageOf, Reflector, resources, Store, systemClock } from '../kube/index.ts';
 import type { Assessment, TenantRef } from './backend.ts';
 import type { TenantRow } from './types.ts';
 import { nameOf, tenantRow } from './views.ts';
@@ -71,8 +71,7 @@ export class Fleet {
       store: this.#store,
       cutManagedFields: true,
       onProblem: ({ error }) => {
-        const why = error instanceof Error ? error.message : String(error);
-        const message = `the super cluster cannot be watched: ${why}`;
+        const message = `the super cluster cannot be watched: ${messageOf(error)}`;
         this.#failure = { message, atMs: systemClock.monotonic() };
         onProblem();
         for (const listener of this.#listeners) listener();

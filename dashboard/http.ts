@@ -71,7 +71,7 @@ export function sendAsset(request: IncomingMessage, response: ServerResponse, as
     ...headers,
     'content-type': asset.type,
     'content-length': bytes.length,
-    ...(encoding === undefined ? {} : { 'content-encoding': encoding }),
+    ...(encoding && { 'content-encoding': encoding }),
   });
   response.end(request.method === 'HEAD' ? undefined : bytes);
 }

@@ -1,5 +1,5 @@
-import { isIP } from 'node:net';
 import * as client from 'openid-client';
+import { isLoopback } from '../program/addresses.ts';
 import type { PendingSignIn } from './sessions.ts';
 
 export interface OidcSettings {
@@ -82,12 +82,7 @@ export class Oidc {
   }
 }
 
-export function isLoopback(host: string): boolean {
-  const bare = host.replace(/^\[|\]$/g, '');
-  return bare === 'localhost' || bare === '::1' || (isIP(bare) === 4 && bare.startsWith('127.'));
-}
-
-/** Throws OidcRefusal for somebody without a name or without a group that counts. */
+/** Throws OidcRefusal for a user without a name or without a group that counts. */
 export function whoIs(
   claims: Readonly<Record<string, unknown>>,
   { usernameClaim, groupsClaim, groupsPrefix, groups: allowed }: OidcSettings,

@@ -168,8 +168,8 @@ export class Syncers {
       const p95 = quantile(counters, 0.95);
       return {
         tenant,
-        ...(waitCount === 0 ? {} : { waitMeanMs: (1_000 * waitSum) / waitCount }),
-        ...(p95 === undefined ? {} : { waitP95Ms: 1_000 * p95 }),
+        waitMeanMs: waitCount === 0 ? undefined : (1_000 * waitSum) / waitCount,
+        waitP95Ms: p95 && 1_000 * p95,
         items: waitCount,
         share: service === 0 ? 0 : own / service,
         parked: states['parked'] ?? 0,
@@ -182,20 +182,12 @@ export class Syncers {
 }
 
 function figures(samples: readonly Sample[], at: number): Partial<SyncerRow> {
-  const [buckets, tenants, window] = [single.buckets, single.tenants, single.window].map((name) =>
+  const names = [single.buckets, single.tenants, single.window, single.cpu, single.memory, single.start];
+  const [buckets, tenants, window, cpuSeconds, memoryBytes, start] = names.map((name) =>
     sampleOf(samples, name),
   );
-  const [cpuSeconds, memoryBytes, start] = [single.cpu, single.memory, single.start].map((name) =>
-    sampleOf(samples, name),
-  );
-  return {
-    ...(buckets === undefined ? {} : { buckets }),
-    ...(tenants === undefined ? {} : { tenants }),
-    ...(window === undefined ? {} : { window }),
-    ...(cpuSeconds === undefined ? {} : { cpuSeconds }),
-    ...(memoryBytes === undefined ? {} : { memoryBytes }),
-    ...(start === undefined ? {} : { uptimeSeconds: at / 1_000 - start }),
-  };
+  const uptimeSeconds = start === undefined ? undefined : at / 1_000 - start;
+  return { buckets, tenants, window, cpuSeconds, memoryBytes, uptimeSeconds };
 }
 
 function sampleOf(samples: readonly Sample[], name: string): number | undefined {

@@ -2,10 +2,10 @@
 
 export interface QuotaRow {
   readonly resource: string;
-  readonly used?: string;
+  readonly used?: string | undefined;
   readonly allowed: string;
   /** 1 is full. */
-  readonly share?: number;
+  readonly share?: number | undefined;
 }
 
 export interface JobRow {
@@ -40,9 +40,9 @@ export interface LatestEvents {
 export interface ComponentRow {
   readonly name: string;
   readonly state: string;
-  readonly startedAt?: string;
+  readonly startedAt?: string | undefined;
   readonly restarts: number;
-  readonly lastExit?: string;
+  readonly lastExit?: string | undefined;
 }
 
 /** How a tenant does, for a colour and a word beside it. */
@@ -57,20 +57,20 @@ export interface TenantRow {
   readonly version: string;
   readonly createdAt: string;
   readonly weight: number;
-  readonly pods?: number;
-  readonly services?: number;
+  readonly pods?: number | undefined;
+  readonly services?: number | undefined;
   /** What its pods use. */
-  readonly cpu?: string;
-  readonly memory?: string;
-  readonly requestsCpu?: string;
-  readonly requestsMemory?: string;
+  readonly cpu?: string | undefined;
+  readonly memory?: string | undefined;
+  readonly requestsCpu?: string | undefined;
+  readonly requestsMemory?: string | undefined;
   /** What is fullest of what is limited. */
-  readonly fullest?: { readonly resource: string; readonly share: number };
+  readonly fullest?: { readonly resource: string; readonly share: number } | undefined;
   readonly problems: readonly string[];
   /** What to do about them; empty when there are none. */
   readonly advice: readonly string[];
-  readonly job?: JobRow;
-  readonly certificatesDue?: string;
+  readonly job?: JobRow | undefined;
+  readonly certificatesDue?: string | undefined;
 }
 
 /** Everything of one tenant, for operators. */
@@ -107,16 +107,16 @@ export interface OwnTenant {
   readonly health: Health;
   readonly version: string;
   readonly createdAt: string;
-  readonly pods?: number;
-  readonly services?: number;
-  readonly cpu?: string;
-  readonly memory?: string;
+  readonly pods?: number | undefined;
+  readonly services?: number | undefined;
+  readonly cpu?: string | undefined;
+  readonly memory?: string | undefined;
   readonly quota: readonly QuotaRow[];
   readonly conditions: readonly ConditionRow[];
   readonly jobs: readonly Pick<JobRow, 'kind' | 'state' | 'target' | 'startedAt' | 'finishedAt'>[];
-  readonly certificatesDue?: string;
+  readonly certificatesDue?: string | undefined;
   readonly snapshots: readonly SnapshotRow[];
-  readonly podSecurity?: string;
+  readonly podSecurity?: string | undefined;
 }
 
 /** A replica of the syncer. */
@@ -125,23 +125,23 @@ export interface SyncerRow {
   /** Empty: it has released its Lease. */
   readonly holder: string;
   readonly renewedAt: string;
-  readonly buckets?: number;
-  readonly tenants?: number;
-  readonly window?: number;
-  readonly cpuSeconds?: number;
-  readonly memoryBytes?: number;
-  readonly uptimeSeconds?: number;
+  readonly buckets?: number | undefined;
+  readonly tenants?: number | undefined;
+  readonly window?: number | undefined;
+  readonly cpuSeconds?: number | undefined;
+  readonly memoryBytes?: number | undefined;
+  readonly uptimeSeconds?: number | undefined;
   /** Why its metrics are not known. */
-  readonly problem?: string;
+  readonly problem?: string | undefined;
 }
 
 /** How much of the syncers a tenant has had over the last hour, or since they were first asked. */
 export interface TenantLoad {
   /** `namespace/name`, or `other` for those without series of their own. */
   readonly tenant: string;
-  readonly waitMeanMs?: number;
+  readonly waitMeanMs?: number | undefined;
   /** At most so long for 95 of 100; absent: longer than the last bucket. */
-  readonly waitP95Ms?: number;
+  readonly waitP95Ms?: number | undefined;
   readonly items: number;
   /** Of all service time. */
   readonly share: number;
@@ -157,10 +157,10 @@ export interface SyncerView {
   readonly overMs: number;
   readonly syncers: readonly SyncerRow[];
   readonly loads: readonly TenantLoad[];
-  readonly problem?: string;
+  readonly problem?: string | undefined;
 }
 
-/** A pod as its object says, of which nobody has measured the way. */
+/** A pod as its object says, of which no way was measured. */
 export interface ListedPod {
   readonly namespace: string;
   readonly name: string;
@@ -168,7 +168,7 @@ export interface ListedPod {
   readonly isReady: boolean;
   readonly createdAt: string;
   /** As the super cluster calls it. */
-  readonly node?: string;
+  readonly node?: string | undefined;
 }
 
 /** What would come of an action. */

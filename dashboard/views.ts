@@ -56,7 +56,7 @@ export function tenantRow(vc: VirtualCluster, { problems, advice, quota, jobs }:
     undefined,
   );
   const used = (resource: string) => quota.find((each) => each.resource === resource)?.used;
-  const [requestsCpu, requestsMemory] = [used('requests.cpu'), used('requests.memory')];
+  const { pods, services, cpu, memory } = status?.usage ?? {};
   return {
     namespace: metadata.namespace ?? '',
     name: metadata.name ?? '',
@@ -65,24 +65,19 @@ export function tenantRow(vc: VirtualCluster, { problems, advice, quota, jobs }:
     version: status?.version ?? spec?.version ?? '',
     createdAt: metadata.creationTimestamp ?? '',
     weight: weightOf(vc),
-    ...(status?.usage?.pods === undefined ? {} : { pods: status.usage.pods }),
-    ...(status?.usage?.services === undefined ? {} : { services: status.usage.services }),
-    ...(status?.usage?.cpu === undefined ? {} : { cpu: status.usage.cpu }),
-    ...(status?.usage?.memory === undefined ? {} : { memory: status.usage.memory }),
-    ...(requestsCpu === undefined ? {} : { requestsCpu }),
-    ...(requestsMemory === undefined ? {} : { requestsMemory }),
-    ...(fullest?.share === undefined
-      ? {}
-      : { fullest: { resource: fullest.resource, share: fullest.share } }),
+    ...{ pods, services, cpu, memory },
+    requestsCpu: used('requests.cpu'),
+    requestsMemory: used('requests.memory'),
+    fullest: fullest?.share === undefined ? undefined : { resource: fullest.resource, share: fullest.share },
     problems: problems.slice(0, 3),
     advice: needsHelp ? advice.slice(0, 3).map(shown) : [],
-    ...(status?.jobs?.current === undefined || jobs[0] === undefined ? {} : { job: jobRow(jobs[0]) }),
-    ...(status?.certificatesDue === undefined ? {} : { certificatesDue: status.certificatesDue }),
+    job: status?.jobs?.current && jobs[0] && jobRow(jobs[0]),
+    certificatesDue: status?.certificatesDue,
   };
 }
 
 function jobRow(job: JobRow): JobRow {
-  return { ...job, ...(job.message === undefined ? {} : { message: shown(job.message) }) };
+  return { ...job, message: job.message && shown(job.message) };
 }
 
 export function tenantDetail(vc: VirtualCluster, assessment: Assessment): TenantDetail {
@@ -169,17 +164,12 @@ const ownConditions: readonly string[] = [
 export function ownTenant(vc: VirtualCluster, { problems, quota, jobs }: Assessment): OwnTenant {
   const { metadata, status } = vc;
   const row = tenantRow(vc, { problems, advice: [], quota, jobs });
+  const { phase, health, createdAt, pods, services, cpu, memory, certificatesDue } = row;
   const conditions = (status?.conditions ?? []).filter(({ type }) => ownConditions.includes(type));
   return {
     name: metadata.name ?? '',
-    phase: row.phase,
-    health: row.health,
     version: status?.version ?? '',
-    createdAt: row.createdAt,
-    ...(row.pods === undefined ? {} : { pods: row.pods }),
-    ...(row.services === undefined ? {} : { services: row.services }),
-    ...(row.cpu === undefined ? {} : { cpu: row.cpu }),
-    ...(row.memory === undefined ? {} : { memory: row.memory }),
+    ...{ phase, health, createdAt, pods, services, cpu, memory, certificatesDue },
     quota,
     conditions: conditions
       .map(conditionRow)
@@ -192,9 +182,8 @@ export function ownTenant(vc: VirtualCluster, { problems, quota, jobs }: Assessm
       startedAt,
       finishedAt,
     })),
-    ...(status?.certificatesDue === undefined ? {} : { certificatesDue: status.certificatesDue }),
     // The name in the store begins with the namespace of the VirtualCluster.
     snapshots: snapshotRows(vc, ({ name }) => name.split('/').at(-1) ?? ''),
-    ...(status?.policy === undefined ? {} : { podSecurity: status.policy.podSecurity }),
+    podSecurity: status?.policy?.podSecurity,
   };
 }

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { fuzzed } from '../kube/testing/fuzz.ts';
-import { readClientHello } from './client-hello.ts';
-import { readProxyHeader } from './proxy-header.ts';
+import { readClientHello, readProxyHeader } from './client-hello.ts';
 
 const bytes = fc.uint8Array({ maxLength: 600 });
 /** As far as the extensions a hello, then anything. */

@@ -1,10 +1,10 @@
+import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { type Clock, onAbort } from '../kube/index.ts';
-import { ListenError } from '../program/listen-error.ts';
+import { ListenError } from '../program/addresses.ts';
 import { splice } from '../program/splice.ts';
-import { longestHello, readClientHello } from './client-hello.ts';
+import { longestHello, readClientHello, readProxyHeader } from './client-hello.ts';
 import type { GatewayMetrics, Refusal } from './gateway-metrics.ts';
-import { readProxyHeader } from './proxy-header.ts';
 import type { Readiness } from './readiness.ts';
 import type { Route, Routes } from './routes.ts';
 import type { TenantLimits } from './tenant-limits.ts';
@@ -35,7 +35,7 @@ export const maxHellos = 1_024;
 const longestStart = longestHello + 16 * 1024;
 /** A peer that has gone without a word is noticed. */
 const keepAliveMs = 30_000;
-const serverOptions = {
+const socketOptions = {
   allowHalfOpen: true,
   noDelay: true,
   keepAlive: true,
@@ -79,7 +79,7 @@ export class Gateway {
 
   constructor(options: GatewayOptions) {
     this.#o = options;
-    this.#server = createServer(serverOptions, (client) => this.#accept(client));
+    this.#server = createServer(socketOptions, (client) => this.#accept(client));
   }
 
   /** Returns the port. Throws what the system says, and can be tried again then. */
@@ -111,7 +111,7 @@ export class Gateway {
     const problems: string[] = [];
     for (const [port, id] of wanted) {
       if (this.#own.has(port) || !this.#server.listening) continue;
-      const server = createServer(serverOptions, (client) => this.#accept(client, id));
+      const server = createServer(socketOptions, (client) => this.#accept(client, id));
       try {
         await this.#listen(server, port);
         // It may have ended meanwhile.
@@ -125,18 +125,8 @@ export class Gateway {
   }
 
   async #listen(server: Server, port: number): Promise<void> {
-    await new Promise<void>((resolve, reject) => {
-      const listening = (): void => {
-        server.off('error', failed);
-        resolve();
-      };
-      const failed = (error: Error): void => {
-        server.off('listening', listening);
-        reject(error);
-      };
-      server.once('listening', listening).once('error', failed);
-      server.listen({ port, host: this.#host, backlog: 4_096 });
-    });
+    server.listen({ port, host: this.#host, backlog: 4_096 });
+    await once(server, 'listening');
     // An accept that fails, for lack of file descriptors, is no reason to end.
     server.on('error', () => this.#o.metrics.refused('full'));
   }
@@ -330,14 +320,7 @@ export class Gateway {
   #dial(client: Socket, route: Route, start: Buffer, isLast = false): void {
     const { metrics, clock, readiness, connectTimeoutMs = 10_000 } = this.#o;
     const startedMs = clock.monotonic();
-    const server = connect({
-      host: route.host,
-      port: route.port,
-      allowHalfOpen: true,
-      noDelay: true,
-      keepAlive: true,
-      keepAliveInitialDelay: keepAliveMs,
-    });
+    const server = connect({ host: route.host, port: route.port, ...socketOptions });
     this.#track(server);
     const timer = setTimeout(() => server.destroy(), connectTimeoutMs);
     let isConnected = false;
@@ -355,7 +338,7 @@ export class Gateway {
     });
     server.once('close', () => {
       clearTimeout(timer);
-      // Nobody is to be woken for a client that has gone.
+      // A client that has gone wakes no tenant.
       if (isConnected || client.destroyed) return;
       if (this.#o.routes.byId(route.id)?.isAsleep === true) {
         // It was just being stopped.

@@ -5,13 +5,15 @@ import { type Logger, pino } from 'pino';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { isUnclaimed } from '../api/warm-pool.ts';
 import {
-  Connection,
-  KubeClient,
+  type KubeClient,
   loadKubeconfig,
+  messageOf,
   Reflector,
   resources,
   Store,
   systemClock,
+  untilAborted,
+  withClient,
 } from '../kube/index.ts';
 import { type Address, address, dnsDomain, positive } from '../program/flags.ts';
 import { HealthServer } from '../program/health-server.ts';
@@ -89,12 +91,9 @@ async function main(): Promise<void> {
   for (const signal of ['SIGINT', 'SIGTERM'] as const)
     process.on(signal, () => stop.abort(new Error(`received ${signal}`)));
   const superCluster = await loadKubeconfig(flags.kubeconfig, flags.context);
-  const connection = new Connection({ ...superCluster, userAgent: 'vc-gateway' });
-  try {
-    await serve(flags, new KubeClient(connection), logger, stop.signal);
-  } finally {
-    await connection.close();
-  }
+  await withClient({ ...superCluster, userAgent: 'vc-gateway' }, (client) =>
+    serve(flags, client, logger, stop.signal),
+  );
 }
 
 const changesMs = 50;
@@ -172,7 +171,7 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
   };
   store.subscribe((event) => {
     if (event.type === 'deleted') routes.remove(event.object);
-    // Nobody has a credential for what waits for an owner.
+    // There are no credentials yet for a control plane that waits for an owner.
     else if (!isUnclaimed(event.object)) routes.put(event.object);
     activity.routesChanged();
     if (reflector.hasSynced) followed();
@@ -198,7 +197,7 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
       ...{ ...flags.listen, clock, signal, random: Math.random },
       listen: () => gateway.listen(flags.listen.port, flags.listen.host),
       holder: async () => {
-        await Promise.race([routesKnown, aborted(signal)]);
+        await Promise.race([routesKnown, untilAborted(signal)]);
         signal.throwIfAborted();
         const { domain } = flags;
         return portHolder({ ...flags.listen, domain, proxyProtocol, signal, id: routes.all()[0]?.id });
@@ -211,7 +210,7 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
     waitsFor = undefined;
     if (reflector.hasSynced) followed();
     logger.info({ host: flags.listen.host, port, domain: flags.domain }, 'serving');
-    await aborted(signal);
+    await untilAborted(signal);
     logger.info({ seconds: flags.drainSeconds }, 'waiting for open connections to end');
     await gateway.close(AbortSignal.timeout(flags.drainSeconds * 1_000));
   } catch (error) {
@@ -225,12 +224,7 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
   }
 }
 
-function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
-}
-
 main().catch((error: unknown) => {
-  console.error(`vc-gateway: ${error instanceof Error ? error.message : String(error)}`);
+  console.error(`vc-gateway: ${messageOf(error)}`);
   process.exitCode = 1;
 });

@@ -6,7 +6,14 @@ import {
   gatewaysLeaseName,
   runningGateways,
 } from '../api/program-versions.ts';
-import { type Clock, isNotFound, type KubeClient, type KubeObject, resources } from '../kube/index.ts';
+import {
+  type Clock,
+  ignoreNotFound,
+  type KubeClient,
+  type KubeObject,
+  repeatUntilAborted,
+  resources,
+} from '../kube/index.ts';
 
 interface PresenceOptions {
   client: Pick<KubeClient, 'create' | 'patch'>;
@@ -43,23 +50,19 @@ export class Presence {
 
   /** Until aborted; takes it back then. Nothing else depends on it: what fails is tried again. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#o;
-    while (!signal.aborted) {
-      await this.#attempt(() => this.#say(signal));
-      await clock.sleep(sayAgainMs, signal).catch(() => undefined);
-    }
-    await this.#attempt(() => this.#annotate({ [gatewayKey(this.#o.identity)]: null }));
+    const { clock, identity, logger } = this.#o;
+    const onError = (error: unknown): void =>
+      logger.debug({ err: error }, 'cannot say that this gateway runs');
+    await repeatUntilAborted({ everyMs: sayAgainMs, clock, onError }, signal, () => this.#say(signal));
+    await this.#annotate({ [gatewayKey(identity)]: null }).catch(onError);
   }
 
   async #say(signal: AbortSignal): Promise<void> {
     const { identity, version, clock, client, namespace } = this.#o;
     const now = clock.now();
     const mine = gatewayAnnotation({ identity, version, seen: new Date(now).toISOString() });
-    let lease: KubeObject;
-    try {
-      lease = await this.#annotate(mine, signal);
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
+    const lease = await ignoreNotFound(this.#annotate(mine, signal));
+    if (lease === undefined) {
       const made = { metadata: { name: gatewaysLeaseName, namespace, annotations: mine }, spec: {} };
       await client.create(resources.leases, made, { signal, timeoutMs: callTimeoutMs });
       return;
@@ -73,20 +76,8 @@ export class Presence {
 
   #annotate(annotations: Readonly<Record<string, string | null>>, signal?: AbortSignal): Promise<KubeObject> {
     const { client, namespace } = this.#o;
-    const options = { type: 'merge', timeoutMs: callTimeoutMs } as const;
+    const options = { type: 'merge', timeoutMs: callTimeoutMs, signal } as const;
     const ref = { namespace, name: gatewaysLeaseName };
-    const change = { metadata: { annotations } };
-    return client.patch(
-      resources.leases,
-      ref,
-      change,
-      signal === undefined ? options : { ...options, signal },
-    );
-  }
-
-  async #attempt(write: () => Promise<unknown>): Promise<void> {
-    await write().catch((error: unknown) =>
-      this.#o.logger.debug({ err: error }, 'cannot say that this gateway runs'),
-    );
+    return client.patch(resources.leases, ref, { metadata: { annotations } }, options);
   }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readProxyHeader } from './proxy-header.ts';
+import { readProxyHeader } from './client-hello.ts';
 
 const signature = '\r\n\r\n\0\r\nQUIT\n';
 const binary = (verCmd: number, length: number, body = length): Buffer => {

@@ -72,7 +72,7 @@ export class Readiness {
   }
 }
 
-/** 401: a template lets nobody ask without a credential, and it is up. */
+/** 401: the template allows no anonymous requests, and the API server is up. */
 function isReady({ host, port, id, isStopped = false }: Backend): Promise<boolean> {
   return new Promise((resolve) => {
     const asked = request(

@@ -2,7 +2,7 @@ import { isIPv6, type Socket, connect as tcpConnect } from 'node:net';
 import { connect } from 'node:tls';
 import { backgroundPrefix } from '../api/names.ts';
 import { Backoff, type Clock } from '../kube/index.ts';
-import { ListenError } from '../program/listen-error.ts';
+import { ListenError } from '../program/addresses.ts';
 
 /*
  * What a gateway does whose port is taken. Another gateway of the same stack may have it: this one waits, and goes on when

@@ -15,6 +15,10 @@ export function onAbort(signal: AbortSignal | undefined, listener: () => void): 
   return () => signal.removeEventListener('abort', listener);
 }
 
+export function untilAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => onAbort(signal, resolve));
+}
+
 /** A controller that aborts with the signal, until released. */
 export function linkedController(signal: AbortSignal | undefined): {
   controller: AbortController;

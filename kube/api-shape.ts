@@ -67,7 +67,7 @@ function check(walk: Walk, value: unknown, type: string, present: unknown, inLis
   if (type.startsWith('[]')) checkList(walk, value, type.slice(2), present);
   else if (type.startsWith('{}')) checkMap(walk, value, type.slice(2), present, inList);
   else if (apiTypes[type] !== undefined) checkFields(walk, value, apiTypes[type], present, inList);
-  else if (!isScalar(value, type)) report(walk, 'type');
+  else if (type !== 'any' && scalars[type]?.(value) !== true) report(walk, 'type');
 }
 
 function checkList(walk: Walk, value: unknown, type: string, present: unknown): void {
@@ -131,35 +131,18 @@ function checkOptional(walk: Walk, value: unknown, type: string, present: unknow
   }
   const { isPatch, nullScalars } = walk.options;
   if (isPatch === true && !inList) return;
-  if (nullScalars === true && scalars.has(type)) return;
+  if (nullScalars === true && scalars[type] !== undefined) return;
   report(walk, 'null');
 }
 
-const scalars: ReadonlySet<string> = new Set([
-  'string',
-  'boolean',
-  'number',
-  'integer',
-  'intOrString',
-  'quantity',
-]);
-
-function isScalar(value: unknown, type: string): boolean {
-  switch (type) {
-    case 'string':
-    case 'boolean':
-    case 'number':
-      return typeof value === type;
-    case 'integer':
-      return Number.isSafeInteger(value);
-    case 'intOrString':
-      return typeof value === 'string' || Number.isSafeInteger(value);
-    case 'quantity':
-      return typeof value === 'string' || typeof value === 'number';
-    default:
-      return type === 'any';
-  }
-}
+const scalars: Readonly<Record<string, (value: unknown) => boolean>> = {
+  string: (value) => typeof value === 'string',
+  boolean: (value) => typeof value === 'boolean',
+  number: (value) => typeof value === 'number',
+  integer: Number.isSafeInteger,
+  intOrString: (value) => typeof value === 'string' || Number.isSafeInteger(value),
+  quantity: (value) => typeof value === 'string' || typeof value === 'number',
+};
 
 function isThere(value: unknown, present: unknown): boolean {
   return present !== undefined && deepEqual(value, present);

@@ -11,15 +11,8 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     readOnly: 'boolean',
     volumeID: 'string',
   },
-  Affinity: {
-    nodeAffinity: 'NodeAffinity',
-    podAffinity: 'PodAffinity',
-    podAntiAffinity: 'PodAntiAffinity',
-  },
-  AppArmorProfile: {
-    localhostProfile: 'string',
-    type: 'string',
-  },
+  Affinity: { nodeAffinity: 'NodeAffinity', podAffinity: 'PodAffinity', podAntiAffinity: 'PodAntiAffinity' },
+  AppArmorProfile: { localhostProfile: 'string', type: 'string' },
   AzureDiskVolumeSource: {
     cachingMode: 'string',
     diskName: 'string',
@@ -28,11 +21,7 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     kind: 'string',
     readOnly: 'boolean',
   },
-  AzureFileVolumeSource: {
-    readOnly: 'boolean',
-    secretName: 'string',
-    shareName: 'string',
-  },
+  AzureFileVolumeSource: { readOnly: 'boolean', secretName: 'string', shareName: 'string' },
   CSIVolumeSource: {
     driver: 'string',
     fsType: 'string',
@@ -40,10 +29,7 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     readOnly: 'boolean',
     volumeAttributes: '{}string',
   },
-  Capabilities: {
-    add: '[]string',
-    drop: '[]string',
-  },
+  Capabilities: { add: '[]string', drop: '[]string' },
   CephFSVolumeSource: {
     monitors: '[]string',
     path: 'string',
@@ -58,9 +44,7 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     secretRef: 'LocalObjectReference',
     volumeID: 'string',
   },
-  ClientIPConfig: {
-    timeoutSeconds: 'integer',
-  },
+  ClientIPConfig: { timeoutSeconds: 'integer' },
   ClusterTrustBundleProjection: {
     labelSelector: 'LabelSelector',
     name: 'string',
@@ -76,20 +60,9 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     status: 'string',
     type: 'string',
   },
-  ConfigMapEnvSource: {
-    name: 'string',
-    optional: 'boolean',
-  },
-  ConfigMapKeySelector: {
-    key: 'string',
-    name: 'string',
-    optional: 'boolean',
-  },
-  ConfigMapProjection: {
-    items: '[]KeyToPath',
-    name: 'string',
-    optional: 'boolean',
-  },
+  ConfigMapEnvSource: { name: 'string', optional: 'boolean' },
+  ConfigMapKeySelector: { key: 'string', name: 'string', optional: 'boolean' },
+  ConfigMapProjection: { items: '[]KeyToPath', name: 'string', optional: 'boolean' },
   ConfigMapVolumeSource: {
     defaultMode: 'integer',
     items: '[]KeyToPath',
@@ -135,26 +108,15 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     name: 'string',
     protocol: 'string',
   },
-  ContainerResizePolicy: {
-    resourceName: 'string',
-    restartPolicy: 'string',
-  },
-  ContainerRestartRule: {
-    action: 'string',
-    exitCodes: 'ContainerRestartRuleOnExitCodes',
-  },
-  ContainerRestartRuleOnExitCodes: {
-    operator: 'string',
-    values: '[]integer',
-  },
+  ContainerResizePolicy: { resourceName: 'string', restartPolicy: 'string' },
+  ContainerRestartRule: { action: 'string', exitCodes: 'ContainerRestartRuleOnExitCodes' },
+  ContainerRestartRuleOnExitCodes: { operator: 'string', values: '[]integer' },
   ContainerState: {
     running: 'ContainerStateRunning',
     terminated: 'ContainerStateTerminated',
     waiting: 'ContainerStateWaiting',
   },
-  ContainerStateRunning: {
-    startedAt: 'string',
-  },
+  ContainerStateRunning: { startedAt: 'string' },
   ContainerStateTerminated: {
     containerID: 'string',
     exitCode: 'integer',
@@ -164,10 +126,7 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     signal: 'integer',
     startedAt: 'string',
   },
-  ContainerStateWaiting: {
-    message: 'string',
-    reason: 'string',
-  },
+  ContainerStateWaiting: { message: 'string', reason: 'string' },
   ContainerStatus: {
     allocatedResources: '{}quantity',
     allocatedResourcesStatus: '[]ResourceStatus',
@@ -185,36 +144,18 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     user: 'ContainerUser',
     volumeMounts: '[]VolumeMountStatus',
   },
-  ContainerUser: {
-    linux: 'LinuxContainerUser',
-  },
-  DownwardAPIProjection: {
-    items: '[]DownwardAPIVolumeFile',
-  },
+  ContainerUser: { linux: 'LinuxContainerUser' },
+  DownwardAPIProjection: { items: '[]DownwardAPIVolumeFile' },
   DownwardAPIVolumeFile: {
     fieldRef: 'ObjectFieldSelector',
     mode: 'integer',
     path: 'string',
     resourceFieldRef: 'ResourceFieldSelector',
   },
-  DownwardAPIVolumeSource: {
-    defaultMode: 'integer',
-    items: '[]DownwardAPIVolumeFile',
-  },
-  EmptyDirVolumeSource: {
-    medium: 'string',
-    sizeLimit: 'quantity',
-  },
-  EnvFromSource: {
-    configMapRef: 'ConfigMapEnvSource',
-    prefix: 'string',
-    secretRef: 'SecretEnvSource',
-  },
-  EnvVar: {
-    name: 'string',
-    value: 'string',
-    valueFrom: 'EnvVarSource',
-  },
+  DownwardAPIVolumeSource: { defaultMode: 'integer', items: '[]DownwardAPIVolumeFile' },
+  EmptyDirVolumeSource: { medium: 'string', sizeLimit: 'quantity' },
+  EnvFromSource: { configMapRef: 'ConfigMapEnvSource', prefix: 'string', secretRef: 'SecretEnvSource' },
+  EnvVar: { name: 'string', value: 'string', valueFrom: 'EnvVarSource' },
   EnvVarSource: {
     configMapKeyRef: 'ConfigMapKeySelector',
     fieldRef: 'ObjectFieldSelector',
@@ -250,12 +191,8 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     volumeMounts: '[]VolumeMount',
     workingDir: 'string',
   },
-  EphemeralVolumeSource: {
-    volumeClaimTemplate: 'PersistentVolumeClaimTemplate',
-  },
-  ExecAction: {
-    command: '[]string',
-  },
+  EphemeralVolumeSource: { volumeClaimTemplate: 'PersistentVolumeClaimTemplate' },
+  ExecAction: { command: '[]string' },
   FCVolumeSource: {
     fsType: 'string',
     lun: 'integer',
@@ -264,12 +201,7 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     wwids: '[]string',
   },
   FieldsV1: {},
-  FileKeySelector: {
-    key: 'string',
-    optional: 'boolean',
-    path: 'string',
-    volumeName: 'string',
-  },
+  FileKeySelector: { key: 'string', optional: 'boolean', path: 'string', volumeName: 'string' },
   FlexVolumeSource: {
     driver: 'string',
     fsType: 'string',
@@ -277,30 +209,16 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     readOnly: 'boolean',
     secretRef: 'LocalObjectReference',
   },
-  FlockerVolumeSource: {
-    datasetName: 'string',
-    datasetUUID: 'string',
-  },
+  FlockerVolumeSource: { datasetName: 'string', datasetUUID: 'string' },
   GCEPersistentDiskVolumeSource: {
     fsType: 'string',
     partition: 'integer',
     pdName: 'string',
     readOnly: 'boolean',
   },
-  GRPCAction: {
-    port: 'integer',
-    service: 'string',
-  },
-  GitRepoVolumeSource: {
-    directory: 'string',
-    repository: 'string',
-    revision: 'string',
-  },
-  GlusterfsVolumeSource: {
-    endpoints: 'string',
-    path: 'string',
-    readOnly: 'boolean',
-  },
+  GRPCAction: { port: 'integer', service: 'string' },
+  GitRepoVolumeSource: { directory: 'string', repository: 'string', revision: 'string' },
+  GlusterfsVolumeSource: { endpoints: 'string', path: 'string', readOnly: 'boolean' },
   HTTPGetAction: {
     host: 'string',
     httpHeaders: '[]HTTPHeader',
@@ -308,21 +226,10 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     port: 'intOrString',
     scheme: 'string',
   },
-  HTTPHeader: {
-    name: 'string',
-    value: 'string',
-  },
-  HostAlias: {
-    hostnames: '[]string',
-    ip: 'string',
-  },
-  HostIP: {
-    ip: 'string',
-  },
-  HostPathVolumeSource: {
-    path: 'string',
-    type: 'string',
-  },
+  HTTPHeader: { name: 'string', value: 'string' },
+  HostAlias: { hostnames: '[]string', ip: 'string' },
+  HostIP: { ip: 'string' },
+  HostPathVolumeSource: { path: 'string', type: 'string' },
   ISCSIVolumeSource: {
     chapAuthDiscovery: 'boolean',
     chapAuthSession: 'boolean',
@@ -336,55 +243,22 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     secretRef: 'LocalObjectReference',
     targetPortal: 'string',
   },
-  ImageVolumeSource: {
-    pullPolicy: 'string',
-    reference: 'string',
-  },
-  ImageVolumeStatus: {
-    imageRef: 'string',
-  },
-  KeyToPath: {
-    key: 'string',
-    mode: 'integer',
-    path: 'string',
-  },
-  LabelSelector: {
-    matchExpressions: '[]LabelSelectorRequirement',
-    matchLabels: '{}string',
-  },
-  LabelSelectorRequirement: {
-    key: 'string',
-    operator: 'string',
-    values: '[]string',
-  },
-  Lifecycle: {
-    postStart: 'LifecycleHandler',
-    preStop: 'LifecycleHandler',
-    stopSignal: 'string',
-  },
+  ImageVolumeSource: { pullPolicy: 'string', reference: 'string' },
+  ImageVolumeStatus: { imageRef: 'string' },
+  KeyToPath: { key: 'string', mode: 'integer', path: 'string' },
+  LabelSelector: { matchExpressions: '[]LabelSelectorRequirement', matchLabels: '{}string' },
+  LabelSelectorRequirement: { key: 'string', operator: 'string', values: '[]string' },
+  Lifecycle: { postStart: 'LifecycleHandler', preStop: 'LifecycleHandler', stopSignal: 'string' },
   LifecycleHandler: {
     exec: 'ExecAction',
     httpGet: 'HTTPGetAction',
     sleep: 'SleepAction',
     tcpSocket: 'TCPSocketAction',
   },
-  LinuxContainerUser: {
-    gid: 'integer',
-    supplementalGroups: '[]integer',
-    uid: 'integer',
-  },
-  LoadBalancerIngress: {
-    hostname: 'string',
-    ip: 'string',
-    ipMode: 'string',
-    ports: '[]PortStatus',
-  },
-  LoadBalancerStatus: {
-    ingress: '[]LoadBalancerIngress',
-  },
-  LocalObjectReference: {
-    name: 'string',
-  },
+  LinuxContainerUser: { gid: 'integer', supplementalGroups: '[]integer', uid: 'integer' },
+  LoadBalancerIngress: { hostname: 'string', ip: 'string', ipMode: 'string', ports: '[]PortStatus' },
+  LoadBalancerStatus: { ingress: '[]LoadBalancerIngress' },
+  LocalObjectReference: { name: 'string' },
   ManagedFieldsEntry: {
     apiVersion: 'string',
     fieldsType: 'string',
@@ -394,11 +268,7 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     subresource: 'string',
     time: 'string',
   },
-  NFSVolumeSource: {
-    path: 'string',
-    readOnly: 'boolean',
-    server: 'string',
-  },
+  NFSVolumeSource: { path: 'string', readOnly: 'boolean', server: 'string' },
   NodeAffinity: {
     preferredDuringSchedulingIgnoredDuringExecution: '[]PreferredSchedulingTerm',
     requiredDuringSchedulingIgnoredDuringExecution: 'NodeSelector',
@@ -408,22 +278,13 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     resourceClaimName: 'string',
     resources: '{}quantity',
   },
-  NodeSelector: {
-    nodeSelectorTerms: '[]NodeSelectorTerm',
-  },
-  NodeSelectorRequirement: {
-    key: 'string',
-    operator: 'string',
-    values: '[]string',
-  },
+  NodeSelector: { nodeSelectorTerms: '[]NodeSelectorTerm' },
+  NodeSelectorRequirement: { key: 'string', operator: 'string', values: '[]string' },
   NodeSelectorTerm: {
     matchExpressions: '[]NodeSelectorRequirement',
     matchFields: '[]NodeSelectorRequirement',
   },
-  ObjectFieldSelector: {
-    apiVersion: 'string',
-    fieldPath: 'string',
-  },
+  ObjectFieldSelector: { apiVersion: 'string', fieldPath: 'string' },
   ObjectMeta: {
     annotations: '{}string',
     creationTimestamp: 'string',
@@ -460,18 +321,9 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     volumeMode: 'string',
     volumeName: 'string',
   },
-  PersistentVolumeClaimTemplate: {
-    metadata: 'ObjectMeta',
-    spec: 'PersistentVolumeClaimSpec',
-  },
-  PersistentVolumeClaimVolumeSource: {
-    claimName: 'string',
-    readOnly: 'boolean',
-  },
-  PhotonPersistentDiskVolumeSource: {
-    fsType: 'string',
-    pdID: 'string',
-  },
+  PersistentVolumeClaimTemplate: { metadata: 'ObjectMeta', spec: 'PersistentVolumeClaimSpec' },
+  PersistentVolumeClaimVolumeSource: { claimName: 'string', readOnly: 'boolean' },
+  PhotonPersistentDiskVolumeSource: { fsType: 'string', pdID: 'string' },
   PodAffinity: {
     preferredDuringSchedulingIgnoredDuringExecution: '[]WeightedPodAffinityTerm',
     requiredDuringSchedulingIgnoredDuringExecution: '[]PodAffinityTerm',
@@ -506,43 +358,19 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     status: 'string',
     type: 'string',
   },
-  PodDNSConfig: {
-    nameservers: '[]string',
-    options: '[]PodDNSConfigOption',
-    searches: '[]string',
-  },
-  PodDNSConfigOption: {
-    name: 'string',
-    value: 'string',
-  },
+  PodDNSConfig: { nameservers: '[]string', options: '[]PodDNSConfigOption', searches: '[]string' },
+  PodDNSConfigOption: { name: 'string', value: 'string' },
   PodExtendedResourceClaimStatus: {
     requestMappings: '[]ContainerExtendedResourceRequest',
     resourceClaimName: 'string',
   },
-  PodIP: {
-    ip: 'string',
-  },
-  PodOS: {
-    name: 'string',
-  },
-  PodReadinessGate: {
-    conditionType: 'string',
-  },
-  PodResourceClaim: {
-    name: 'string',
-    resourceClaimName: 'string',
-    resourceClaimTemplateName: 'string',
-  },
-  PodResourceClaimStatus: {
-    name: 'string',
-    resourceClaimName: 'string',
-  },
-  PodSchedulingGate: {
-    name: 'string',
-  },
-  PodSchedulingGroup: {
-    podGroupName: 'string',
-  },
+  PodIP: { ip: 'string' },
+  PodOS: { name: 'string' },
+  PodReadinessGate: { conditionType: 'string' },
+  PodResourceClaim: { name: 'string', resourceClaimName: 'string', resourceClaimTemplateName: 'string' },
+  PodResourceClaimStatus: { name: 'string', resourceClaimName: 'string' },
+  PodSchedulingGate: { name: 'string' },
+  PodSchedulingGroup: { podGroupName: 'string' },
   PodSecurityContext: {
     appArmorProfile: 'AppArmorProfile',
     fsGroup: 'integer',
@@ -625,20 +453,9 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     resources: 'ResourceRequirements',
     startTime: 'string',
   },
-  PortStatus: {
-    error: 'string',
-    port: 'integer',
-    protocol: 'string',
-  },
-  PortworxVolumeSource: {
-    fsType: 'string',
-    readOnly: 'boolean',
-    volumeID: 'string',
-  },
-  PreferredSchedulingTerm: {
-    preference: 'NodeSelectorTerm',
-    weight: 'integer',
-  },
+  PortStatus: { error: 'string', port: 'integer', protocol: 'string' },
+  PortworxVolumeSource: { fsType: 'string', readOnly: 'boolean', volumeID: 'string' },
+  PreferredSchedulingTerm: { preference: 'NodeSelectorTerm', weight: 'integer' },
   Probe: {
     exec: 'ExecAction',
     failureThreshold: 'integer',
@@ -651,10 +468,7 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     terminationGracePeriodSeconds: 'integer',
     timeoutSeconds: 'integer',
   },
-  ProjectedVolumeSource: {
-    defaultMode: 'integer',
-    sources: '[]VolumeProjection',
-  },
+  ProjectedVolumeSource: { defaultMode: 'integer', sources: '[]VolumeProjection' },
   QuobyteVolumeSource: {
     group: 'string',
     readOnly: 'boolean',
@@ -673,35 +487,12 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     secretRef: 'LocalObjectReference',
     user: 'string',
   },
-  ResourceClaim: {
-    name: 'string',
-    request: 'string',
-  },
-  ResourceFieldSelector: {
-    containerName: 'string',
-    divisor: 'quantity',
-    resource: 'string',
-  },
-  ResourceHealth: {
-    health: 'string',
-    message: 'string',
-    resourceID: 'string',
-  },
-  ResourceRequirements: {
-    claims: '[]ResourceClaim',
-    limits: '{}quantity',
-    requests: '{}quantity',
-  },
-  ResourceStatus: {
-    name: 'string',
-    resources: '[]ResourceHealth',
-  },
-  SELinuxOptions: {
-    level: 'string',
-    role: 'string',
-    type: 'string',
-    user: 'string',
-  },
+  ResourceClaim: { name: 'string', request: 'string' },
+  ResourceFieldSelector: { containerName: 'string', divisor: 'quantity', resource: 'string' },
+  ResourceHealth: { health: 'string', message: 'string', resourceID: 'string' },
+  ResourceRequirements: { claims: '[]ResourceClaim', limits: '{}quantity', requests: '{}quantity' },
+  ResourceStatus: { name: 'string', resources: '[]ResourceHealth' },
+  SELinuxOptions: { level: 'string', role: 'string', type: 'string', user: 'string' },
   ScaleIOVolumeSource: {
     fsType: 'string',
     gateway: 'string',
@@ -714,24 +505,10 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     system: 'string',
     volumeName: 'string',
   },
-  SeccompProfile: {
-    localhostProfile: 'string',
-    type: 'string',
-  },
-  SecretEnvSource: {
-    name: 'string',
-    optional: 'boolean',
-  },
-  SecretKeySelector: {
-    key: 'string',
-    name: 'string',
-    optional: 'boolean',
-  },
-  SecretProjection: {
-    items: '[]KeyToPath',
-    name: 'string',
-    optional: 'boolean',
-  },
+  SeccompProfile: { localhostProfile: 'string', type: 'string' },
+  SecretEnvSource: { name: 'string', optional: 'boolean' },
+  SecretKeySelector: { key: 'string', name: 'string', optional: 'boolean' },
+  SecretProjection: { items: '[]KeyToPath', name: 'string', optional: 'boolean' },
   SecretVolumeSource: {
     defaultMode: 'integer',
     items: '[]KeyToPath',
@@ -752,11 +529,7 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     seccompProfile: 'SeccompProfile',
     windowsOptions: 'WindowsSecurityContextOptions',
   },
-  ServiceAccountTokenProjection: {
-    audience: 'string',
-    expirationSeconds: 'integer',
-    path: 'string',
-  },
+  ServiceAccountTokenProjection: { audience: 'string', expirationSeconds: 'integer', path: 'string' },
   ServicePort: {
     appProtocol: 'string',
     name: 'string',
@@ -787,16 +560,9 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     trafficDistribution: 'string',
     type: 'string',
   },
-  ServiceStatus: {
-    conditions: '[]Condition',
-    loadBalancer: 'LoadBalancerStatus',
-  },
-  SessionAffinityConfig: {
-    clientIP: 'ClientIPConfig',
-  },
-  SleepAction: {
-    seconds: 'integer',
-  },
+  ServiceStatus: { conditions: '[]Condition', loadBalancer: 'LoadBalancerStatus' },
+  SessionAffinityConfig: { clientIP: 'ClientIPConfig' },
+  SleepAction: { seconds: 'integer' },
   StorageOSVolumeSource: {
     fsType: 'string',
     readOnly: 'boolean',
@@ -804,14 +570,8 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     volumeName: 'string',
     volumeNamespace: 'string',
   },
-  Sysctl: {
-    name: 'string',
-    value: 'string',
-  },
-  TCPSocketAction: {
-    host: 'string',
-    port: 'intOrString',
-  },
+  Sysctl: { name: 'string', value: 'string' },
+  TCPSocketAction: { host: 'string', port: 'intOrString' },
   Toleration: {
     effect: 'string',
     key: 'string',
@@ -829,17 +589,8 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     topologyKey: 'string',
     whenUnsatisfiable: 'string',
   },
-  TypedLocalObjectReference: {
-    apiGroup: 'string',
-    kind: 'string',
-    name: 'string',
-  },
-  TypedObjectReference: {
-    apiGroup: 'string',
-    kind: 'string',
-    name: 'string',
-    namespace: 'string',
-  },
+  TypedLocalObjectReference: { apiGroup: 'string', kind: 'string', name: 'string' },
+  TypedObjectReference: { apiGroup: 'string', kind: 'string', name: 'string', namespace: 'string' },
   Volume: {
     awsElasticBlockStore: 'AWSElasticBlockStoreVolumeSource',
     azureDisk: 'AzureDiskVolumeSource',
@@ -873,10 +624,7 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     storageos: 'StorageOSVolumeSource',
     vsphereVolume: 'VsphereVirtualDiskVolumeSource',
   },
-  VolumeDevice: {
-    devicePath: 'string',
-    name: 'string',
-  },
+  VolumeDevice: { devicePath: 'string', name: 'string' },
   VolumeMount: {
     mountPath: 'string',
     mountPropagation: 'string',
@@ -901,23 +649,15 @@ export const apiTypes: Readonly<Record<string, Readonly<Record<string, string>>>
     secret: 'SecretProjection',
     serviceAccountToken: 'ServiceAccountTokenProjection',
   },
-  VolumeResourceRequirements: {
-    limits: '{}quantity',
-    requests: '{}quantity',
-  },
-  VolumeStatus: {
-    image: 'ImageVolumeStatus',
-  },
+  VolumeResourceRequirements: { limits: '{}quantity', requests: '{}quantity' },
+  VolumeStatus: { image: 'ImageVolumeStatus' },
   VsphereVirtualDiskVolumeSource: {
     fsType: 'string',
     storagePolicyID: 'string',
     storagePolicyName: 'string',
     volumePath: 'string',
   },
-  WeightedPodAffinityTerm: {
-    podAffinityTerm: 'PodAffinityTerm',
-    weight: 'integer',
-  },
+  WeightedPodAffinityTerm: { podAffinityTerm: 'PodAffinityTerm', weight: 'integer' },
   WindowsSecurityContextOptions: {
     gmsaCredentialSpec: 'string',
     gmsaCredentialSpecName: 'string',

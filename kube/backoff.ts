@@ -5,9 +5,10 @@ export interface BackoffOptions {
   random: () => number;
   minMs?: number;
   maxMs?: number;
-  /** After this long without a failure the next one counts as the first. */
-  resetAfterMs?: number;
 }
+
+/** After this long without a failure the next one counts as the first. */
+const resetAfterMs = 120_000;
 
 /**
  * How long to wait after each failure: 0.8 s, doubling to 30 s, each stretched by up to 100 % at
@@ -18,7 +19,6 @@ export class Backoff {
   readonly #random: () => number;
   readonly #minMs: number;
   readonly #maxMs: number;
-  readonly #resetAfterMs: number;
   #nextMs: number;
   #lastAt = Number.NEGATIVE_INFINITY;
 
@@ -27,7 +27,6 @@ export class Backoff {
     this.#random = options.random;
     this.#minMs = options.minMs ?? 800;
     this.#maxMs = options.maxMs ?? 30_000;
-    this.#resetAfterMs = options.resetAfterMs ?? 120_000;
     this.#nextMs = this.#minMs;
   }
 
@@ -38,7 +37,7 @@ export class Backoff {
 
   next(): number {
     const now = this.#clock.monotonic();
-    if (now - this.#lastAt > this.#resetAfterMs) this.#nextMs = this.#minMs;
+    if (now - this.#lastAt > resetAfterMs) this.#nextMs = this.#minMs;
     this.#lastAt = now;
     const delay = this.#nextMs * (1 + this.#random());
     this.#nextMs = Math.min(this.#nextMs * 2, this.#maxMs);

@@ -1,5 +1,5 @@
-import type { Call, Connection } from './connection.ts';
-import { ApiError, ConnectionError, isGone } from './errors.ts';
+import { type Call, Connection, type ConnectionOptions } from './connection.ts';
+import { ApiError, ConnectionError, isAlreadyExists, isConflict, isGone, isNotFound } from './errors.ts';
 import { withoutManagedFields } from './managed-fields.ts';
 import { asAnswer, asObject, asObjectNamed, isContinueToken, isVersion } from './object-shape.ts';
 import { hasLongText } from './object-size.ts';
@@ -20,18 +20,18 @@ import { isRecord, type KubeList, type KubeObject, type ObjectRef, type Resource
 
 export interface ListOptions {
   /** All namespaces when absent. */
-  namespace?: string;
-  labelSelector?: string;
-  fieldSelector?: string;
+  namespace?: string | undefined;
+  labelSelector?: string | undefined;
+  fieldSelector?: string | undefined;
   /**
    * At most this many objects; what is left is not fetched (`metadata.continue` is then set). A page counts for as many as
    * were asked for, also when fewer came: a list of one page costs one request. Default: all.
    */
   limit?: number;
   /** Goes on where an earlier list ended; a token that is too old is answered with 410. */
-  continue?: string;
+  continue?: string | undefined;
   /** Objects per request, default 500: a page is parsed in one go, which blocks everything else. */
-  pageSize?: number;
+  pageSize?: number | undefined;
   /** Absent: the most recent state. '0': whatever the server has at hand. Else: not older than this. */
   resourceVersion?: string;
   /** True: the state at that version and no other. A server that has forgotten it answers 410. */
@@ -41,7 +41,7 @@ export interface ListOptions {
   /** Items come with their metadata alone. A server that cannot do that sends them whole. */
   metadataOnly?: boolean;
   /** Sees the objects of each page as it comes. What it throws ends the list. */
-  onPage?: (objects: readonly KubeObject[]) => void;
+  onPage?: ((objects: readonly KubeObject[]) => void) | undefined;
 }
 
 const defaultPageSize = 500;
@@ -53,7 +53,7 @@ const wholeBytes = 16 * 2 ** 20;
 const maxPages = 10_000;
 const longestListMs = 10 * 60_000;
 
-type ListCall = ListOptions & { signal?: AbortSignal; timeoutMs?: number };
+type ListCall = ListOptions & CallOptions;
 
 /**
  * Lists in pages and joins them into one snapshot. When the server has forgotten the snapshot
@@ -85,7 +85,7 @@ async function listAll<T extends KubeObject>(
     try {
       next = await page<T>(connection, resource, asked, {
         limit: Math.min(limit, wanted - covered),
-        ...(token === undefined ? {} : { continue: token }),
+        continue: token,
       });
     } catch (error) {
       if (isTooLarge(error) && limit > 1) {
@@ -137,7 +137,7 @@ async function namingObject(
   error: unknown,
 ): Promise<unknown> {
   if (!(error instanceof ConnectionError) || options.metadataOnly === true) return error;
-  const paging = { limit: 1, ...(token === undefined ? {} : { continue: token }) };
+  const paging = { limit: 1, continue: token };
   try {
     const { list } = await page(connection, resource, { ...options, metadataOnly: true }, paging);
     const [object, another] = list.items;
@@ -163,7 +163,7 @@ async function page<T extends KubeObject>(
   connection: Connection,
   resource: Resource,
   options: ListCall,
-  paging: { limit?: number | undefined; continue?: string; leastBytes?: number },
+  paging: { limit?: number | undefined; continue?: string | undefined; leastBytes?: number },
 ): Promise<Page<T>> {
   const { pageBytes, objectBytes } = connection.readLimits;
   const call: Call = {
@@ -245,9 +245,16 @@ function ofRightShape<T>(connection: Connection, check: () => T): T {
 }
 
 export interface CallOptions {
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
   /** How long the answer may take; default: the connection's. */
-  timeoutMs?: number;
+  timeoutMs?: number | undefined;
+}
+
+interface DeleteOptions extends CallOptions {
+  uid?: string | undefined;
+  resourceVersion?: string | undefined;
+  gracePeriodSeconds?: number | undefined;
+  propagationPolicy?: 'Background' | 'Foreground' | 'Orphan';
 }
 
 interface WriteOptions extends CallOptions {
@@ -346,7 +353,7 @@ export class KubeClient {
     patch: unknown,
     options: WriteOptions & {
       type: PatchType;
-      subresource?: string;
+      subresource?: string | undefined;
       /** Required for `apply`. */
       fieldManager?: string;
       force?: boolean;
@@ -360,25 +367,16 @@ export class KubeClient {
   }
 
   /** `uid` and `resourceVersion` are preconditions: a Conflict says that the object is another one by now. */
-  async delete(
-    resource: Resource,
-    ref: ObjectRef,
-    options: CallOptions & {
-      uid?: string;
-      resourceVersion?: string;
-      gracePeriodSeconds?: number;
-      propagationPolicy?: 'Background' | 'Foreground' | 'Orphan';
-    } = {},
-  ): Promise<void> {
+  async delete(resource: Resource, ref: ObjectRef, options: DeleteOptions = {}): Promise<void> {
     const { uid, resourceVersion, gracePeriodSeconds, propagationPolicy } = options;
+    const preconditions =
+      uid === undefined && resourceVersion === undefined ? undefined : { uid, resourceVersion };
     const body = {
       apiVersion: 'v1',
       kind: 'DeleteOptions',
-      ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }),
-      ...(propagationPolicy === undefined ? {} : { propagationPolicy }),
-      ...(uid === undefined && resourceVersion === undefined
-        ? {}
-        : { preconditions: { uid, resourceVersion } }),
+      gracePeriodSeconds,
+      propagationPolicy,
+      preconditions,
     };
     await this.#json('DELETE', 'delete', resource, objectPath(resource, ref), options, body);
   }
@@ -440,6 +438,53 @@ export class KubeClient {
     };
     const answer = await requestJson(this.connection, call, edit);
     return ofRightShape(this.connection, () => asAnswer<T>(answer, resource));
+  }
+}
+
+/** Runs `work` with a client on a connection of its own, which is closed afterwards. */
+export async function withClient<T>(
+  options: ConnectionOptions,
+  work: (client: KubeClient) => Promise<T>,
+): Promise<T> {
+  const connection = new Connection(options);
+  try {
+    return await work(new KubeClient(connection));
+  } finally {
+    await connection.close();
+  }
+}
+
+/** Exact Kubernetes version of the server, as 1.36.3. */
+export async function serverVersion(client: Pick<KubeClient, 'raw'>, options: CallOptions): Promise<string> {
+  const { gitVersion = '' } = (await client.raw('GET', '/version', options)) as { gitVersion?: string };
+  return gitVersion.replace(/^v/, '');
+}
+
+/** One that exists stays as it is. */
+export async function createIfAbsent(
+  client: Pick<KubeClient, 'create'>,
+  resource: Resource,
+  object: KubeObject,
+  options: CallOptions,
+): Promise<void> {
+  try {
+    await client.create(resource, object, options);
+  } catch (error) {
+    if (!isAlreadyExists(error)) throw error;
+  }
+}
+
+/** Deletes an object; one that is gone, or by its preconditions another one by now, is as good as deleted. */
+export async function deleteIfPresent(
+  client: Pick<KubeClient, 'delete'>,
+  resource: Resource,
+  ref: ObjectRef,
+  options: DeleteOptions,
+): Promise<void> {
+  try {
+    await client.delete(resource, ref, options);
+  } catch (error) {
+    if (!isNotFound(error) && !isConflict(error)) throw error;
   }
 }
 

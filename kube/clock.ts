@@ -27,6 +27,28 @@ export const systemClock: Clock = {
   },
 };
 
+interface RepeatOptions {
+  /** From the end of one round to the next. */
+  everyMs: number;
+  clock: Pick<Clock, 'sleep'>;
+  /** What a round has thrown; the next one comes all the same. */
+  onError: (error: unknown) => void;
+}
+
+/** Calls `round` at once, and again and again until aborted, as client-go's `wait.Until` does. */
+export async function repeatUntilAborted(
+  { everyMs, clock, onError }: RepeatOptions,
+  signal: AbortSignal,
+  round: () => Promise<void>,
+): Promise<void> {
+  while (!signal.aborted) {
+    await round().catch((error: unknown) => {
+      if (!signal.aborted) onError(error);
+    });
+    await clock.sleep(everyMs, signal).catch(() => undefined);
+  }
+}
+
 /** One moment on both clocks. The monotonic one stands still while a machine is suspended, the other may be set. */
 export interface ClockReading {
   readonly monotonicMs: number;

@@ -1,9 +1,18 @@
 import tls from 'node:tls';
 import { Agent, Client, type Dispatcher, Pool } from 'undici';
 import { deferredSignal } from './abort.ts';
+import { CallSlots } from './call-slots.ts';
 import { ConnectionError } from './errors.ts';
 import { defaultReadLimits, errorBytes, isTooLarge, type ReadLimits, type ReadMeter } from './read-limits.ts';
-import { backstopMs, CallDeadline, RoundTripTimeout, readText, roundTrip } from './round-trip.ts';
+import {
+  type Answer,
+  backstopMs,
+  CallDeadline,
+  firstOf,
+  RoundTripTimeout,
+  readText,
+  roundTrip,
+} from './round-trip.ts';
 
 /** `beforeWrite` refused a call; `cause` is what it threw. */
 class WriteRefused extends Error {
@@ -68,19 +77,19 @@ function createHttpClient(origin: URL, options: Pool.Options): Dispatcher {
 export interface ConnectionOptions {
   /** `https://host:port`, optionally with a path in front of the API. */
   server: string;
-  ca?: string;
-  cert?: string;
-  key?: string;
-  token?: string;
-  /** Whom the server is to take the calls for. It has to let these credentials do that. */
+  ca?: string | undefined;
+  cert?: string | undefined;
+  key?: string | undefined;
+  token?: string | undefined;
+  /** The user in whose name the calls are made. These credentials need the right to impersonate it. */
   impersonate?: {
     readonly user: string;
     readonly groups: readonly string[];
     readonly extra: Readonly<Record<string, readonly string[]>>;
   };
   /** Called before every request, for credentials that change (exec plugins). It has to cache its answers. */
-  authorization?: () => Promise<string | undefined>;
-  tlsServerName?: string;
+  authorization?: (() => Promise<string | undefined>) | undefined;
+  tlsServerName?: string | undefined;
   insecureSkipTlsVerify?: boolean;
   userAgent?: string;
   /** How long an answer may take. Default 30 s. */
@@ -89,6 +98,8 @@ export interface ConnectionOptions {
   connectTimeoutMs?: number;
   /** For all calls but watches; each costs both sides a handshake. Default 16. */
   maxConnections?: number;
+  /** How many of these calls run at once where the server is near; default: as many as there are connections, wherever it is. */
+  callsWhenNear?: number;
   /** How much of an answer is read; default `defaultReadLimits`. */
   readLimits?: Partial<ReadLimits>;
   /** Counts what lists and watches take of this thread's time, and makes them wait. */
@@ -101,7 +112,7 @@ export interface ConnectionOptions {
    * Called right before a call that is no GET is put on the wire, which may be long after it was asked for.
    * What it throws keeps the call from being sent: it fails with a ConnectionError of that code and message.
    */
-  beforeWrite?: () => void;
+  beforeWrite?: (() => void) | undefined;
 }
 
 export type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete' | 'other';
@@ -132,12 +143,6 @@ export interface Call {
   maxBytes?: number | undefined;
 }
 
-export interface Answer {
-  status: number;
-  text: string;
-  retryAfter: string | undefined;
-}
-
 interface Stream {
   status: number;
   retryAfter: string | undefined;
@@ -148,15 +153,34 @@ interface Stream {
 const smallAnswerBytes = 64 * 1024;
 /** About what it takes to receive, decrypt and parse a MiB, most of it where nothing can measure it. */
 const msPerMebibyte = 10;
+/** The same without parsing. */
+const msPerReceivedMebibyte = 5;
 /** No object that an API server stores is longer, but for one full of characters that it escapes. */
 const longestUsualBytes = 2 * 2 ** 20;
 /** What a MiB beyond that counts: who sends such answers gets little of this thread. */
 const msPerUnusualMebibyte = 160;
 
-function countAnswer(meter: ReadMeter, bytes: number): void {
-  if (bytes <= smallAnswerBytes) return;
-  const usual = Math.min(bytes, longestUsualBytes);
-  meter.worked((usual * msPerMebibyte + (bytes - usual) * msPerUnusualMebibyte) / 2 ** 20);
+/** Counts a piece of an answer, whose size is `total` with it. */
+function countAnswer(meter: ReadMeter, bytes: number, total = bytes): void {
+  if (total <= smallAnswerBytes) return;
+  const unusual = Math.min(bytes, Math.max(0, total - longestUsualBytes));
+  meter.worked(((bytes - unusual) * msPerMebibyte + unusual * msPerUnusualMebibyte) / 2 ** 20);
+}
+
+/** Counts a piece of a page of a list, or of a watch: what is made of it counts by itself. */
+export function countReceived(meter: ReadMeter, bytes: number): void {
+  meter.worked((bytes * msPerReceivedMebibyte) / 2 ** 20);
+}
+
+function paceOf(
+  meter: ReadMeter,
+  isList: boolean,
+  signal: AbortSignal | undefined,
+): NonNullable<Parameters<typeof roundTrip>[1]['pace']> {
+  return {
+    read: (bytes, total) => (isList ? countReceived(meter, bytes) : countAnswer(meter, bytes, total)),
+    turn: () => meter.turn(signal),
+  };
 }
 
 /** API servers end what was idle for 90 s. */
@@ -173,6 +197,7 @@ export class Connection {
   readonly meter: ReadMeter | undefined;
   readonly #answerMeter: ReadMeter | undefined;
   readonly #calls: Dispatcher;
+  readonly #slots: CallSlots | undefined;
   readonly #watches: Dispatcher;
   readonly #origin: string;
   readonly #basePath: string;
@@ -198,11 +223,7 @@ export class Connection {
     this.#headers = { accept: 'application/json', 'user-agent': options.userAgent ?? 'skerry' };
     if (options.token !== undefined) this.#headers['authorization'] = `Bearer ${options.token}`;
     if (options.impersonate !== undefined) Object.assign(this.#headers, impersonation(options.impersonate));
-    const connect = {
-      ...credentials(options),
-      ...(options.tlsServerName === undefined ? {} : { servername: options.tlsServerName }),
-      ...(options.insecureSkipTlsVerify ? { rejectUnauthorized: false } : {}),
-    };
+    const connect = withSecureContext(tlsOptions(options));
     const common = {
       keepAliveTimeout: keepAliveMs,
       // Servers may say less.
@@ -210,7 +231,10 @@ export class Connection {
       connectTimeout: options.connectTimeoutMs ?? Math.min(10_000, this.#timeoutMs),
       connect,
     };
-    const calls = new Agent({ ...common, allowH2: false, connections: options.maxConnections ?? 16 });
+    const { maxConnections = 16, callsWhenNear } = options;
+    const calls = new Agent({ ...common, allowH2: false, connections: maxConnections });
+    if (callsWhenNear !== undefined)
+      this.#slots = new CallSlots({ near: callsWhenNear, max: maxConnections });
     this.#calls = options.beforeWrite === undefined ? calls : calls.compose(guardWrites(options.beforeWrite));
     this.#watches = new Agent({
       ...common,
@@ -226,12 +250,17 @@ export class Connection {
   async request(call: Call): Promise<Answer> {
     const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
     const maxBytes = call.maxBytes ?? this.readLimits.objectBytes;
-    const meter = call.verb === 'list' ? undefined : this.#answerMeter;
-    const turn = meter?.turn(call.signal);
+    const isList = call.verb === 'list';
+    const meter = isList ? this.meter : this.#answerMeter;
+    // The reader of a list asks for its turn itself.
+    const turn = isList ? undefined : meter?.turn(call.signal);
     if (turn !== undefined) await turn;
     const startedAt = performance.now();
     let status = 0;
+    let sentAt: number | undefined;
     try {
+      if (this.#slots?.tryTake() === false) await this.#awaitSlot(this.#slots, call.signal, timeoutMs);
+      sentAt = performance.now();
       const answer = await roundTrip(
         this.#calls,
         {
@@ -244,9 +273,9 @@ export class Connection {
           reset: false,
           headersTimeout: timeoutMs,
           bodyTimeout: timeoutMs,
-          deadlineMs: timeoutMs + backstopMs,
+          deadlineMs: timeoutMs + backstopMs - (sentAt - startedAt),
           maxBytes,
-          ...(meter === undefined ? {} : { onLength: (bytes: number) => countAnswer(meter, bytes) }),
+          pace: meter && paceOf(meter, isList, call.signal),
         },
         call.signal,
       );
@@ -255,7 +284,19 @@ export class Connection {
     } catch (error) {
       throw this.failure(error, call.signal);
     } finally {
+      if (sentAt !== undefined) this.#slots?.giveBack(status === 0 ? undefined : performance.now() - sentAt);
       this.#record(call, status, startedAt);
+    }
+  }
+
+  async #awaitSlot(slots: CallSlots, signal: AbortSignal | undefined, timeoutMs: number): Promise<void> {
+    const deadline = new CallDeadline(signal, timeoutMs);
+    try {
+      await slots.take(deadline.signal);
+    } catch (error) {
+      throw deadline.expired ? new RoundTripTimeout() : error;
+    } finally {
+      deadline.release();
     }
   }
 
@@ -291,7 +332,7 @@ export class Connection {
     try {
       const response = await deadline.race(this.#send(call, signal, timeoutMs, bodyTimeoutMs));
       status = response.statusCode;
-      return { status, retryAfter: one(response.headers['retry-after']), body: response.body };
+      return { status, retryAfter: firstOf(response.headers['retry-after']), body: response.body };
     } catch (error) {
       throw this.failure(error, call.signal, deadline);
     } finally {
@@ -399,22 +440,31 @@ function impersonation({ user, groups, extra }: NonNullable<ConnectionOptions['i
 /** API servers take these as they come: what HTTP cannot carry is refused here. */
 function headerValue(text: string): string {
   if (!/^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(text))
-    throw new TypeError(`${JSON.stringify(text)} cannot be the name of somebody to act for`);
+    throw new TypeError(
+      `${JSON.stringify(text)} cannot be impersonated: it does not fit into an HTTP header`,
+    );
   return text;
 }
 
+/** As Node's TLS takes them. */
+export function tlsOptions({ ca, cert, key, tlsServerName, insecureSkipTlsVerify }: ConnectionOptions) {
+  const verify = insecureSkipTlsVerify === true ? { rejectUnauthorized: false } : {};
+  return { ca, cert, key, servername: tlsServerName, ...verify };
+}
+
+/** The header of that name. Throws what `authorization` throws. */
+export async function authorizationOf(options: ConnectionOptions): Promise<string | undefined> {
+  const { token, authorization } = options;
+  return (await authorization?.()) ?? (token === undefined ? undefined : `Bearer ${token}`);
+}
+
 /** Made once: to read certificates and key anew for each connection costs more than its handshake. */
-function credentials({ ca, cert, key }: ConnectionOptions) {
-  const given = {
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-  };
+function withSecureContext({ ca, cert, key, ...options }: ReturnType<typeof tlsOptions>) {
   try {
-    return { secureContext: tls.createSecureContext(given) };
+    return { ...options, secureContext: tls.createSecureContext({ ca, cert, key }) };
   } catch {
     // Not readable: each connection attempt fails with the reason.
-    return given;
+    return { ...options, ca, cert, key };
   }
 }
 
@@ -432,8 +482,4 @@ function errorCode(error: unknown): string {
     if (typeof code === 'string' && code !== '') return code;
   }
   return 'ECONNFAILED';
-}
-
-function one(header: string | string[] | undefined): string | undefined {
-  return Array.isArray(header) ? header[0] : header;
 }

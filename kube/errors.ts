@@ -14,6 +14,11 @@ export abstract class CodedError<Code extends string> extends Error {
   }
 }
 
+/** Of whatever was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
 /** One entry of `Status.details.causes`. */
 export interface StatusCause {
   reason?: string;
@@ -173,6 +178,16 @@ export function isNotFound(error: unknown): error is ApiError {
   return error instanceof ApiError && error.code === 404;
 }
 
+/** What the server answered; undefined: it does not have what was asked for. */
+export async function ignoreNotFound<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    return undefined;
+  }
+}
+
 export function isAlreadyExists(error: unknown): error is ApiError {
   return error instanceof ApiError && error.reason === 'AlreadyExists';
 }
@@ -193,7 +208,7 @@ export function isForbidden(error: unknown): error is ApiError {
   return error instanceof ApiError && error.code === 403;
 }
 
-/** A policy or a webhook of the cluster refused it, whoever asks: not RBAC, and not what the API server itself checks. */
+/** A policy or a webhook of the cluster refused it, for every user: not RBAC, and not what the API server itself checks. */
 export function isDeniedByAdmission(error: unknown): error is ApiError {
   return (
     error instanceof ApiError &&

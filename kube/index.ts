@@ -1,20 +1,35 @@
-export { onAbort } from './abort.ts';
+export { linkedController, onAbort, untilAborted } from './abort.ts';
 export { type ShapeProblem, shapeProblems } from './api-shape.ts';
 export { Backoff } from './backoff.ts';
-export type { ListOptions } from './client.ts';
-export { type CallOptions, KubeClient } from './client.ts';
+export {
+  type CallOptions,
+  createIfAbsent,
+  deleteIfPresent,
+  KubeClient,
+  type ListOptions,
+  serverVersion,
+  withClient,
+} from './client.ts';
 export {
   type Clock,
-  type ClockReading as Instant,
+  type ClockReading,
   elapsedMs,
-  readClock as instantOf,
+  readClock,
+  repeatUntilAborted,
   systemClock,
 } from './clock.ts';
-export { type CallRecord, Connection, type ConnectionOptions } from './connection.ts';
+export {
+  authorizationOf,
+  type CallRecord,
+  Connection,
+  type ConnectionOptions,
+  tlsOptions,
+} from './connection.ts';
 export {
   ApiError,
   CodedError,
   ConnectionError,
+  ignoreNotFound,
   isAlreadyExists,
   isConflict,
   isDeniedByAdmission,
@@ -22,6 +37,7 @@ export {
   isNotFound,
   isUnauthorized,
   KubeconfigError,
+  messageOf,
   printable,
   type Status,
 } from './errors.ts';
@@ -40,8 +56,9 @@ export { applyMergePatch, mergePatch } from './merge-patch.ts';
 export { estimateBytes, estimateObjectBytes } from './object-size.ts';
 export { formatQuantity, largestQuantity, nano, parseExactQuantity, parseQuantity } from './quantity.ts';
 export type { ReadMeter } from './read-limits.ts';
-export { Reflector, type ReflectorProblem } from './reflector.ts';
+export { type ListMeter, Reflector, type ReflectorProblem } from './reflector.ts';
 export { apiVersionOf, resource, resources } from './resources.ts';
+export { decodeSecretData, encodeSecretData, type Secret } from './secrets.ts';
 export { findCondition, metaTime, modifyStatus, setCondition } from './status.ts';
 export { Store, type StoreEvent } from './store.ts';
 export { StringPool } from './string-pool.ts';
@@ -55,6 +72,7 @@ export {
   type ObjectRef,
   type OwnerReference,
   type Resource,
+  withoutUndefined,
 } from './types.ts';
 export { Wakeup } from './wakeup.ts';
 export { isPartial } from './watch.ts';

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { type Document, isMap, isSeq, parse, parseDocument, stringify } from 'yaml';
 import type { ConnectionOptions } from './connection.ts';
 import { KubeconfigError } from './errors.ts';
+import { withoutUndefined } from './types.ts';
 
 /** A kubeconfig as it is written; fields that are not named here survive. */
 export interface Kubeconfig {
@@ -31,6 +32,10 @@ export interface RenderedKubeconfig {
   namespace?: string;
 }
 
+function invalid(message: string, options?: ErrorOptions): KubeconfigError {
+  return new KubeconfigError('InvalidKubeconfig', message, options);
+}
+
 /** Throws KubeconfigError when the text is no kubeconfig. */
 export function parseKubeconfig(yaml: string): Kubeconfig {
   return kubeconfigOf(yaml, true);
@@ -43,10 +48,10 @@ function kubeconfigOf(yaml: string, uniqueKeys: boolean): Kubeconfig {
     // Warnings and pretty errors repeat the text, which may be a Secret's.
     value = parse(yaml, { logLevel: 'error', prettyErrors: false, uniqueKeys });
   } catch (error) {
-    throw new KubeconfigError('InvalidKubeconfig', 'the kubeconfig is not YAML', { cause: error });
+    throw invalid('the kubeconfig is not YAML', { cause: error });
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new KubeconfigError('InvalidKubeconfig', 'the kubeconfig is empty or not a mapping');
+    throw invalid('the kubeconfig is empty or not a mapping');
   }
   const config = value as Record<string, unknown>;
   return {
@@ -63,21 +68,18 @@ function selectContext(
   contextName = config['current-context'],
 ): { context: string; cluster: Record<string, unknown>; user: Record<string, unknown> } {
   if (!contextName) {
-    throw new KubeconfigError('InvalidKubeconfig', 'the kubeconfig has no current-context: name a context');
+    throw invalid('the kubeconfig has no current-context: name a context');
   }
   const context = config.contexts.find(({ name }) => name === contextName)?.context;
   if (context === undefined) {
     const known = config.contexts.map(({ name }) => name).join(', ') || 'none';
-    throw new KubeconfigError('InvalidKubeconfig', `no context "${contextName}"; there are: ${known}`);
+    throw invalid(`no context "${contextName}"; there are: ${known}`);
   }
   const cluster = config.clusters.find(({ name }) => name === context.cluster)?.cluster;
   const user = config.users.find(({ name }) => name === context.user)?.user;
   if (cluster === undefined || user === undefined) {
     const missing = cluster === undefined ? `cluster "${context.cluster}"` : `user "${context.user}"`;
-    throw new KubeconfigError(
-      'InvalidKubeconfig',
-      `context "${contextName}" names ${missing}, which is not there`,
-    );
+    throw invalid(`context "${contextName}" names ${missing}, which is not there`);
   }
   return { context: contextName, cluster, user };
 }
@@ -88,8 +90,8 @@ const secretBytes = 32 * 1024;
 /**
  * Reads a kubeconfig out of a Secret: YAML, or base64 of it as in `data`. A user who may write that
  * Secret must not gain more than one connection by it, so only server, its name, CA data and client
- * certificate data are accepted; plugins, file paths, tokens and all else are refused by name. So that it keeps nobody
- * waiting, no more than `secretBytes` are read. Throws KubeconfigError.
+ * certificate data are accepted; plugins, file paths, tokens and all else are refused by name. No more than
+ * `secretBytes` are read, as parsing holds up the thread. Throws KubeconfigError.
  */
 export function connectionFromSecret(
   yamlOrData: string,
@@ -97,10 +99,7 @@ export function connectionFromSecret(
   // Base64 knows no colon, YAML of a kubeconfig always has one.
   const yaml = yamlOrData.includes(':') ? yamlOrData : Buffer.from(yamlOrData, 'base64').toString();
   if (Buffer.byteLength(yaml) > secretBytes) {
-    throw new KubeconfigError(
-      'InvalidKubeconfig',
-      `a kubeconfig in a Secret must not be larger than ${secretBytes / 1024} KiB`,
-    );
+    throw invalid(`a kubeconfig in a Secret must not be larger than ${secretBytes / 1024} KiB`);
   }
   const { cluster, user } = selectContext(kubeconfigOf(yaml, false));
   onlyFields('cluster', cluster, ['server', 'tls-server-name', 'certificate-authority-data']);
@@ -109,14 +108,13 @@ export function connectionFromSecret(
   if (server === undefined || !URL.canParse(server) || new URL(server).protocol !== 'https:') {
     throw new KubeconfigError('ForbiddenField', 'a kubeconfig in a Secret must name an https server');
   }
-  const tlsServerName = text(cluster, 'tls-server-name');
-  return {
+  return withoutUndefined({
     server,
-    ...(tlsServerName === undefined ? {} : { tlsServerName }),
+    tlsServerName: text(cluster, 'tls-server-name'),
     ca: required(cluster, 'certificate-authority-data'),
     cert: required(user, 'client-certificate-data'),
     key: required(user, 'client-key-data'),
-  };
+  });
 }
 
 /** A kubeconfig with one cluster, one user and one context, which is current. */
@@ -130,7 +128,7 @@ export function renderKubeconfig(options: RenderedKubeconfig): string {
         name: options.clusterName,
         cluster: {
           server: options.server,
-          ...(options.tlsServerName === undefined ? {} : { 'tls-server-name': options.tlsServerName }),
+          'tls-server-name': options.tlsServerName,
           'certificate-authority-data': base64(options.ca),
         },
       },
@@ -144,11 +142,7 @@ export function renderKubeconfig(options: RenderedKubeconfig): string {
     contexts: [
       {
         name: context,
-        context: {
-          cluster: options.clusterName,
-          user: options.user,
-          ...(options.namespace === undefined ? {} : { namespace: options.namespace }),
-        },
+        context: { cluster: options.clusterName, user: options.user, namespace: options.namespace },
       },
     ],
     'current-context': context,
@@ -253,18 +247,15 @@ function putNamed(document: Document, section: string, entry: { name: string }):
 function named(config: Record<string, unknown>, section: string, field: string): unknown[] {
   const entries: unknown = config[section] ?? [];
   if (!Array.isArray(entries)) {
-    throw new KubeconfigError('InvalidKubeconfig', `"${section}" of the kubeconfig is not a list`);
+    throw invalid(`"${section}" of the kubeconfig is not a list`);
   }
   return entries.map((entry: unknown) => {
     if (typeof entry !== 'object' || entry === null || !('name' in entry) || typeof entry.name !== 'string') {
-      throw new KubeconfigError(
-        'InvalidKubeconfig',
-        `an entry of "${section}" in the kubeconfig has no name`,
-      );
+      throw invalid(`an entry of "${section}" in the kubeconfig has no name`);
     }
     const content = (entry as Record<string, unknown>)[field] ?? {};
     if (typeof content !== 'object' || Array.isArray(content)) {
-      throw new KubeconfigError('InvalidKubeconfig', `"${entry.name}" in "${section}" is not a mapping`);
+      throw invalid(`"${entry.name}" in "${section}" is not a mapping`);
     }
     return { ...entry, [field]: content };
   });
@@ -283,7 +274,7 @@ function onlyFields(what: string, content: Record<string, unknown>, allowed: rea
 
 function required(content: Record<string, unknown>, field: string): string {
   const value = text(content, field);
-  if (!value) throw new KubeconfigError('InvalidKubeconfig', `the kubeconfig has no "${field}"`);
+  if (!value) throw invalid(`the kubeconfig has no "${field}"`);
   return Buffer.from(value, 'base64').toString();
 }
 
@@ -291,7 +282,7 @@ function text(content: Record<string, unknown>, field: string): string | undefin
   const value = content[field];
   if (value === undefined || value === null) return undefined;
   if (typeof value !== 'string') {
-    throw new KubeconfigError('InvalidKubeconfig', `"${field}" of the kubeconfig is not a string`);
+    throw invalid(`"${field}" of the kubeconfig is not a string`);
   }
   return value;
 }
@@ -318,8 +309,7 @@ export async function loadKubeconfig(
   const selected = selectContext(config, context ?? superClusterContext(config));
   const { cluster, user } = selected;
   const server = text(cluster, 'server');
-  if (!server)
-    throw new KubeconfigError('InvalidKubeconfig', `the cluster of "${selected.context}" has no server`);
+  if (!server) throw invalid(`the cluster of "${selected.context}" has no server`);
   for (const [content, field] of [
     [cluster, 'proxy-url'],
     [user, 'username'],
@@ -329,12 +319,10 @@ export async function loadKubeconfig(
       throw new KubeconfigError('UnsupportedField', `"${field}" in a kubeconfig is not supported`);
     }
   }
-  const ca = await pem(cluster, 'certificate-authority');
-  const tlsServerName = text(cluster, 'tls-server-name');
   return {
     server,
-    ...(ca === undefined ? {} : { ca }),
-    ...(tlsServerName === undefined ? {} : { tlsServerName }),
+    ca: await pem(cluster, 'certificate-authority'),
+    tlsServerName: text(cluster, 'tls-server-name'),
     ...(cluster['insecure-skip-tls-verify'] === true ? { insecureSkipTlsVerify: true } : {}),
     ...(await credentials(user, config, selected.context)),
   };
@@ -345,8 +333,7 @@ function superClusterContext({ contexts, 'current-context': current }: Kubeconfi
   const entry = contexts.find(({ name }) => name === current);
   const previous = entry === undefined ? undefined : previousOf(entry.context);
   if (previous !== '') return previous ?? current;
-  throw new KubeconfigError(
-    'InvalidKubeconfig',
+  throw invalid(
     `the current context "${current}" is a tenant's, and none was current before it: name a context`,
   );
 }
@@ -415,14 +402,12 @@ async function credentials(
   if (user['exec'] !== undefined || user['auth-provider'] !== undefined) {
     return pluginCredentials(config, context);
   }
-  const cert = await pem(user, 'client-certificate');
-  const key = await pem(user, 'client-key');
   const tokenFile = text(user, 'tokenFile');
   const token = text(user, 'token');
   return {
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-    ...(token === undefined ? {} : { token }),
+    cert: await pem(user, 'client-certificate'),
+    key: await pem(user, 'client-key'),
+    token,
     ...(tokenFile === undefined || token !== undefined
       ? {}
       : { authorization: cached(async () => `Bearer ${(await readText(tokenFile)).trim()}`) }),

@@ -1,7 +1,7 @@
 import { linkedController } from './abort.ts';
 import type { KubeClient } from './client.ts';
 import { type Clock, type ClockReading, elapsedMs, readClock, systemClock } from './clock.ts';
-import { isAlreadyExists, isConflict, isNotFound } from './errors.ts';
+import { ignoreNotFound, isAlreadyExists, isConflict } from './errors.ts';
 import { resources } from './resources.ts';
 import type { KubeObject } from './types.ts';
 
@@ -9,7 +9,7 @@ export interface LeaseOptions {
   client: KubeClient;
   namespace: string;
   name: string;
-  /** Who holds the lease; must differ between all that compete for it. */
+  /** `holderIdentity`; must differ between all that compete for the lease. */
   identity: string;
   /** What the Lease says of its holder besides; annotations that are not named here stay. */
   annotations?: Readonly<Record<string, string>>;
@@ -44,32 +44,22 @@ export interface Lease extends KubeObject {
  * clock, and we stop leading before others may think so of us.
  */
 export class LeaseElection {
-  readonly #client: KubeClient;
-  readonly #namespace: string;
-  readonly #name: string;
-  readonly #identity: string;
-  readonly #annotations: Readonly<Record<string, string>> | undefined;
+  readonly #options: LeaseOptions;
   readonly #durationMs: number;
   readonly #renewMs: number;
   readonly #callTimeoutMs: number;
   readonly #clock: Clock;
-  readonly #onProblem: ((error: unknown) => void) | undefined;
   /** When our last successful renewal was sent, if nothing is known to have ended what it gave. */
   #renewedAt: ClockReading | undefined;
   /** The last foreign state that we saw, and when it first looked like that. */
   #observed: { resourceVersion: string | undefined; at: number } | undefined;
 
   constructor(options: LeaseOptions) {
-    this.#client = options.client;
-    this.#namespace = options.namespace;
-    this.#name = options.name;
-    this.#identity = options.identity;
-    this.#annotations = options.annotations;
+    this.#options = options;
     this.#durationMs = Math.max(1, Math.round((options.leaseDurationMs ?? 15_000) / 1000)) * 1000;
     this.#renewMs = options.renewMs ?? 2_000;
     this.#callTimeoutMs = options.callTimeoutMs ?? Math.max(this.#renewMs, 1_000);
     this.#clock = options.clock ?? systemClock;
-    this.#onProblem = options.onProblem;
     if (options.identity === '') throw new TypeError('a lease needs an identity');
     if (this.#renewMs >= this.#giveUpMs) {
       throw new RangeError(
@@ -148,13 +138,10 @@ export class LeaseElection {
     const startedAt = readClock(this.#clock);
     try {
       const options = { signal, timeoutMs: this.#callTimeoutMs };
-      const ref = { namespace: this.#namespace, name: this.#name };
-      let lease: Lease;
-      try {
-        lease = await this.#client.get<Lease>(resources.leases, ref, options);
-      } catch (error) {
-        if (!isNotFound(error)) throw error;
-        await this.#client.create<Lease>(resources.leases, this.#claim({ metadata: ref }), options);
+      const ref = { namespace: this.#options.namespace, name: this.#options.name };
+      const lease = await ignoreNotFound(this.#options.client.get<Lease>(resources.leases, ref, options));
+      if (lease === undefined) {
+        await this.#options.client.create<Lease>(resources.leases, this.#claim({ metadata: ref }), options);
         this.#renewedAt = startedAt;
         return true;
       }
@@ -163,12 +150,12 @@ export class LeaseElection {
         this.#renewedAt = undefined;
         return false;
       }
-      await this.#client.update<Lease>(resources.leases, this.#claim(lease), options);
+      await this.#options.client.update<Lease>(resources.leases, this.#claim(lease), options);
       this.#renewedAt = startedAt;
       return true;
     } catch (error) {
       // Another candidate was faster, which is no problem to report.
-      if (!signal.aborted && !isConflict(error) && !isAlreadyExists(error)) this.#onProblem?.(error);
+      if (!signal.aborted && !isConflict(error) && !isAlreadyExists(error)) this.#options.onProblem?.(error);
       return false;
     }
   }
@@ -176,7 +163,7 @@ export class LeaseElection {
   /** Whether the lease is ours, without a holder, or unchanged for as long as its holder asked for. */
   #free(lease: Lease): boolean {
     const holder = lease.spec?.holderIdentity;
-    if (!holder || holder === this.#identity) return true;
+    if (!holder || holder === this.#options.identity) return true;
     const now = this.#clock.monotonic();
     if (this.#observed?.resourceVersion !== lease.metadata.resourceVersion) {
       this.#observed = { resourceVersion: lease.metadata.resourceVersion, at: now };
@@ -187,20 +174,20 @@ export class LeaseElection {
 
   #claim(lease: Lease): Lease {
     const now = microTime(this.#clock.now());
-    const mine = lease.spec?.holderIdentity === this.#identity;
+    const mine = lease.spec?.holderIdentity === this.#options.identity;
     return {
       ...lease,
-      ...(this.#annotations === undefined
+      ...(this.#options.annotations === undefined
         ? {}
         : {
             metadata: {
               ...lease.metadata,
-              annotations: { ...lease.metadata.annotations, ...this.#annotations },
+              annotations: { ...lease.metadata.annotations, ...this.#options.annotations },
             },
           }),
       spec: {
         ...lease.spec,
-        holderIdentity: this.#identity,
+        holderIdentity: this.#options.identity,
         leaseDurationSeconds: this.#durationMs / 1000,
         renewTime: now,
         acquireTime: mine ? (lease.spec?.acquireTime ?? now) : now,
@@ -213,12 +200,12 @@ export class LeaseElection {
   async #release(): Promise<void> {
     this.#renewedAt = undefined;
     try {
-      const ref = { namespace: this.#namespace, name: this.#name };
+      const ref = { namespace: this.#options.namespace, name: this.#options.name };
       const options = { timeoutMs: Math.max(this.#callTimeoutMs, 2_000) };
-      const lease = await this.#client.get<Lease>(resources.leases, ref, options);
-      if (lease.spec?.holderIdentity !== this.#identity) return;
+      const lease = await this.#options.client.get<Lease>(resources.leases, ref, options);
+      if (lease.spec?.holderIdentity !== this.#options.identity) return;
       const spec = { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1 };
-      await this.#client.update<Lease>(resources.leases, { ...lease, spec }, options);
+      await this.#options.client.update<Lease>(resources.leases, { ...lease, spec }, options);
     } catch {
       // It expires by itself.
     }

@@ -65,15 +65,16 @@ export function parseJson(text: string, maxValues = Number.POSITIVE_INFINITY): u
   return parseCounted(text, maxValues).parsed;
 }
 
-/** As `parseJson`, with the brackets and commas outside of texts: 0 where `maxValues` is no limit, and nobody has counted them. */
+/** As `parseJson`, with the brackets and commas outside of texts: 0 where `maxValues` is no limit, as they are not counted then. */
 export function parseCounted(text: string, maxValues: number): { parsed: unknown; values: number } {
-  if (Number.isFinite(maxValues)) {
-    const values = countValues(text, maxValues);
-    const parsed: unknown = JSON.parse(text);
-    return { parsed: valuesIn(parsed) === values ? parsed : withoutRepetition(parsed), values };
-  }
-  if (nestsTooDeep(text)) throw nestingError();
-  return { parsed: JSON.parse(text), values: 0 };
+  const isLimited = Number.isFinite(maxValues);
+  if (!isLimited && !mayNestTooDeep(text)) return { parsed: JSON.parse(text), values: 0 };
+  const { values, isTooDeep } = shapeOf(text, maxValues);
+  if (isTooDeep) throw new RangeError(`it nests deeper than ${longestNesting} levels`);
+  if (values > maxValues) throw new TooLarge('the answer', maxValues, 'values');
+  const parsed: unknown = JSON.parse(text);
+  if (!isLimited) return { parsed, values: 0 };
+  return { parsed: valuesIn(parsed) === values ? parsed : withoutRepetition(parsed), values };
 }
 
 /** Parsed JSON in which a field stood twice: V8 keeps room for each repetition. No API server sends that. */
@@ -102,37 +103,21 @@ const quote = 0x22;
 const backslash = 0x5c;
 const comma = 0x2c;
 
-/** Whether so few brackets open, in texts as well, that it cannot nest too deep: quick, as `indexOf` is. */
-function hasFewBrackets(json: string): boolean {
+/** Whether so many brackets open, those in texts included, that it may nest too deep: quick, as `indexOf` is. */
+function mayNestTooDeep(json: string): boolean {
+  // Half of what nests closes it again.
+  if (json.length <= 2 * longestNesting) return false;
   let count = 0;
   for (const bracket of ['{', '[']) {
     for (let at = json.indexOf(bracket); at !== -1; at = json.indexOf(bracket, at + 1)) {
       count += 1;
-      if (count > longestNesting) return false;
+      if (count > longestNesting) return true;
     }
   }
-  return true;
+  return false;
 }
 
-function nestsTooDeep(json: string): boolean {
-  // Half of what nests closes it again.
-  if (json.length <= 2 * longestNesting || hasFewBrackets(json)) return false;
-  return shapeOf(json, Number.POSITIVE_INFINITY).isTooDeep;
-}
-
-function nestingError(): RangeError {
-  return new RangeError(`it nests deeper than ${longestNesting} levels`);
-}
-
-/** Opening brackets and commas outside of texts. Throws TooLarge when there are more, a RangeError when it nests too deep. */
-function countValues(json: string, most: number): number {
-  const { values, isTooDeep } = shapeOf(json, most);
-  if (isTooDeep) throw nestingError();
-  if (values > most) throw new TooLarge('the answer', most, 'values');
-  return values;
-}
-
-/** Linear in the length of the text, whatever it holds; ends where it nests too deep or has more than `maxValues`. */
+/** Opening brackets and commas outside of texts. Linear in the length of the text, whatever it holds; ends where it nests too deep or has more than `maxValues`. */
 function shapeOf(json: string, maxValues: number): { values: number; isTooDeep: boolean } {
   let depth = 0;
   let values = 0;
@@ -183,8 +168,8 @@ function valuesLeft(value: unknown, most: number): number {
 }
 
 /**
- * Counts the time that what one server sends takes on this thread, and says when more of it may be read. Who reads asks for
- * its turn before each piece.
+ * Counts the time that what one server sends takes on this thread, and says when more of it may be read. A reader
+ * asks for its turn before each piece.
  */
 export interface ReadMeter {
   worked(ms: number): void;

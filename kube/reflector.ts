@@ -28,10 +28,10 @@ export interface ReflectorOptions<T extends KubeObject> {
   client: KubeClient;
   resource: Resource;
   store: Store<T>;
-  namespace?: string;
-  labelSelector?: string;
-  fieldSelector?: string;
-  pageSize?: number;
+  namespace?: string | undefined;
+  labelSelector?: string | undefined;
+  fieldSelector?: string | undefined;
+  pageSize?: number | undefined;
   /**
    * The first list asks for what the server has in memory, which is cheap for it, may be slightly old,
    * and comes in one piece whatever the page size. True: the most recent state, in pages.
@@ -65,7 +65,8 @@ export interface ReflectorOptions<T extends KubeObject> {
   beforeReplace?: (objects: readonly T[], resourceVersion: string, signal: AbortSignal) => Promise<void>;
 }
 
-interface ListMeter {
+/** What is in memory of a list is counted by `page`, and no more after `end`. */
+export interface ListMeter {
   page: (objects: readonly KubeObject[]) => void;
   end: () => void;
 }
@@ -240,7 +241,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
       resourceVersion: version,
       exact,
       signal,
-      ...(onPage === undefined ? {} : { onPage }),
+      onPage,
     };
     let resourceVersion: string;
     let objects: T[];
@@ -328,7 +329,7 @@ export class Reflector<T extends KubeObject = KubeObject> {
         timeoutSeconds,
         signal: interrupt.signal,
         initialEvents: initial !== undefined,
-        ...(this.#options.bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs: this.#options.bodyTimeoutMs }),
+        bodyTimeoutMs: this.#options.bodyTimeoutMs,
       });
       for await (const event of events) {
         const { type, object } = event;
@@ -453,21 +454,14 @@ export class Reflector<T extends KubeObject = KubeObject> {
     ReflectorOptions<T>,
     'namespace' | 'labelSelector' | 'fieldSelector' | 'pageSize' | 'cutManagedFields' | 'metadataOnly'
   > {
-    const {
+    const { namespace, fieldSelector, pageSize, cutManagedFields, metadataOnly } = this.#options;
+    return {
       namespace,
+      labelSelector: this.#labelSelector,
       fieldSelector,
       pageSize,
-      cutManagedFields = false,
-      metadataOnly = false,
-    } = this.#options;
-    const labelSelector = this.#labelSelector;
-    return {
-      ...(namespace === undefined ? {} : { namespace }),
-      ...(labelSelector === undefined ? {} : { labelSelector }),
-      ...(fieldSelector === undefined ? {} : { fieldSelector }),
-      ...(pageSize === undefined ? {} : { pageSize }),
-      cutManagedFields,
-      metadataOnly,
+      cutManagedFields: cutManagedFields ?? false,
+      metadataOnly: metadataOnly ?? false,
     };
   }
 

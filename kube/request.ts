@@ -1,6 +1,7 @@
-import type { Answer, Call, Connection } from './connection.ts';
+import type { Call, Connection } from './connection.ts';
 import { ApiError, asStatus, ConnectionError, printable, type Status } from './errors.ts';
 import { isTooLarge, parseCounted, parseJson } from './read-limits.ts';
+import type { Answer } from './round-trip.ts';
 import { isRecord, type ObjectRef, type Resource } from './types.ts';
 
 type QueryValue = string | number | boolean | undefined;

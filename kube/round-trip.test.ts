@@ -1,3 +1,4 @@
+import { EventEmitter, once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
@@ -64,9 +65,14 @@ describe('large answers to calls', () => {
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const { port } = server.address() as AddressInfo;
-    const counted: number[] = [];
+    let counted = 0;
+    const taken = (): number => {
+      const ms = Math.round(counted);
+      counted = 0;
+      return ms;
+    };
     let rest = Promise.resolve();
-    const answerMeter = { worked: (ms: number) => counted.push(Math.round(ms)), turn: () => rest };
+    const answerMeter = { worked: (ms: number) => (counted += ms), turn: () => rest };
     await using connection = closing(
       new Connection({
         server: `http://127.0.0.1:${port}`,
@@ -77,15 +83,14 @@ describe('large answers to calls', () => {
     const ask = (bytes: number, verb: Call['verb'] = 'patch') =>
       connection.request(call('GET', `/${bytes}`, { verb }));
     await ask(60_000);
-    expect(counted).toEqual([]);
+    expect(taken()).toBe(0);
     await ask(2 * mebibyte);
     await ask(2 * mebibyte, 'list');
-    expect(counted).toEqual([20]);
+    expect(taken()).toBe(20);
     await expect(ask(100 * mebibyte)).rejects.toThrow('larger than');
-    expect(counted.length).toBe(2);
-    expect(counted[1]).toBeGreaterThanOrEqual(340);
+    expect(taken()).toBeGreaterThanOrEqual(340);
     await connection.requestAside({ ...call('GET', `/${mebibyte}`), method: 'GET' });
-    expect(counted[2]).toBe(10);
+    expect(taken()).toBe(10);
 
     const { promise, resolve } = Promise.withResolvers<void>();
     rest = promise;
@@ -100,10 +105,95 @@ describe('large answers to calls', () => {
   });
 });
 
+it.each(['patch', 'list'] as const)(
+  'a large answer to a %s is read in pieces, each in its turn',
+  async (verb) => {
+    const mebibyte = 2 ** 20;
+    let sent = 0;
+    const server = createServer((_request, response) => {
+      const send = (): void => {
+        while (sent < 8 * mebibyte) {
+          sent += 65_536;
+          if (!response.write('x'.repeat(65_536))) return;
+        }
+        response.end();
+      };
+      response.on('drain', send);
+      send();
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    const asked: (() => void)[] = [];
+    const oneAsked = new EventTarget();
+    const meter = {
+      worked: () => undefined,
+      turn: (): Promise<void> | undefined =>
+        sent === 0
+          ? undefined
+          : new Promise((resolve) => {
+              asked.push(resolve);
+              oneAsked.dispatchEvent(new Event('asked'));
+            }),
+    };
+    await using connection = closing(
+      new Connection({ server: `http://127.0.0.1:${port}`, answerMeter: meter, meter }),
+    );
+    const nextAsked = () =>
+      asked.length > 0 ||
+      new Promise((resolve) => oneAsked.addEventListener('asked', resolve, { once: true }));
+    let pieces = 0;
+    let isAnswered = false;
+    const answer = connection.request(call('GET', '/', { verb })).finally(() => (isAnswered = true));
+    for (; pieces < 3; pieces += 1) {
+      await nextAsked();
+      expect(asked.length).toBe(1);
+      asked.shift()?.();
+    }
+    await nextAsked();
+    expect(isAnswered).toBe(false);
+    while (!isAnswered) {
+      asked.shift()?.();
+      await setImmediate();
+    }
+    expect((await answer).text.length).toBe(8 * mebibyte);
+    server.closeAllConnections();
+    server.close();
+  },
+);
+
 /** `await using` closes it. */
 function closing(connection: Connection): Connection & AsyncDisposable {
   return Object.assign(connection, { [Symbol.asyncDispose]: () => connection.close() });
 }
+
+it('calls beyond those that run at once are sent when one of them has ended, and wait no longer than they may', async () => {
+  const held: ServerResponse[] = [];
+  const arrived = new EventEmitter();
+  const server = createServer((_request, response) => {
+    held.push(response);
+    arrived.emit('call');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const address = { server: `http://127.0.0.1:${port}`, callsWhenNear: 2, maxConnections: 4 };
+  await using connection = closing(new Connection(address));
+  const send = (more: Partial<Call> = {}) => connection.request(call('GET', '/', { verb: 'get', ...more }));
+  const answers = [send(), send()];
+  while (held.length < 2) await once(arrived, 'call');
+  const third = send();
+  const ending = new AbortController();
+  const aborted = send({ signal: ending.signal });
+  ending.abort(new Error('given up'));
+  await expect(aborted).rejects.toThrow('given up');
+  await expect(send({ timeoutMs: 1 })).rejects.toMatchObject({ code: 'ETIMEDOUT' });
+  expect(held.length).toBe(2);
+  held[0]?.end('{}');
+  while (held.length < 3) await once(arrived, 'call');
+  for (const response of held) response.end('{}');
+  for (const answer of [...answers, third]) expect((await answer).status).toBe(200);
+  server.closeAllConnections();
+  server.close();
+});
 
 describe('calls over one connection', () => {
   it.each(['DELETE', 'PATCH', 'POST', 'PUT'])('leave it open, %s with a body too', async (method) => {

@@ -46,17 +46,30 @@ export class CallDeadline {
   }
 }
 
-interface RoundTripOptions extends Dispatcher.DispatchOptions {
+interface Limits {
   /** For the whole round trip, waiting for a connection included; undici's own limits end the rest sooner. */
   deadlineMs: number;
   /** Of the body of a successful answer; what refuses is cut sooner. */
   maxBytes: number;
-  /** Told how many bytes of the body have come, when it has ended or is given up. */
-  onLength?: (bytes: number) => void;
+  /** Counts the body while it comes. */
+  pace?: BodyPace | undefined;
 }
 
+type RoundTripOptions = Limits & Dispatcher.DispatchOptions;
+
+/** Counts an answer's body, in pieces, and says when more of it may be read. */
+interface BodyPace {
+  /** Told of each piece, with what has come with it, and of the rest when the answer has ended or is given up. */
+  readonly read: (bytes: number, total: number) => void;
+  /** Asked after each piece but the last; undefined: at once. */
+  readonly turn: () => Promise<void> | undefined;
+}
+
+/** Of a body that is counted. */
+const pieceBytes = 512 * 1024;
+
 /** A whole answer, whatever its status. */
-interface WholeAnswer {
+export interface Answer {
   status: number;
   text: string;
   retryAfter: string | undefined;
@@ -77,29 +90,25 @@ export class RoundTripTimeout extends Error {
  */
 export function roundTrip(
   dispatcher: Dispatcher,
-  { deadlineMs, maxBytes, onLength, ...options }: RoundTripOptions,
+  { deadlineMs, maxBytes, pace, ...options }: RoundTripOptions,
   signal: AbortSignal | undefined,
-): Promise<WholeAnswer> {
+): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    new RoundTrip({ deadlineMs, maxBytes, onLength }, signal, resolve, reject).start(dispatcher, options);
+    new RoundTrip({ deadlineMs, maxBytes, pace }, signal, resolve, reject).start(dispatcher, options);
   });
 }
 
-interface Limits {
-  deadlineMs: number;
-  maxBytes: number;
-  onLength: ((bytes: number) => void) | undefined;
-}
-
 class RoundTrip implements Dispatcher.DispatchHandler {
-  readonly #resolve: (answer: WholeAnswer) => void;
+  readonly #resolve: (answer: Answer) => void;
   readonly #reject: (error: unknown) => void;
   readonly #timer: NodeJS.Timeout;
   /** A no-op while the constructor handles a signal that is already aborted. */
   #unlink: () => void = () => undefined;
   readonly #maxBytes: number;
-  readonly #onLength: ((bytes: number) => void) | undefined;
+  readonly #pace: BodyPace | undefined;
   #bytes = 0;
+  /** Of these, counted. */
+  #counted = 0;
   readonly #chunks = new Chunks();
   #controller: Dispatcher.DispatchController | undefined;
   #status = 0;
@@ -108,15 +117,15 @@ class RoundTrip implements Dispatcher.DispatchHandler {
   #ended: { readonly error: unknown } | undefined;
 
   constructor(
-    { deadlineMs, maxBytes, onLength }: Limits,
+    { deadlineMs, maxBytes, pace }: Limits,
     signal: AbortSignal | undefined,
-    resolve: (answer: WholeAnswer) => void,
+    resolve: (answer: Answer) => void,
     reject: (error: unknown) => void,
   ) {
     this.#resolve = resolve;
     this.#reject = reject;
     this.#maxBytes = maxBytes;
-    this.#onLength = onLength;
+    this.#pace = pace;
     this.#timer = setTimeout(() => this.#cancel(new RoundTripTimeout()), deadlineMs);
     this.#unlink = onAbort(signal, () => this.#cancel(signal?.reason));
   }
@@ -144,8 +153,7 @@ class RoundTrip implements Dispatcher.DispatchHandler {
     // Informational answers come before the real one.
     if (statusCode < 200) return;
     this.#status = statusCode;
-    const retryAfter = headers['retry-after'];
-    this.#retryAfter = Array.isArray(retryAfter) ? retryAfter[0] : retryAfter;
+    this.#retryAfter = firstOf(headers['retry-after']);
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -154,6 +162,7 @@ class RoundTrip implements Dispatcher.DispatchHandler {
     const isRefusal = this.#status > 299;
     if (this.#chunks.length + chunk.length <= (isRefusal ? errorBytes : this.#maxBytes)) {
       this.#chunks.add(chunk);
+      this.#rest();
       return;
     }
     this.#chunks.clear();
@@ -184,6 +193,23 @@ class RoundTrip implements Dispatcher.DispatchHandler {
     this.#end(error);
   }
 
+  /** Reads no more until the pace allows it. */
+  #rest(): void {
+    if (this.#pace === undefined || this.#bytes - this.#counted < pieceBytes) return;
+    this.#count(this.#pace);
+    const turn = this.#pace.turn();
+    if (turn === undefined) return;
+    this.#controller?.pause();
+    const goOn = (): void => this.#controller?.resume();
+    // It is aborted with the call, which then ends.
+    turn.then(goOn, goOn);
+  }
+
+  #count(pace: BodyPace): void {
+    pace.read(this.#bytes - this.#counted, this.#bytes);
+    this.#counted = this.#bytes;
+  }
+
   /** undici handles an abort only once a request has a connection; the caller does not wait for that. */
   #cancel(error: unknown): void {
     if (this.#ended !== undefined) return;
@@ -199,10 +225,14 @@ class RoundTrip implements Dispatcher.DispatchHandler {
   }
 
   #release(): void {
-    this.#onLength?.(this.#bytes);
+    if (this.#pace !== undefined && this.#bytes > this.#counted) this.#count(this.#pace);
     clearTimeout(this.#timer);
     this.#unlink();
   }
+}
+
+export function firstOf(header: string | string[] | undefined): string | undefined {
+  return Array.isArray(header) ? header[0] : header;
 }
 
 function asError(reason: unknown): Error {

@@ -64,7 +64,7 @@ export interface StoreOptions<T extends KubeObject> {
   /** For each index, the values under which an object is found. Must depend on the object alone. */
   indexes?: Record<string, (object: T) => readonly string[]>;
   /** Has `bytes` counted; called when they have grown. */
-  onGrowth?: () => void;
+  onGrowth?: (() => void) | undefined;
   /** Called when a listener, `transform` or an index function throws. Default: a process warning. */
   onListenerError?: (error: unknown) => void;
 }
@@ -74,8 +74,8 @@ interface ReplaceOptions {
 }
 
 /**
- * The objects of one resource as last heard from the server. Objects are shared with everybody who
- * asks and must not be changed. Keeps one object per name; another UID under a name is another object.
+ * The objects of one resource as last heard from the server. Objects are shared by all readers
+ * and must not be changed. Keeps one object per name; another UID under a name is another object.
  */
 export class Store<T extends KubeObject = KubeObject> {
   readonly #objects = new Map<string, T>();
@@ -164,7 +164,7 @@ export class Store<T extends KubeObject = KubeObject> {
 
   /**
    * The same in steps, between which others may work; `apply` and `replace` must wait until it has ended. All that is
-   * missing goes in one step: whoever counts what has gone counts all of it.
+   * missing goes in one step, so that a count of what has gone is complete.
    */
   *replacing(objects: readonly T[], options: ReplaceOptions = {}): Generator<void, void, undefined> {
     const keys = new Set<string>();

@@ -74,6 +74,15 @@ export interface Condition {
 /** JSON merge patch (RFC 7386): `null` removes a field, arrays are replaced whole. */
 export type MergePatch = { [field: string]: unknown };
 
+type Defined<T> = { [K in keyof T as undefined extends T[K] ? never : K]: T[K] } & {
+  [K in keyof T as undefined extends T[K] ? K : never]?: Exclude<T[K], undefined>;
+};
+
+/** The fields that have a value: a comparison takes one that is undefined for another than one that is not there. */
+export function withoutUndefined<T extends object>(fields: T): Defined<T> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Defined<T>;
+}
+
 /** Whether a JSON value is an object: not null, not an array. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);

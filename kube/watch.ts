@@ -1,5 +1,5 @@
 import { Chunks } from './chunks.ts';
-import type { Call, Connection } from './connection.ts';
+import { type Call, type Connection, countReceived } from './connection.ts';
 import { ApiError, asStatus, ConnectionError } from './errors.ts';
 import { withoutManagedFields } from './managed-fields.ts';
 import { asObject, isVersion } from './object-shape.ts';
@@ -79,9 +79,9 @@ export async function verifyResourceVersion(
 }
 
 export interface WatchOptions {
-  namespace?: string;
-  labelSelector?: string;
-  fieldSelector?: string;
+  namespace?: string | undefined;
+  labelSelector?: string | undefined;
+  fieldSelector?: string | undefined;
   /** Changes after this version are sent. Of no meaning with `initialEvents`. */
   resourceVersion: string;
   /**
@@ -94,7 +94,7 @@ export interface WatchOptions {
   /** When the server should end the watch. */
   timeoutSeconds: number;
   /** Silence after which the peer counts as dead. Bookmarks come about once a minute. Default 120 s. */
-  bodyTimeoutMs?: number;
+  bodyTimeoutMs?: number | undefined;
   /** Objects come without their managedFields; see `withoutManagedFields` for which kinds that will do. */
   cutManagedFields?: boolean;
   /** Objects come with their metadata alone. A server that cannot do that sends them whole. */
@@ -193,6 +193,7 @@ export async function* watch<T extends KubeObject = KubeObject>(
     const { meter } = connection;
     const splitter = new LineSplitter(connection.readLimits.eventBytes);
     for await (const chunk of body) {
+      if (meter !== undefined) countReceived(meter, chunk.length);
       for (const line of metered(meter, () => splitter.push(chunk))) {
         const turn = meter?.turn(options.signal);
         if (turn !== undefined) {

@@ -20,13 +20,12 @@ export async function writeActivityLease(lease: ActivityLease): Promise<void> {
   const ref = { namespace, name: activityLeaseName(id) };
   const labels = { [labelKeys.activity]: id, [labelKeys.managedBy]: 'skerry' };
   const change = { metadata: { labels, annotations }, ...(spec === undefined ? {} : { spec }) };
-  const options = signal === undefined ? {} : { signal };
   try {
-    await client.patch(resources.leases, ref, change, { type: 'merge', ...options });
+    await client.patch(resources.leases, ref, change, { type: 'merge', signal });
   } catch (error) {
     if (!isNotFound(error)) throw error;
     const made: KubeObject = { ...change, metadata: { ...change.metadata, ...ref } };
-    await client.create(resources.leases, made, options);
+    await client.create(resources.leases, made, { signal });
   }
 }
 

@@ -1,7 +1,9 @@
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
-import { ListenError } from './listen-error.ts';
+import { messageOf } from '../kube/index.ts';
+import { ListenError } from './addresses.ts';
 
 /** `true`: well. `false`, or the reason as text: not well. A check that throws or does not answer in time has failed. */
 type Check = () => boolean | string | Promise<boolean | string>;
@@ -54,13 +56,9 @@ export class HealthServer {
    * @throws ListenError
    */
   async listen(port: number, host = '127.0.0.1'): Promise<number> {
-    await new Promise<void>((resolve, reject) => {
-      const refuse = (cause: Error) => reject(new ListenError('serve metrics', host, port, cause));
-      this.#server.once('error', refuse);
-      this.#server.listen(port, host, () => {
-        this.#server.off('error', refuse);
-        resolve();
-      });
+    this.#server.listen(port, host);
+    await once(this.#server, 'listening').catch((cause: Error) => {
+      throw new ListenError('serve metrics', host, port, cause);
     });
     return (this.#server.address() as AddressInfo).port;
   }
@@ -151,8 +149,4 @@ export class HealthServer {
       timer.abort();
     }
   }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { messageOf } from '../kube/index.ts';
 import { runCompare } from './bench/compare.ts';
 import { ArgumentError } from './bench/options.ts';
 import { runBench } from './bench/run.ts';
@@ -33,7 +34,7 @@ async function main(): Promise<void> {
       process.exitCode = error.exitCode;
       return;
     }
-    process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`);
+    process.stderr.write(`bench: ${messageOf(error)}\n`);
     process.exitCode = stop.signal.aborted ? 130 : 1;
   }
 }

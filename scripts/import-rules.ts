@@ -48,6 +48,7 @@ const sharedByKinds: ReadonlySet<string> = new Set([
   'validation.ts',
   'known-fields.ts',
   'late-references.ts',
+  'patches.ts',
   'payload.ts',
   'published-kind.ts',
   'references.ts',

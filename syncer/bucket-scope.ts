@@ -1,9 +1,9 @@
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
-import type { KubeObject } from '../kube/index.ts';
+import { type KubeObject, onAbort } from '../kube/index.ts';
 import { bucketCount, bucketOf } from './mapping/labels.ts';
 import type { BucketHolder } from './sharding/shards.ts';
 import type { SuperScope } from './super-side.ts';
-import type { TenantFilter as Gate } from './tenants/tenant-filter.ts';
+import type { TenantFilter } from './tenants/directory.ts';
 
 export interface BucketScopeOptions {
   /** Makes the caches of the super cluster hold what is in this scope; resolves when they do. */
@@ -18,7 +18,7 @@ type Listener = () => Promise<void>;
  * Between the buckets that this replica has and the tenants that it serves: a tenant is served when the caches of
  * the super cluster hold all of its bucket, and they let go of a bucket when none of its tenants is served any more.
  */
-export class BucketScope implements BucketHolder, Gate {
+export class BucketScope implements BucketHolder, TenantFilter {
   readonly #options: BucketScopeOptions;
   readonly #held = new Set<number>();
   #expected: ReadonlySet<number> | undefined;
@@ -43,8 +43,7 @@ export class BucketScope implements BucketHolder, Gate {
 
   /** Works until aborted. */
   async run(signal: AbortSignal): Promise<void> {
-    const stop = (): void => this.#changed.resolve();
-    signal.addEventListener('abort', stop, { once: true });
+    onAbort(signal, () => this.#changed.resolve());
     let present: string | undefined;
     while (!signal.aborted) {
       const scope = this.#wanted();

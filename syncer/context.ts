@@ -40,7 +40,7 @@ export interface TenantInfo {
     readonly isService?: boolean;
   };
   /** Where the tenant's API server reaches what it believes to be kubelets. */
-  readonly kubelet: { readonly address: string; readonly port: number; readonly name?: string };
+  readonly kubelet: { readonly address: string; readonly port: number; readonly name?: string | undefined };
   readonly nodes: 'all' | 'used';
   readonly syncConfigMaps: 'used' | 'all';
   readonly syncSecrets: 'used' | 'all';

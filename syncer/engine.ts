@@ -1,5 +1,5 @@
 import type { DifferenceReport } from '../api/difference-report.ts';
-import { type Clock, type KubeClient, printable, type Resource } from '../kube/index.ts';
+import { type Clock, type KubeClient, onAbort, printable, type Resource } from '../kube/index.ts';
 import type { KeyRef, TenantInfo } from './context.ts';
 import { EventController } from './controllers/events.ts';
 import { NetworkIsolationController } from './controllers/network-isolation.ts';
@@ -83,6 +83,7 @@ export class SyncEngine {
   readonly #reconciler: Reconciler;
   readonly #router: Router;
   readonly #controllers: ReadonlyMap<string, SpecialController>;
+  readonly #events: EventController;
   readonly #isolation: NetworkIsolationController;
   readonly #resync: Resync;
   readonly #differences: Differences;
@@ -116,74 +117,57 @@ export class SyncEngine {
       options.fair === false
         ? undefined
         : new PodAdmission({
-            superCaches: options.superCaches,
-            clock: options.clock,
+            ...options,
             wake: (uid, key) => this.#queue.add({ ...key, tenant: uid }, { first: true }),
             waiting: (uid) => this.#queue.liveWaiting(uid),
-            ...(options.observer === undefined ? {} : { observer: options.observer }),
           });
     this.#quota = new QuotaAdmission({
-      kinds: options.kinds,
+      ...options,
       others: [tokenSecrets],
-      superCaches: options.superCaches,
       monotonicMs: () => options.clock.monotonic(),
       sleep: (ms) => options.clock.sleep(ms),
       wake: (uid, key, afterMs = 0) => this.#queue.add({ ...key, tenant: uid }, { first: true, afterMs }),
     });
-    const gates = new Map(actionGates(options.superClient, options.superCaches));
+    const letPodIn: ActionGate = (work, action) => this.#letPodIn(work, action);
+    const gates = actionGates(options.superClient, options.superCaches, letPodIn);
     const admission = this.#admission;
-    gates.set('pods', (work, action) => this.#letIn(work, action));
     this.#reconciler = new Reconciler({
-      kinds: options.kinds,
-      superClient: options.superClient,
-      superCaches: options.superCaches,
-      superIdentity: options.superIdentity,
+      ...options,
       enqueue: (tenant, key) => this.#enqueue(tenant, key, 'live'),
-      onMismatch: options.onMismatch,
-      onHeld: options.onHeld,
       holdsBack: async (work) =>
         admission !== undefined &&
-        work.kind.name === 'pods' &&
         // One that waits in a line of the quota's asks there first, or it loses its place.
         !this.#quota.hasTurn(work.tenant, work.situation.key) &&
         (await admission.holdsBack(work)),
       gates,
       quotaGate: this.#quota.gate,
       readBudget: this.#quota.reads,
-      ...(options.observer === undefined ? {} : { observer: options.observer }),
     });
     this.#isolation = new NetworkIsolationController({
-      superClient: options.superClient,
-      superCaches: options.superCaches,
+      ...options,
       tenant: (uid) => this.#router.tenant(uid) ?? this.#policyEnforcer.tenant(uid),
       enqueue: (tenant, key) => this.#policyEnforcer.enqueue(tenant, key),
     });
+    this.#events = new EventController({
+      ...options,
+      tenant: (uid) => this.#router.tenant(uid),
+      enqueue: (tenant, key) => this.#enqueue(tenant, key, 'background'),
+      isBusy: () => this.#queue.hasLiveWaiting() || this.#admission?.isFull === true,
+    });
     const controllers: SpecialController[] = [
-      new EventController({
-        superCaches: options.superCaches,
-        tenant: (uid) => this.#router.tenant(uid),
-        enqueue: (tenant, key) => this.#enqueue(tenant, key, 'background'),
-        isBusy: () => this.#queue.hasLiveWaiting(),
-      }),
+      this.#events,
       this.#isolation,
       new PodTokenController({
-        superClient: options.superClient,
-        superCaches: options.superCaches,
-        superIdentity: options.superIdentity,
+        ...options,
         tenant: (uid) => this.#router.tenant(uid),
         enqueue: (tenant, key, priority) => this.#enqueue(tenant, key, priority),
-        onMismatch: options.onMismatch,
-        onHeld: options.onHeld,
         quota: this.#quota,
-        ...(options.observer === undefined ? {} : { observer: options.observer }),
       }),
     ];
     this.#controllers = new Map(controllers.map((controller) => [controller.name, controller]));
     this.#router = new Router({
-      kinds: options.kinds,
-      clock: options.clock,
+      ...options,
       controllers,
-      superCaches: options.superCaches,
       enqueue: (tenant, key, priority, version) => this.#enqueue(tenant, key, priority, { version }),
       enqueueFirst: (tenant, key) => this.#enqueue(tenant, key, 'live', { first: true }),
       onError: (tenant, key, error) => this.#failed({ ...key, tenant: tenant.info.uid }, error),
@@ -415,18 +399,18 @@ export class SyncEngine {
     const leaveAll = (): void => {
       for (const leaving of this.#leaving.values()) leaving.abort(signal.reason);
     };
-    signal.addEventListener('abort', leaveAll, { once: true });
-    const beside = [this.#admission?.run(signal), this.#policyEnforcer.run(signal)];
+    const release = onAbort(signal, leaveAll);
+    const beside = [this.#admission?.run(signal), this.#events.run(signal), this.#policyEnforcer.run(signal)];
     try {
       await runner.run(signal);
     } finally {
-      signal.removeEventListener('abort', leaveAll);
+      release();
       await Promise.all(beside);
     }
   }
 
   /** No pod is made before what isolates it. Of a pod that has to wait after all, nothing was written. */
-  async #letIn(work: Work, action: GatedAction): ReturnType<ActionGate> {
+  async #letPodIn(work: Work, action: GatedAction): ReturnType<ActionGate> {
     const { tenant, situation, signal } = work;
     const giveBack = (): void => this.#quota.giveBack(tenant, situation.key);
     try {
@@ -468,7 +452,7 @@ export class SyncEngine {
     }
   }
 
-  /** What still fails, for whoever asks why the sides differ; and that it is not held any more. */
+  /** What still fails, for the report of differences; and that it is not held any more. */
   #remember({ failures, held }: TenantState, key: KeyRef, outcome: Outcome): void {
     const id = keyId(key);
     if (outcome.is !== 'held' && held.size > 0) held.delete(id);

@@ -178,15 +178,15 @@ async function main(): Promise<void> {
   };
   const syncer = new Syncer(
     {
-      ...(flags.replica === undefined ? {} : { replica: flags.replica }),
+      replica: flags.replica,
       namespace: flags.namespace,
       workers: flags.workers,
       metrics: flags.metricsAddress,
       kubelet: {
         ...flags.kubeletAddress,
-        ...(flags.kubeletFallbackPort === undefined ? {} : { fallbackPort: flags.kubeletFallbackPort }),
+        fallbackPort: flags.kubeletFallbackPort,
         advertise: flags.kubeletAdvertise,
-        ...(flags.kubeletName === undefined ? {} : { name: flags.kubeletName }),
+        name: flags.kubeletName,
       },
       nodeLabels: flags.nodeLabel,
       protectedCIDRs: flags.protectCidr,

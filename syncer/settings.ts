@@ -8,8 +8,8 @@ export type NetworkPolicyEnforcement = (typeof networkPolicyEnforcements)[number
 /** Where the syncer listens and how much it does at once. */
 export interface SyncerOptions {
   /** Name of this replica, which no other has; default: one that is never used again. */
-  replica?: string;
-  /** Where the replicas keep their Leases and the map of who serves what. */
+  replica?: string | undefined;
+  /** Where the replicas keep their Leases and the map of buckets to replicas. */
   namespace: string;
   /** Reconciles at once, over all tenants. */
   workers: number;
@@ -20,7 +20,13 @@ export interface SyncerOptions {
    * which their API servers look for it, where its certificate names no address. `fallbackPort`: where it listens when
    * the port is taken.
    */
-  kubelet: { host: string; port: number; fallbackPort?: number; advertise: string; name?: string };
+  kubelet: {
+    host: string;
+    port: number;
+    fallbackPort?: number | undefined;
+    advertise: string;
+    name?: string | undefined;
+  };
   /** Labels of nodes that tenants see beside the usual ones: keys, or prefixes that end in `/`. */
   nodeLabels: readonly string[];
   /** Where tenants' EndpointSlices may never point, beside what the syncer finds out itself. */

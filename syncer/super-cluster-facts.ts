@@ -4,9 +4,9 @@ import { isDeepStrictEqual } from 'node:util';
 import ipaddr from 'ipaddr.js';
 import type { Logger } from 'pino';
 import { networkPolicyEngine } from '../api/network-policy-engines.ts';
-import { type Clock, isNotFound, type KubeClient, type KubeObject, resources } from '../kube/index.ts';
+import { type Clock, ignoreNotFound, type KubeClient, type KubeObject, resources } from '../kube/index.ts';
 import type { NetworkIsolation } from './context.ts';
-import type { SyncerOptions } from './settings.ts';
+import type { NetworkPolicyEnforcement, SyncerOptions } from './settings.ts';
 
 interface EndpointSlice extends KubeObject {
   endpoints?: { addresses: string[] }[];
@@ -17,7 +17,7 @@ interface ServiceCidr extends KubeObject {
 }
 
 /**
- * Where the super cluster's own API servers and Services are, as ranges: by whom we talk to, by what its
+ * Where the super cluster's own API servers and Services are, as ranges: by the address that the syncer calls, by what its
  * `default/kubernetes` leads to, and by its ServiceCIDRs. Nodes are not among them; they come and go.
  */
 export async function protectedRanges(superClient: KubeClient, signal: AbortSignal): Promise<string[]> {
@@ -102,13 +102,8 @@ function covering(cidrs: readonly string[]): string[] {
 
 /** Older super clusters have none. */
 async function serviceCidrs(superClient: KubeClient, signal: AbortSignal): Promise<string[]> {
-  try {
-    const { items } = await superClient.list<ServiceCidr>(resources.serviceCidrs, { signal });
-    return items.flatMap(({ spec }) => spec?.cidrs ?? []);
-  } catch (error) {
-    if (isNotFound(error)) return [];
-    throw error;
-  }
+  const list = await ignoreNotFound(superClient.list<ServiceCidr>(resources.serviceCidrs, { signal }));
+  return list?.items.flatMap(({ spec }) => spec?.cidrs ?? []) ?? [];
 }
 
 /** What the syncer finds out about the super cluster. */
@@ -211,8 +206,6 @@ export async function followSuperClusterFacts(
     onChange(found);
   }
 }
-
-import type { NetworkPolicyEnforcement } from './settings.ts';
 
 export async function networkPoliciesAreEnforced(
   enforcement: NetworkPolicyEnforcement,

@@ -2,6 +2,7 @@ import { labelKeys } from '../api/labels.ts';
 import {
   type Clock,
   type KubeClient,
+  onAbort,
   Reflector,
   type ReflectorProblem,
   type Resource,
@@ -45,7 +46,7 @@ export class SuperSide {
   readonly caches: Caches;
   /** Kinds that are followed as long as a tenant wants them; the start does not wait for these. */
   readonly customResources: CustomResourceInformers;
-  /** Who the super cluster is: the first that this syncer saw. */
+  /** Of the super cluster that this syncer saw first. */
   readonly identity: IdentityGuard;
   readonly #client: KubeClient;
   readonly #history = new VersionHistory();
@@ -69,7 +70,6 @@ export class SuperSide {
     if (options.waitsForScope !== true) this.#scoped.resolve();
     const reflector = (watch: FollowedResource, store: Store): Reflector => {
       const { name, resource, superScope, selector: own } = watch;
-      const all = superScope === 'all';
       const made = new Reflector({
         client: options.client,
         resource,
@@ -78,12 +78,14 @@ export class SuperSide {
         consistentStart: true,
         cutManagedFields: watch.cutManagedFields,
         watchesMetadataOnly: watch.watchesMetadataOnly === true,
-        ...(all ? {} : { labelSelector: isWhole(name) ? labelKeys.tenant : this.#selector(own) }),
+        labelSelector: { all: undefined, allTenants: labelKeys.tenant, marked: this.#selector(own) }[
+          superScope
+        ],
         beforeReplace: (_objects, version, signal) => this.#checkList(resource, version, signal),
         onResourceVersion: (version) => this.#history.observe(resource, version),
         onProblem: (problem) => options.onProblem(name, problem),
       });
-      if (!all && !isWhole(name)) this.#narrow.set(made, own);
+      if (superScope === 'marked') this.#narrow.set(made, own);
       return made;
     };
     this.#reflectors = [
@@ -139,8 +141,7 @@ export class SuperSide {
       () => this.customResources.run(signal),
       () => undefined,
     );
-    signal.addEventListener('abort', () => this.#scoped.resolve(), { once: true });
-    if (signal.aborted) this.#scoped.resolve();
+    onAbort(signal, () => this.#scoped.resolve());
     const reflecting = this.#reflectors.map(async (reflector) => {
       if (this.#narrow.has(reflector)) await this.#scoped.promise;
       await reflector.run(signal);
@@ -178,14 +179,9 @@ function followed(kind: SyncedKind): FollowedResource {
   return {
     name: kind.name,
     resource: kind.resource,
-    superScope: kind.direction === 'up' ? 'all' : 'marked',
+    superScope: kind.direction === 'up' ? 'all' : kind.ofAllTenants === true ? 'allTenants' : 'marked',
     cutManagedFields: hasKnownFields(kind),
     watchesMetadataOnly: kind.direction === 'down' && kind.payload !== undefined,
-    ...(kind.selector?.super === undefined ? {} : { selector: kind.selector.super }),
+    selector: kind.selector?.super,
   };
-}
-
-/** Namespaces are few, and those of all tenants have to be known as such wherever their names turn up. */
-function isWhole(name: string): boolean {
-  return name === 'namespaces';
 }

@@ -1,6 +1,13 @@
 import type { Logger } from 'pino';
 import type { DifferenceReport } from '../api/difference-report.ts';
-import { type Clock, Connection, type ConnectionOptions, KubeClient, resources } from '../kube/index.ts';
+import {
+  type Clock,
+  Connection,
+  type ConnectionOptions,
+  KubeClient,
+  linkedController,
+  resources,
+} from '../kube/index.ts';
 import { HealthServer } from '../program/health-server.ts';
 import { packageVersion } from '../program/package-root.ts';
 import { BucketScope } from './bucket-scope.ts';
@@ -52,7 +59,7 @@ function openSuperClients(options: ConnectionOptions, clock: Clock, onRefused: (
   };
 }
 
-/** Whom the kubelet proxy serves, and whose pods are traced, is whom this syncer serves. */
+/** The kubelet proxy serves the tenants of this syncer, and the pods of these are traced. */
 function sessionHooks(
   kubelet: KubeletProxy,
   traces: PodTraces,
@@ -138,11 +145,7 @@ class Serving {
       gate: coverage,
       beforeWrite: () => links.fence.check(),
       settings: () => ({
-        kubelet: {
-          address: options.kubelet.advertise,
-          port: kubeletPort,
-          ...(options.kubelet.name === undefined ? {} : { name: options.kubelet.name }),
-        },
+        kubelet: { address: options.kubelet.advertise, port: kubeletPort, name: options.kubelet.name },
         nodeLabels: options.nodeLabels,
         allowedAnnotations: options.allowedAnnotations,
         deniedKeyPrefixes: options.deniedKeyPrefixes,
@@ -228,11 +231,11 @@ export class Syncer {
   constructor(options: SyncerOptions, parts: SyncerParts) {
     this.#options = options;
     this.#parts = parts;
-    const { pods } = parts.metrics;
+    const { metrics } = parts;
     this.#traces = new PodTraces({
       clock: parts.clock,
-      onSpan: (name, tookMs) => pods.step(name, tookMs),
-      onReady: (tenant, tookMs) => pods.ready(tenant, tookMs),
+      onSpan: (name, tookMs) => metrics.podStep(name, tookMs),
+      onReady: (tenant, tookMs) => metrics.podReady(tenant, tookMs),
     });
   }
 
@@ -242,11 +245,7 @@ export class Syncer {
    */
   async run(signal: AbortSignal): Promise<void> {
     const { superConnection, metrics, clock, logger } = this.#parts;
-    const ending = new AbortController();
-    const stop = (): void => ending.abort(signal.reason);
-    signal.addEventListener('abort', stop, { once: true });
-    if (signal.aborted) stop();
-
+    const { controller: ending, release } = linkedController(signal);
     const links = openSuperClients(superConnection, clock, () => metrics.fencedWrite());
     const superSide = this.#superSide(links.superClient);
     let serving: Serving | undefined;
@@ -305,7 +304,7 @@ export class Syncer {
       if (!ending.signal.aborted) throw error;
     } finally {
       ending.abort(new Error('syncer stops'));
-      signal.removeEventListener('abort', stop);
+      release();
       await Promise.allSettled(running);
       // Not before: nothing is done for any tenant any more.
       await shards?.leave();

@@ -1,6 +1,8 @@
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { get, type Preview, post, type TenantDetail, tenantPath } from './api.ts';
+import type { Preview } from '../types.ts';
+import { get, post, type TenantDetail, tenantPath } from './api.ts';
+import { messageOf } from './format.ts';
 import { Dialog, html } from './ui.ts';
 
 let tell = (_message: string): void => undefined;
@@ -49,7 +51,7 @@ function Decision(props: FormProps): VNode {
       await onSubmit();
       onClose();
     } catch (error) {
-      setProblem(error instanceof Error ? error.message : String(error));
+      setProblem(messageOf(error));
       setBusy(false);
     }
   };
@@ -151,7 +153,7 @@ function usePreview(tenant: TenantDetail, action: object): Outlook {
       if (isCurrent) setAnswered({ asked, preview });
     };
     post<Preview>(tenantPath(tenant, '/preview'), action).then(answer, (error: unknown) =>
-      answer({ ...unknown, problem: error instanceof Error ? error.message : String(error) }),
+      answer({ ...unknown, problem: messageOf(error) }),
     );
     return () => {
       isCurrent = false;
@@ -320,13 +322,13 @@ export function KubeconfigButton({ path, name }: { path: string; name: string })
       download(`${name}.kubeconfig`, kubeconfig);
       tell(`${name}.kubeconfig is saved. Whoever has it is an admin of the tenant.`);
     } catch (error) {
-      tell(error instanceof Error ? error.message : String(error));
+      tell(messageOf(error));
     }
   };
   return html`<button type="button" onClick=${fetchIt}>Kubeconfig</button>`;
 }
 
-/** What somebody may do with a tenant. Buttons that the API server would refuse are not there. */
+/** What the user may do with a tenant. Buttons that the API server would refuse are not there. */
 export function Actions({ tenant }: { tenant: TenantDetail }): VNode {
   const [open, setOpen] = useState<Simple | 'delete' | 'upgrade' | undefined>(undefined);
   const { may } = tenant;

@@ -1,23 +1,6 @@
 import type { PodList as SlowestPods, PodReport as TracedPod } from '../../api/pod-report.ts';
 import type { TenantDetail as DetailRow, ListedPod, OwnTenant as OwnRow } from '../types.ts';
 
-export type { SpanReport as Span } from '../../api/pod-report.ts';
-export type {
-  ComponentRow as Component,
-  ConditionRow as Condition,
-  EventRow,
-  Health,
-  JobRow as Job,
-  ListedPod,
-  Preview,
-  QuotaRow as Quota,
-  SnapshotRow as Snapshot,
-  SyncerRow as Syncer,
-  SyncerView as System,
-  TenantLoad as Load,
-  TenantRow as Tenant,
-} from '../types.ts';
-
 export interface SessionInfo {
   oidc: boolean;
   user?: string;

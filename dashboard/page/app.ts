@@ -2,6 +2,7 @@ import { render, type VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Outcome } from './actions.ts';
 import { post } from './api.ts';
+import { messageOf } from './format.ts';
 import { followLink, SignIn } from './sign-in.ts';
 import { load, reportProblem, state, subscribe } from './state.ts';
 import { Syncer } from './syncer.ts';
@@ -115,4 +116,4 @@ if (root !== null) {
 }
 followLink()
   .then((isDone) => (isDone ? undefined : load()))
-  .catch((error: unknown) => reportProblem(error instanceof Error ? error.message : String(error)));
+  .catch((error: unknown) => reportProblem(messageOf(error)));

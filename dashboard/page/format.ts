@@ -113,3 +113,8 @@ export function withCommands(text: string): { readonly text: string; readonly is
   add(text.slice(end), false);
   return parts;
 }
+
+/** Of whatever was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,6 +1,7 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { post } from './api.ts';
+import { messageOf } from './format.ts';
 import { load, reportProblem, state } from './state.ts';
 import { html } from './ui.ts';
 
@@ -9,7 +10,7 @@ async function signIn(body: object): Promise<void> {
     await post('/api/sign-in', body);
     await load();
   } catch (error) {
-    reportProblem(error instanceof Error ? error.message : String(error));
+    reportProblem(messageOf(error));
   }
 }
 

@@ -1,11 +1,12 @@
-import { get, isPassing, Refused, type SessionInfo, type System, type Tenant, useCsrf } from './api.ts';
+import type { SyncerView, TenantRow } from '../types.ts';
+import { get, isPassing, Refused, type SessionInfo, useCsrf } from './api.ts';
 
 /** What all views show. Replaced parts, never changed ones, so that a view can tell what is new. */
 export interface State {
   session: SessionInfo | undefined;
   /** By `namespace/name`. */
-  tenants: ReadonlyMap<string, Tenant>;
-  system: System | undefined;
+  tenants: ReadonlyMap<string, TenantRow>;
+  system: SyncerView | undefined;
   isLoaded: boolean;
   /** Whether changes arrive. */
   isLive: boolean;
@@ -38,7 +39,7 @@ function change(some: Partial<State>): void {
 
 interface Changes {
   version: number;
-  rows: Tenant[];
+  rows: TenantRow[];
   gone: string[];
   isWhole: boolean;
   problem?: string;
@@ -96,7 +97,7 @@ function follow(since: number): void {
     else change({ version: changes.version });
   });
   source.addEventListener('system', (event: MessageEvent<string>) => {
-    change({ system: JSON.parse(event.data) as System });
+    change({ system: JSON.parse(event.data) as SyncerView });
   });
   source.addEventListener('ended', (event: MessageEvent<string>) => {
     const { status, message } = JSON.parse(event.data) as { status: number; message: string };

@@ -1,10 +1,10 @@
 import type { VNode } from 'preact';
-import type { Load, Syncer as Replica } from './api.ts';
+import type { SyncerRow, TenantLoad } from '../types.ts';
 import { bytes, duration, milliseconds, percent, since } from './format.ts';
 import { state } from './state.ts';
 import { type Column, html, Meter, Section, Table } from './ui.ts';
 
-const replicas: Column<Replica>[] = [
+const replicas: Column<SyncerRow>[] = [
   { title: 'Replica', isName: true, cell: ({ name }) => name },
   {
     title: 'Buckets',
@@ -33,7 +33,7 @@ const replicas: Column<Replica>[] = [
   },
 ];
 
-const loads: Column<Load>[] = [
+const loads: Column<TenantLoad>[] = [
   {
     title: 'Tenant',
     isName: true,
@@ -94,10 +94,10 @@ export function Syncer(): VNode {
     system.overMs < 60_000 ? 'since the syncers were started' : `over the last ${duration(system.overMs)}`;
   return html`<${Section} title="Replicas of the syncer">
       ${system.problem !== undefined && html`<p class="problem" role="alert">${system.problem}</p>`}
-      <${Table} caption="Replicas of the syncer" columns=${replicas} rows=${system.syncers} keyOf=${({ name }: Replica) => name} empty="No syncer has a Lease that you may see." />
+      <${Table} caption="Replicas of the syncer" columns=${replicas} rows=${system.syncers} keyOf=${({ name }: SyncerRow) => name} empty="No syncer has a Lease that you may see." />
     </${Section}>
     <${Section} title="Share and wait by tenant">
       <p class="hint">Of the syncer's time ${over}. Wait: how long work stood in the queue that could have been done.</p>
-      <${Table} caption="Share of the syncer and wait in its queue, by tenant" columns=${loads} rows=${system.loads} keyOf=${({ tenant }: Load) => tenant} order="-Share" empty="Nothing is known yet." />
+      <${Table} caption="Share of the syncer and wait in its queue, by tenant" columns=${loads} rows=${system.loads} keyOf=${({ tenant }: TenantLoad) => tenant} order="-Share" empty="Nothing is known yet." />
     </${Section}>`;
 }

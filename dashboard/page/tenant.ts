@@ -1,26 +1,23 @@
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
+import type {
+  ComponentRow,
+  ConditionRow,
+  EventRow,
+  Health,
+  JobRow,
+  QuotaRow,
+  SnapshotRow,
+} from '../types.ts';
 import { Actions, KubeconfigButton } from './actions.ts';
-import {
-  type Component,
-  type Condition,
-  type EventRow,
-  get,
-  type Health,
-  type Job,
-  type OwnTenant,
-  type Quota,
-  type Snapshot,
-  type TenantDetail,
-  tenantPath,
-} from './api.ts';
+import { get, type OwnTenant, type TenantDetail, tenantPath } from './api.ts';
 import { bytes, quantity, relative, since } from './format.ts';
 import { state } from './state.ts';
 import { jobColumns } from './tenants.ts';
 import { Advice, type Column, classes, HealthMark, html, Meter, Section, Table, useLoaded } from './ui.ts';
 import { Pods } from './waterfall.ts';
 
-const quotaColumns: Column<Quota>[] = [
+const quotaColumns: Column<QuotaRow>[] = [
   { title: 'Resource', isName: true, order: ({ resource }) => resource, cell: ({ resource }) => resource },
   { title: 'Used', isNumber: true, cell: ({ resource, used }) => quantity(resource, used) },
   { title: 'Allowed', isNumber: true, cell: ({ resource, allowed }) => quantity(resource, allowed) },
@@ -34,13 +31,13 @@ const quotaColumns: Column<Quota>[] = [
 /** True says that something is wrong. */
 const wrongWhenTrue = ['IdentityMismatch', 'DeletionHeld', 'PolicyLimited'];
 
-function conditionHealth({ type, status }: Condition): Health {
+function conditionHealth({ type, status }: ConditionRow): Health {
   if (status === 'Unknown') return 'asleep';
   if (type === 'PolicyLimited' && status === 'True') return 'limited';
   return (status === 'True') === wrongWhenTrue.includes(type) ? 'wrong' : 'well';
 }
 
-const conditionColumns: Column<Condition>[] = [
+const conditionColumns: Column<ConditionRow>[] = [
   { title: 'Condition', isName: true, cell: ({ type }) => type },
   {
     title: 'Status',
@@ -65,7 +62,7 @@ const eventColumns: Column<EventRow>[] = [
   { title: 'Message', cell: ({ message }) => message },
 ];
 
-const snapshotColumns: Column<Snapshot>[] = [
+const snapshotColumns: Column<SnapshotRow>[] = [
   { title: 'Snapshot', isName: true, cell: ({ name }) => html`<code>${name}</code>` },
   { title: 'Taken', isNumber: true, order: ({ at }) => at, cell: ({ at }) => `${since(at)} ago` },
   { title: 'Reason', cell: ({ reason }) => reason },
@@ -74,30 +71,30 @@ const snapshotColumns: Column<Snapshot>[] = [
   { title: 'Size', isNumber: true, cell: ({ bytes: size }) => bytes(size) },
 ];
 
-function Conditions({ rows }: { rows: Condition[] }): VNode {
+function Conditions({ rows }: { rows: ConditionRow[] }): VNode {
   return html`<${Section} title="Conditions">
-    <${Table} caption="Conditions" columns=${conditionColumns} rows=${rows} keyOf=${({ type }: Condition) => type} empty="None yet: no manager has looked at it." />
+    <${Table} caption="Conditions" columns=${conditionColumns} rows=${rows} keyOf=${({ type }: ConditionRow) => type} empty="None yet: no manager has looked at it." />
   </${Section}>`;
 }
 
-function QuotaTable({ rows }: { rows: Quota[] }): VNode {
+function QuotaTable({ rows }: { rows: QuotaRow[] }): VNode {
   return html`<${Section} title="Usage and quota">
-    <${Table} caption="Usage against quota" columns=${quotaColumns} rows=${rows} keyOf=${({ resource }: Quota) => resource} order="-Full" empty="Nothing is known yet." pageSize=${25} />
+    <${Table} caption="Usage against quota" columns=${quotaColumns} rows=${rows} keyOf=${({ resource }: QuotaRow) => resource} order="-Full" empty="Nothing is known yet." pageSize=${25} />
   </${Section}>`;
 }
 
 /** What a tenant is told of its jobs. */
 const ownJobColumns = jobColumns.filter(({ title }) => !['Step', 'Attempts', 'Message'].includes(title));
 
-function JobsTable({ rows, columns = jobColumns }: { rows: Job[]; columns?: Column<Job>[] }): VNode {
+function JobsTable({ rows, columns = jobColumns }: { rows: JobRow[]; columns?: Column<JobRow>[] }): VNode {
   return html`<${Section} title="Jobs">
-    <${Table} caption="Jobs" columns=${columns} rows=${rows} keyOf=${({ id, startedAt }: Job) => `${id} ${startedAt}`} empty="None." pageSize=${11} />
+    <${Table} caption="Jobs" columns=${columns} rows=${rows} keyOf=${({ id, startedAt }: JobRow) => `${id} ${startedAt}`} empty="None." pageSize=${11} />
   </${Section}>`;
 }
 
-function Snapshots({ rows }: { rows: Snapshot[] }): VNode {
+function Snapshots({ rows }: { rows: SnapshotRow[] }): VNode {
   return html`<${Section} title="Snapshots">
-    <${Table} caption="Snapshots" columns=${snapshotColumns} rows=${rows} keyOf=${({ name }: Snapshot) => name} empty="None are kept." pageSize=${15} />
+    <${Table} caption="Snapshots" columns=${snapshotColumns} rows=${rows} keyOf=${({ name }: SnapshotRow) => name} empty="None are kept." pageSize=${15} />
   </${Section}>`;
 }
 
@@ -118,7 +115,7 @@ function Events({ path, title, empty }: { path: string; title: string; empty: st
 const componentColumns = (
   onChoose: ((name: string) => void) | undefined,
   chosen: string,
-): Column<Component>[] => [
+): Column<ComponentRow>[] => [
   {
     title: 'Component',
     isName: true,
@@ -144,7 +141,7 @@ const componentColumns = (
 function ControlPlane({ tenant }: { tenant: TenantDetail }): VNode {
   const path = tenantPath(tenant, '/components');
   const { value, problem } = useLoaded(
-    (signal) => get<{ components: Component[] }>(path, signal),
+    (signal) => get<{ components: ComponentRow[] }>(path, signal),
     [path, state.version],
   );
   const [component, setComponent] = useState('');
@@ -154,7 +151,7 @@ function ControlPlane({ tenant }: { tenant: TenantDetail }): VNode {
     ${
       problem !== ''
         ? html`<p class="hint">${problem}</p>`
-        : html`<${Table} caption="Components of the control plane" columns=${columns} rows=${value?.components ?? []} keyOf=${({ name }: Component) => name} empty=${value === undefined ? 'Loading…' : 'It does not run, or not where this dashboard does.'} />`
+        : html`<${Table} caption="Components of the control plane" columns=${columns} rows=${value?.components ?? []} keyOf=${({ name }: ComponentRow) => name} empty=${value === undefined ? 'Loading…' : 'It does not run, or not where this dashboard does.'} />`
     }
     ${component !== '' && html`<${Logs} key=${component} tenant=${tenant} component=${component} />`}
   </${Section}>`;

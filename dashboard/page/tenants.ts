@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
+import type { Health, JobRow, TenantLoad, TenantRow } from '../types.ts';
 import { CreateDialog } from './actions.ts';
-import type { Health, Job, Load, Tenant } from './api.ts';
 import { amount, milliseconds, percent, quantity, relative, since } from './format.ts';
 import { state } from './state.ts';
 import { Advice, type Column, HealthMark, healthNames, html, Meter, Section, Table } from './ui.ts';
@@ -19,8 +19,8 @@ export function TenantLink({ tenant }: { tenant: { namespace: string; name: stri
 
 const order: Health[] = ['wrong', 'limited', 'busy', 'asleep', 'well'];
 
-interface Listed extends Tenant {
-  load?: Load;
+interface Listed extends TenantRow {
+  load?: TenantLoad;
 }
 
 /** What is used, and what is reserved. */
@@ -156,7 +156,7 @@ export function Tenants(): VNode {
 /** Who is held, stopped or limited, why, and what helps. */
 export function Attention(): VNode {
   const rows = needAttention();
-  const columns: Column<Tenant>[] = [
+  const columns: Column<TenantRow>[] = [
     { title: 'Tenant', isName: true, cell: (row) => html`<${TenantLink} tenant=${row} />` },
     {
       title: 'Health',
@@ -175,7 +175,7 @@ export function Attention(): VNode {
   </${Section}>`;
 }
 
-export function needAttention(): Tenant[] {
+export function needAttention(): TenantRow[] {
   return [...state.tenants.values()]
     .filter(({ health }) => health === 'wrong' || health === 'limited')
     .sort((a, b) => order.indexOf(a.health) - order.indexOf(b.health));
@@ -188,7 +188,7 @@ const jobHealth: Record<string, Health> = {
   Cancelled: 'asleep',
 };
 
-export const jobColumns: Column<Job>[] = [
+export const jobColumns: Column<JobRow>[] = [
   {
     title: 'Job',
     isName: true,
@@ -231,7 +231,7 @@ export function Jobs(): VNode {
 
 export function Certificates(): VNode {
   const rows = [...state.tenants.values()].filter(({ certificatesDue }) => certificatesDue !== undefined);
-  const columns: Column<Tenant>[] = [
+  const columns: Column<TenantRow>[] = [
     {
       title: 'Tenant',
       isName: true,

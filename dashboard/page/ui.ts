@@ -1,8 +1,9 @@
 import htm from 'htm';
 import { type ComponentChildren, h, type VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { type Health, isPassing, Refused } from './api.ts';
-import { percent, withCommands } from './format.ts';
+import type { Health } from '../types.ts';
+import { isPassing, Refused } from './api.ts';
+import { messageOf, percent, withCommands } from './format.ts';
 
 export const html = htm.bind(h) as (strings: TemplateStringsArray, ...values: unknown[]) => VNode;
 
@@ -31,7 +32,7 @@ interface TableProps<T> {
   order?: string;
 }
 
-/** A table in pages: a browser with a thousand rows is slow, and so is whoever has one read out. */
+/** A table in pages: a browser with a thousand rows is slow, and so is a screen reader. */
 export function Table<T>(props: TableProps<T>): VNode {
   const { caption, columns, rows, keyOf, empty, pageSize = 50 } = props;
   const [order, setOrder] = useState(props.order ?? '');
@@ -232,7 +233,7 @@ export function Dialog({ title, onClose, children }: DialogProps): VNode {
 }
 
 /**
- * Loads once, and again whenever one of `again` changes. While nobody answers, the value before stays; of what is refused
+ * Loads once, and again whenever one of `again` changes. While there is no answer, the value before stays; of what is refused
  * or gone nothing does.
  */
 export function useLoaded<T>(
@@ -253,7 +254,7 @@ export function useLoaded<T>(
       (error: unknown) => {
         if (left.signal.aborted) return;
         if (error instanceof Refused && !isPassing(error.status)) setValue(undefined);
-        setProblem(error instanceof Error ? error.message : String(error));
+        setProblem(messageOf(error));
       },
     );
     return () => left.abort();

@@ -1,6 +1,7 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { get, type Health, type ListedPod, type PodList, type PodReport } from './api.ts';
+import type { Health, ListedPod } from '../types.ts';
+import { get, type PodList, type PodReport } from './api.ts';
 import { milliseconds, since } from './format.ts';
 import { type Column, HealthMark, html, Section, Table, useLoaded } from './ui.ts';
 
@@ -14,7 +15,7 @@ const whoseNames: Readonly<Record<string, string>> = {
 const podPattern = '([a-z0-9][a-z0-9\\-]*/)?[a-z0-9][a-z0-9.\\-]*';
 
 /**
- * The slowest pods of a tenant, or those that there are where nobody has measured any, and the way of the one that is
+ * The slowest pods of a tenant, or those that there are where none was measured, and the way of the one that is
  * chosen. `base`: where the server has them.
  */
 export function Pods({ base }: { base: string }): VNode {

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { messageOf } from '../../kube/index.ts';
 import { type Cell, renderTable, type Table } from './markdown.ts';
 import { ArgumentError } from './options.ts';
 import type { Figure } from './scenario.ts';
@@ -38,8 +39,7 @@ async function readRun(file: string): Promise<ComparedRun> {
   try {
     run = JSON.parse(await readFile(file, 'utf8')) as Partial<ComparedRun>;
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw new ArgumentError(`cannot read ${file}: ${why}`, 2);
+    throw new ArgumentError(`cannot read ${file}: ${messageOf(error)}`, 2);
   }
   const scenarios = Object.values(run.scenarios ?? {});
   if (

@@ -7,18 +7,21 @@ import {
   Connection,
   type ConnectionOptions,
   connectionFromSecret,
-  isAlreadyExists,
-  isNotFound,
+  createIfAbsent,
+  deleteIfPresent,
+  ignoreNotFound,
   KubeClient,
   Reflector,
   resources,
   Store,
   systemClock,
+  withClient,
 } from '../../kube/index.ts';
 import { adminKubeconfig } from '../../vc-manager/cli/virtual-clusters.ts';
+import { processorSeconds } from '../../vc-manager/os/process-identity.ts';
 import { GeneratorProcess } from './child-process.ts';
 import type { Target } from './generator/protocol.ts';
-import { type BenchProcess, cpuSeconds } from './measure.ts';
+import type { BenchProcess } from './measure.ts';
 import type { BenchOptions } from './options.ts';
 import type { Stack } from './stack.ts';
 
@@ -122,12 +125,9 @@ export class Lab {
     await this.request(name, spec);
     const connection = await this.tenants.waitUntilUsable(name, this.signal);
     await this.tenants.waitUntilSynced(name, this.signal);
-    const client = new Connection({ ...connection, userAgent: 'skerry-bench' });
-    try {
-      await prepareNamespace(new KubeClient(client), tenantNamespace, this.signal);
-    } finally {
-      await client.close();
-    }
+    await withClient({ ...connection, userAgent: 'skerry-bench' }, (client) =>
+      prepareNamespace(client, tenantNamespace, this.signal),
+    );
     return { name, namespace: tenantNamespace, connection };
   }
 
@@ -219,7 +219,7 @@ export class Lab {
 
   async #totalSeconds(): Promise<number> {
     let total = 0;
-    for (const { pid } of await this.processes()) total += (await cpuSeconds(pid)) ?? 0;
+    for (const { pid } of await this.processes()) total += processorSeconds(pid) ?? 0;
     return total;
   }
 }
@@ -278,9 +278,7 @@ class Tenants {
     const vc = this.get(name);
     if (vc === undefined) throw new Error(`the tenant ${name} was deleted`);
     const options = connectionFromSecret(await adminKubeconfig(this.#client, vc, signal));
-    const connection = new Connection({ ...options, requestTimeoutMs: 5_000 });
-    try {
-      const tenant = new KubeClient(connection);
+    return withClient({ ...options, requestTimeoutMs: 5_000 }, async (tenant) => {
       for (;;) {
         try {
           await tenant.list(resources.namespaces, { signal });
@@ -291,9 +289,7 @@ class Tenants {
         throwIfFailed(this.get(name));
         await systemClock.sleep(pollMs, signal);
       }
-    } finally {
-      await connection.close();
-    }
+    });
   }
 
   /** Resolves when the conditions Ready and Synced are both True. */
@@ -355,15 +351,8 @@ class Tenants {
   async remove(names: readonly string[], signal: AbortSignal): Promise<void> {
     await Promise.all(
       names.map(async (name) => {
-        try {
-          await this.#client.delete(
-            resources.virtualClusters,
-            { namespace: this.#namespace, name },
-            { signal },
-          );
-        } catch (error) {
-          if (!isNotFound(error)) throw error;
-        }
+        const ref = { namespace: this.#namespace, name };
+        await deleteIfPresent(this.#client, resources.virtualClusters, ref, { signal });
         await this.#when(name, (vc) => vc === undefined, signal);
       }),
     );
@@ -404,18 +393,10 @@ class Tenants {
 
 /** Creates a namespace and waits until pods may be created in it. */
 async function prepareNamespace(client: KubeClient, name: string, signal: AbortSignal): Promise<void> {
-  await client.create(resources.namespaces, { metadata: { name } }, { signal }).catch((error: unknown) => {
-    if (!isAlreadyExists(error)) throw error;
-  });
-  for (;;) {
-    try {
-      await client.get(resources.serviceAccounts, { namespace: name, name: 'default' }, { signal });
-      return;
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-    }
+  await createIfAbsent(client, resources.namespaces, { metadata: { name } }, { signal });
+  const account = { namespace: name, name: 'default' };
+  while ((await ignoreNotFound(client.get(resources.serviceAccounts, account, { signal }))) === undefined)
     await systemClock.sleep(pollMs, signal);
-  }
 }
 
 function isTrue(vc: VirtualCluster | undefined, type: string): boolean {

@@ -4,17 +4,11 @@ import {
   parseAge,
   parseMachineTime,
   parseMemory,
-  parseProcessTime,
   parseSyncerWork,
   workBetween,
 } from './measure.ts';
 
 describe('the time of a process', () => {
-  it('is user plus system time, whatever the process is called', () => {
-    const rest = 'S 1 7 7 0 -1 4194304 100 0 0 0 250 50 9 9 20 0 7 0 100 1000 200';
-    expect(parseProcessTime(`7 (odd) name) 1 2) ${rest}`)).toBe(3);
-  });
-
   it('has begun so many ticks after the machine', () => {
     const rest = 'S 1 7 7 0 -1 4194304 100 0 0 0 250 50 9 9 20 0 7 0 100 1000 200';
     expect(parseAge(`7 (odd) name) 1 2) ${rest}`, '3.25 6.00\n')).toBe(2_250);

@@ -5,6 +5,7 @@ import { noBinaries } from '../../vc-manager/cli/drivers.ts';
 import { controlPlanesDirectory } from '../../vc-manager/cli/state-directory.ts';
 import { stackId } from '../../vc-manager/cli/up/stop.ts';
 import { ProcessDriver } from '../../vc-manager/drivers/process/process-driver.ts';
+import { fieldsOf, processorSeconds, ticksPerSecond } from '../../vc-manager/os/process-identity.ts';
 
 /** Groups of processes whose CPU is added up. */
 export const processGroups = [
@@ -123,7 +124,7 @@ export class UsageMeter {
   async #sample(): Promise<UsageSample> {
     const processes: UsageSample['processes'] = new Map();
     for (const { pid, group, component } of await this.#list()) {
-      const seconds = await cpuSeconds(pid);
+      const seconds = processorSeconds(pid);
       if (seconds !== undefined) processes.set(pid, { group, component, seconds });
     }
     return { at: performance.now(), processes, machine: await machineTime() };
@@ -157,14 +158,14 @@ export async function watchProcesses(
   signal: AbortSignal,
 ): Promise<Footprint[]> {
   const before = new Map<number, number>();
-  for (const { pid } of processes) before.set(pid, (await cpuSeconds(pid)) ?? Number.NaN);
+  for (const { pid } of processes) before.set(pid, processorSeconds(pid) ?? Number.NaN);
   const from = performance.now();
   await systemClock.sleep(ms, signal);
   const minutes = (performance.now() - from) / 60_000;
   const footprints: Footprint[] = [];
   for (const process of processes) {
     const memory = await memoryOf(process.pid);
-    const after = (await cpuSeconds(process.pid)) ?? Number.NaN;
+    const after = processorSeconds(process.pid) ?? Number.NaN;
     if (memory === undefined) continue;
     const spent = after - (before.get(process.pid) ?? Number.NaN);
     footprints.push({ ...process, ...memory, cpuSecondsPerMinute: spent / minutes });
@@ -179,15 +180,7 @@ interface MachineTime {
   stolenSeconds: number;
 }
 
-// USER_HZ: the unit of these files, the same on every Linux that Node runs on.
-const ticksPerSecond = 100;
 const bytesPerKilobyte = 1024;
-
-/** User and system time of all threads, in seconds; undefined where there is no such process or no /proc. */
-export async function cpuSeconds(pid: number): Promise<number | undefined> {
-  const stat = await readOrUndefined(`/proc/${pid}/stat`);
-  return stat === undefined ? undefined : parseProcessTime(stat);
-}
 
 export async function memoryOf(pid: number): Promise<Memory | undefined> {
   const rollup = await readOrUndefined(`/proc/${pid}/smaps_rollup`);
@@ -214,16 +207,6 @@ export async function ageMs(pid: number): Promise<number | undefined> {
 
 export function parseAge(stat: string, uptime: string): number {
   return Number(uptime.split(' ')[0]) * 1000 - (Number(fieldsOf(stat)[19]) * 1000) / ticksPerSecond;
-}
-
-export function parseProcessTime(stat: string): number {
-  const fields = fieldsOf(stat);
-  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
-}
-
-/** From the third field on: the second is a name in parentheses that may itself contain both. */
-function fieldsOf(stat: string): string[] {
-  return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
 }
 
 export function parseMemory(rollup: string): Memory {

@@ -1,14 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import {
-  Connection,
-  KubeClient,
-  type KubeObject,
-  type Resource,
-  resources,
-  systemClock,
-} from '../../kube/index.ts';
+import { type KubeObject, type Resource, resources, systemClock, withClient } from '../../kube/index.ts';
 import { allocateSlice, freePort } from '../../vc-manager/os/network.ts';
 import { createOrFind, patiently } from './busy-server.ts';
 import type { Lab } from './lab.ts';
@@ -41,12 +34,9 @@ export async function makeSleeper(lab: Lab): Promise<SleepingTenant> {
   const current = (): VirtualCluster | undefined => lab.tenants.get(modelName);
   const { metadata, status: { id = '' } = {} } = current() ?? { metadata: {} };
   const ofTenant = `${labelKeys.tenant}=${metadata.uid}`;
-  const client = new Connection({ ...connection, userAgent: 'skerry-bench' });
-  try {
-    await new KubeClient(client).create(resources.pods, standingPod(namespace), { signal: lab.signal });
-  } finally {
-    await client.close();
-  }
+  await withClient({ ...connection, userAgent: 'skerry-bench' }, (client) =>
+    client.create(resources.pods, standingPod(namespace), { signal: lab.signal }),
+  );
   await untilRunning(lab, ofTenant, 1);
   await until(lab, 'the syncer counts its pod', async () => current()?.status?.usage?.pods === 1);
   await until(lab, 'the gateway says that it was used', async () => {

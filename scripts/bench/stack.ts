@@ -1,9 +1,10 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { freemem, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { type ConnectionOptions, loadKubeconfig, systemClock } from '../../kube/index.ts';
 import { Binaries, defaultCacheDirectory } from '../../vc-manager/binaries/index.ts';
 import { defaultAdvertiseAddress } from '../../vc-manager/cli/arguments.ts';
+import { inGigabytes, numberIn } from '../../vc-manager/cli/commands/doctor.ts';
 import { controlPlanesDirectory, localKubeconfigFile } from '../../vc-manager/cli/state-directory.ts';
 import { withConnection } from '../../vc-manager/cli/super-cluster.ts';
 import {
@@ -300,7 +301,7 @@ async function datastoreMetrics(stateDir: string): Promise<string> {
 
 interface Limits {
   /** Undefined: this system has no such limit, or does not show it. */
-  inotifyInstances?: number;
+  inotifyInstances?: number | undefined;
   availableBytes?: number;
 }
 
@@ -329,22 +330,6 @@ export function preflight(tenants: number, { inotifyInstances, availableBytes }:
 }
 
 export async function limitsOfMachine(): Promise<Limits> {
-  const inotify = Number(await readOrEmpty('/proc/sys/fs/inotify/max_user_instances'));
-  const kilobytes = /^MemAvailable:\s+(\d+) kB$/m.exec(await readOrEmpty('/proc/meminfo'))?.[1];
-  return {
-    ...(inotify > 0 ? { inotifyInstances: inotify } : {}),
-    ...(kilobytes === undefined ? {} : { availableBytes: Number(kilobytes) * 1024 }),
-  };
-}
-
-async function readOrEmpty(file: string): Promise<string> {
-  try {
-    return await readFile(file, 'utf8');
-  } catch {
-    return '';
-  }
-}
-
-function inGigabytes(bytes: number): string {
-  return `${(bytes / gigabyte).toFixed(1)} GB`;
+  const inotifyInstances = await numberIn('/proc/sys/fs/inotify/max_user_instances');
+  return { inotifyInstances, availableBytes: freemem() };
 }

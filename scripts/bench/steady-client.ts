@@ -12,9 +12,9 @@ interface SteadyAnswer {
   at: number;
   tookMs: number;
   /** Why the request was sent a second time: the error of the first. */
-  repeated?: string;
+  repeated?: string | undefined;
   /** Absent: it was answered well. */
-  error?: string;
+  error?: string | undefined;
 }
 
 const requestEveryMs = 50;
@@ -75,12 +75,7 @@ export class SteadyClient {
     } catch (last) {
       error = (last as Error).message;
     }
-    this.answers.push({
-      at: since - this.#began,
-      tookMs: performance.now() - since,
-      ...(repeated === undefined ? {} : { repeated }),
-      ...(error === undefined ? {} : { error }),
-    });
+    this.answers.push({ at: since - this.#began, tookMs: performance.now() - since, repeated, error });
   }
 
   /** Until it has been answered so often, from now on. */

@@ -1,7 +1,7 @@
 import { deepEqual } from 'fast-equals';
 import { labelKeys } from '../../api/labels.ts';
 import {
-  isNotFound,
+  ignoreNotFound,
   type KubeClient,
   type KubeObject,
   type Reflector,
@@ -9,6 +9,7 @@ import {
   resources,
   type Store,
   type StoreEvent,
+  untilAborted,
 } from '../../kube/index.ts';
 import type { DownKind } from '../kinds/contract.ts';
 import {
@@ -104,9 +105,7 @@ export class CustomResourceInformers {
       this.#definitionChanged(object.metadata.name ?? ''),
     );
     this.#reconcile();
-    if (!signal.aborted) {
-      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
-    }
+    await untilAborted(signal);
     unsubscribe();
     for (const { stop } of this.#informers.values()) stop.abort(signal.reason);
     await Promise.all(this.#running);
@@ -219,7 +218,7 @@ export class CustomResourceInformers {
     if (customResource === undefined) return;
     const signal = this.#signal;
     const searching = this.#options.client
-      .list(customResource.resource, { labelSelector: labelKeys.tenant, ...(signal && { signal }) })
+      .list(customResource.resource, { labelSelector: labelKeys.tenant, signal })
       .then(
         ({ items }) => {
           const tenants = items.filter((object) => originalUid(object) !== undefined).map(tenantUidOf);
@@ -344,7 +343,7 @@ export class TenantCustomResources {
     const failed = Promise.withResolvers<never>();
     failed.promise.catch(() => undefined);
     let isDue = false;
-    // Once for all events of a turn, and for none of a definition that nobody has published.
+    // Once for all events of a turn, and not for definitions that are not published.
     const changed = ({ object }: StoreEvent): void => {
       if (isDue || !this.#concerns(object.metadata.name ?? '')) return;
       isDue = true;
@@ -366,11 +365,7 @@ export class TenantCustomResources {
     ];
     try {
       this.reconcile();
-      const aborted = new Promise((resolve) => {
-        if (signal.aborted) resolve(undefined);
-        else signal.addEventListener('abort', resolve, { once: true });
-      });
-      await Promise.race([aborted, failed.promise]);
+      await Promise.race([untilAborted(signal), failed.promise]);
     } finally {
       for (const each of unsubscribe) each();
       for (const name of this.#watched.keys()) this.#stop(name);
@@ -530,11 +525,6 @@ export const definitionGate: ActionGate = async (work, action) => {
 
 /** Whether a server has any objects of a resource. It has none of one that it does not serve. */
 async function hasObjects(client: KubeClient, resource: Resource, signal: AbortSignal): Promise<boolean> {
-  try {
-    const { items } = await client.list(resource, { limit: 1, signal });
-    return items.length > 0;
-  } catch (error) {
-    if (isNotFound(error)) return false;
-    throw error;
-  }
+  const list = await ignoreNotFound(client.list(resource, { limit: 1, signal }));
+  return list !== undefined && list.items.length > 0;
 }

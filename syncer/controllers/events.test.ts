@@ -269,11 +269,13 @@ it('those about custom resources come up where these are synced, and are not tak
 function controllerOf(
   bench: Bench,
   isBusy = () => false,
+  isServed = () => true,
 ): { controller: EventController; heard: () => string[] } {
   const queued: string[] = [];
   const controller = new EventController({
     superCaches: bench.superCaches,
-    tenant: (uid) => (uid === bench.state.info.uid ? bench.state : undefined),
+    clock: bench.clock,
+    tenant: (uid) => (uid === bench.state.info.uid && isServed() ? bench.state : undefined),
     enqueue: (_tenant, key) => queued.push(keyId(key)),
     isBusy,
   });
@@ -373,7 +375,7 @@ describe('the copies that are remembered (sync rule `events`)', () => {
     expect(bench.tenant.server.list(resources.events)).toMatchObject([{ count: 2 }]);
   });
 
-  it('wait while people wait, fold what comes meanwhile, and are written after 15 seconds all the same', async () => {
+  it('wait while people wait, fold what comes meanwhile, and are written after 30 seconds all the same', async () => {
     await using bench = await Bench.start();
     bench.namespace('shop');
     const t = bench.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
@@ -383,14 +385,13 @@ describe('the copies that are remembered (sync rule `events`)', () => {
       const event = ofSettings(bench);
       return { ...event, metadata: { ...event.metadata, creationTimestamp }, count };
     };
-    const later = { is: 'later', afterMs: 1_000 };
     let isBusy = true;
     const { controller } = controllerOf(bench, () => isBusy);
     const reconcile = () => controller.reconcile(bench.state, key, signal);
     const counts = () => bench.tenant.server.list(resources.events).map((copy) => copy['count']);
 
     bench.show('super', resources.events, told(1));
-    expect(await reconcile()).toEqual(later);
+    expect(await reconcile()).toEqual({ is: 'later', afterMs: 30_000 });
     bench.show('super', resources.events, told(2));
     isBusy = false;
     expect(await reconcile()).toEqual({ is: 'done' });
@@ -399,15 +400,57 @@ describe('the copies that are remembered (sync rule `events`)', () => {
     isBusy = true;
     bench.show('super', resources.events, told(3));
     await bench.clock.advance(5_000);
-    expect(await reconcile()).toEqual(later);
+    expect(await reconcile()).toEqual({ is: 'later', afterMs: 25_000 });
     bench.show('super', resources.events, { ...told(4), type: 'Warning' });
     expect(await reconcile()).toEqual({ is: 'done' });
     expect(counts()).toEqual([4]);
 
     bench.show('super', resources.events, told(5));
-    await bench.clock.advance(15_000);
+    await bench.clock.advance(30_000);
     expect(await reconcile()).toEqual({ is: 'done' });
     expect(counts()).toEqual([5]);
+  });
+
+  it('that wait are queued again when people wait no longer, unless their tenant has left', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    const t = bench.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
+    bench.have('super', resources.configMaps, bench.superOf(t));
+    let isBusy = true;
+    let isServed = true;
+    const { controller, heard } = controllerOf(
+      bench,
+      () => isBusy,
+      () => isServed,
+    );
+    const ending = new AbortController();
+    const running = controller.run(ending.signal);
+    const waits = async (): Promise<void> => {
+      const metadata = {
+        ...ofSettings(bench).metadata,
+        creationTimestamp: new Date(bench.clock.now()).toISOString(),
+      };
+      bench.show('super', resources.events, { ...ofSettings(bench), metadata });
+      isBusy = true;
+      expect(await controller.reconcile(bench.state, key, signal)).toMatchObject({ is: 'later' });
+      heard();
+    };
+    await waits();
+    await bench.clock.advance(5_000);
+    expect(heard()).toEqual([]);
+    isBusy = false;
+    await bench.clock.advance(1_000);
+    expect(heard()).toEqual([keyId(key)]);
+    await bench.clock.advance(5_000);
+    expect(heard()).toEqual([]);
+
+    await waits();
+    isServed = false;
+    isBusy = false;
+    await bench.clock.advance(1_000);
+    expect(heard()).toEqual([]);
+    ending.abort();
+    await running;
   });
 
   it('are kept with what they say and no more, whatever the tenant answers', async () => {

@@ -1,17 +1,21 @@
 import { deepEqual } from 'fast-equals';
 import { annotationKeys } from '../../api/labels.ts';
 import {
+  type Clock,
   isAlreadyExists,
   isConflict,
   isNotFound,
   type KubeObject,
+  type ListMeter,
   type MergePatch,
   mergePatch,
   type ObjectRef,
   resources,
   type StoreEvent,
+  withoutUndefined,
 } from '../../kube/index.ts';
 import type { KeyRef, NamedResource, SyncContext } from '../context.ts';
+import { payloadOf } from '../kinds/payload.ts';
 import { tokenSecretName } from '../kinds/pods/token-requests.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { isOurs, originalUid, tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
@@ -21,6 +25,7 @@ import { scrub } from '../mapping/scrub.ts';
 import { byTenantIndex, type Caches, type SuperWatch } from '../reconcile/caches.ts';
 import { done, type Outcome, outcomeOf, type SpecialController } from '../reconcile/controller.ts';
 import type { Drift } from '../reconcile/decide.ts';
+import { refOf } from '../reconcile/guarded-writes.ts';
 import { keyId } from '../reconcile/keys.ts';
 import { hasMoved } from '../reconcile/router.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
@@ -30,7 +35,9 @@ const bySuperNamespace = 'superNamespace';
 /** A copy that was written a moment ago is not patched again before this time: bursts are written once. */
 const patchEveryMs = 5_000;
 /** Under load a copy waits for what people wait for, but not beyond this age of its event. */
-const maxWaitMs = 15_000;
+const maxWaitMs = 30_000;
+/** How often it is looked at whether copies still have to wait. */
+const lookEveryMs = 1_000;
 const lookAgainMs = 1_000;
 /** As many copies as are remembered of a tenant. */
 const maxCopies = 5_000;
@@ -47,6 +54,7 @@ export const eventWatch: SuperWatch = {
 
 interface EventControllerOptions {
   superCaches: Caches;
+  clock: Pick<Clock, 'sleep'>;
   /** A tenant that is served, by the UID of its VirtualCluster. */
   tenant: (uid: string) => TenantState | undefined;
   /** Queues a key behind everything else: no other key depends on it. */
@@ -63,11 +71,30 @@ interface EventControllerOptions {
 export class EventController implements SpecialController {
   readonly name = name;
   readonly #options: EventControllerOptions;
+  /** Keys of copies that wait, by tenant. */
+  readonly #waiting = new Map<TenantState, Map<string, KeyRef>>();
 
   constructor(options: EventControllerOptions) {
     this.#options = options;
     options.superCaches.watched(name).subscribe(({ object }) => this.#superEvent(object));
     options.superCaches.store(resources.namespaces).subscribe((event) => this.#superNamespace(event));
+  }
+
+  /** Until aborted: queues the copies that wait again as soon as they need not. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, isBusy, enqueue, tenant } = this.#options;
+    try {
+      for (;;) {
+        await clock.sleep(lookEveryMs, signal);
+        for (const state of this.#waiting.keys())
+          if (tenant(state.info.uid) !== state) this.#waiting.delete(state);
+        if (this.#waiting.size === 0 || isBusy()) continue;
+        for (const [state, keys] of this.#waiting) for (const key of keys.values()) enqueue(state, key);
+        this.#waiting.clear();
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
   }
 
   *keysOf(tenant: TenantState): Generator<KeyRef> {
@@ -99,6 +126,7 @@ export class EventController implements SpecialController {
   async #reconcile(tenant: TenantState, key: KeyRef, signal: AbortSignal): Promise<Outcome> {
     const superEvent = this.#superEventOf(tenant, key);
     const id = keyId(key);
+    this.#waiting.get(tenant)?.delete(id);
     const copy = tenant.eventCopies.get(id);
     if (superEvent === undefined) {
       tenant.eventCopies.delete(id);
@@ -107,22 +135,32 @@ export class EventController implements SpecialController {
     const { nowMs } = tenant.context();
     if (copy === undefined) {
       const createdMs = Date.parse(superEvent.metadata.creationTimestamp ?? '');
-      if (this.#waits(superEvent, nowMs - createdMs)) return { is: 'later', afterMs: lookAgainMs };
-      return this.#create(tenant, key, superEvent, signal);
+      return (
+        this.#wait(tenant, key, superEvent, nowMs - createdMs) ??
+        this.#create(tenant, key, superEvent, signal)
+      );
     }
     const patch = this.#patchOf(tenant, key, superEvent, copy.object);
     if (patch === undefined) return done;
     const afterMs = pauseMs(copy.atMs, nowMs);
     if (afterMs > 0) return { is: 'later', afterMs };
-    if (this.#waits(superEvent, nowMs - copy.atMs)) return { is: 'later', afterMs: lookAgainMs };
-    return this.#patch(tenant, id, copy.object, patch, signal);
+    return (
+      this.#wait(tenant, key, superEvent, nowMs - copy.atMs) ??
+      this.#patch(tenant, id, copy.object, patch, signal)
+    );
   }
 
-  /** Whatever is added to the event meanwhile goes with the same write. What went wrong is told at once. */
-  #waits(superEvent: KubeObject, forMs: number): boolean {
+  /**
+   * Until the load is over, or it has waited for long enough; undefined: it need not wait. Whatever is added to the event
+   * meanwhile goes with the same write. What went wrong is told at once.
+   */
+  #wait(tenant: TenantState, key: KeyRef, superEvent: KubeObject, forMs: number): Outcome | undefined {
     // Clocks that disagree, or no time at all, must not make it wait for long.
     const isYoung = forMs >= -maxWaitMs && forMs < maxWaitMs;
-    return isYoung && superEvent['type'] !== 'Warning' && this.#options.isBusy();
+    if (!isYoung || superEvent['type'] === 'Warning' || !this.#options.isBusy()) return undefined;
+    const keys = this.#waiting.get(tenant) ?? new Map<string, KeyRef>();
+    this.#waiting.set(tenant, keys.set(keyId(key), key));
+    return { is: 'later', afterMs: Math.min(maxWaitMs, maxWaitMs - forMs) };
   }
 
   async #create(
@@ -143,7 +181,7 @@ export class EventController implements SpecialController {
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
     }
-    const live = await client.get(resources.events, refOf(key), { signal });
+    const live = await client.get(resources.events, key, { signal });
     if (originalUid(live) === undefined) return done;
     remember(tenant, keyId(key), live);
     const patch = eventContentPatch(live, eventContent(superEvent, context));
@@ -170,14 +208,11 @@ export class EventController implements SpecialController {
     patch: MergePatch,
     signal: AbortSignal,
   ): Promise<Outcome> {
-    const { name: copyName = '', namespace, uid, resourceVersion } = copy.metadata;
+    const { uid, resourceVersion } = copy.metadata;
+    const guarded = { ...patch, metadata: { uid, resourceVersion } };
+    const options = { type: 'merge', signal, cutManagedFields: true } as const;
     try {
-      const patched = await tenant.client.patch(
-        resources.events,
-        { namespace, name: copyName },
-        { ...patch, metadata: { uid, resourceVersion } },
-        { type: 'merge', signal, cutManagedFields: true },
-      );
+      const patched = await tenant.client.patch(resources.events, refOf(copy), guarded, options);
       remember(tenant, id, patched);
       return done;
     } catch (error) {
@@ -193,7 +228,8 @@ export class EventController implements SpecialController {
       name: superEvent.metadata.namespace ?? '',
     });
     const tenant = superNamespace && this.#tenantOf(superNamespace);
-    if (tenant !== undefined) this.#enqueue(tenant, superEvent);
+    const key = tenant && keyOf(superEvent, tenant.context());
+    if (tenant !== undefined && key !== undefined) this.#options.enqueue(tenant, key);
   }
 
   /** Events may be seen before their super namespace, and so before their tenant is known. */
@@ -202,11 +238,6 @@ export class EventController implements SpecialController {
     const tenant = isNew ? this.#tenantOf(object) : undefined;
     if (tenant === undefined) return;
     for (const key of this.#keysIn(tenant, object.metadata.name ?? '')) this.#options.enqueue(tenant, key);
-  }
-
-  #enqueue(tenant: TenantState, superEvent: KubeObject): void {
-    const key = keyOf(superEvent, tenant.context());
-    if (key !== undefined) this.#options.enqueue(tenant, key);
   }
 
   *#keysIn(tenant: TenantState, superNamespace: string): Generator<KeyRef> {
@@ -233,9 +264,6 @@ export class EventController implements SpecialController {
 /** Events of one page of a list: no more are in memory whole. */
 const copiesPerPage = 500;
 
-/** What is in memory of a list is counted by `page`, and no more after `end`. */
-type ListMeter = { readonly page: (objects: readonly KubeObject[]) => void; readonly end: () => void };
-
 /**
  * Remembers the copies that an earlier run has made: without that, each of them would be made once more in vain. To
  * be called before the tenant joins. Throws what the server or a meter says; then they are tried one by one.
@@ -254,8 +282,8 @@ export async function loadExistingCopies(
         limit: copiesPerPage,
         cutManagedFields: true,
         signal,
-        ...(token === undefined ? {} : { continue: token }),
-        ...(meter === undefined ? {} : { onPage: meter.page }),
+        continue: token,
+        onPage: meter?.page,
       });
       // A page may have more objects than were asked for.
       for (const object of items.slice(0, copiesPerPage)) {
@@ -272,14 +300,11 @@ export async function loadExistingCopies(
 
 /** What tells the copy from others, and what it says: a server may put anything beside. */
 function remember(tenant: TenantState, id: string, { metadata, ...event }: KubeObject): void {
-  const kept: KubeObject['metadata'] = {};
-  for (const field of ['name', 'namespace', 'uid', 'resourceVersion'] as const) {
-    const text = metadata[field];
-    if (text !== undefined) kept[field] = text;
-  }
+  const { name: copyName, namespace, uid, resourceVersion } = metadata;
   const original = metadata.annotations?.[annotationKeys.uid];
-  if (original !== undefined) kept.annotations = { [annotationKeys.uid]: original };
-  tenant.rememberEventCopy(id, { metadata: kept, ...contentOf(event) });
+  const annotations = original === undefined ? undefined : { [annotationKeys.uid]: original };
+  const kept = withoutUndefined({ name: copyName, namespace, uid, resourceVersion, annotations });
+  tenant.rememberEventCopy(id, { metadata: kept, ...payloadOf(event, contentFields) });
 }
 
 /** How long a copy is to be left as it is, because it was written a moment ago. */
@@ -292,10 +317,6 @@ function pauseMs(writtenAtMs: number, nowMs: number): number {
 function keyOf(superEvent: KubeObject, context: SyncContext): KeyRef | undefined {
   const ref = tenantRefOf(superEvent, context);
   return ref && { kind: name, ...ref };
-}
-
-function refOf({ namespace, name: eventName }: KeyRef): ObjectRef {
-  return { namespace, name: eventName };
 }
 
 function isAt(ref: ObjectRef | undefined, key: KeyRef): boolean {
@@ -369,14 +390,8 @@ function involvedObjectOf(event: KubeObject, context: SyncContext): ObjectRefere
   const uid = own?.metadata.uid;
   if (own === undefined || uid === undefined) return undefined;
   if (!isAbout(event, involved, own, there, context)) return undefined;
-  return {
-    ...(involved.apiVersion === undefined ? {} : { apiVersion: involved.apiVersion }),
-    ...(involved.kind === undefined ? {} : { kind: involved.kind }),
-    namespace,
-    name,
-    uid,
-    ...(involved.fieldPath === undefined ? {} : { fieldPath: involved.fieldPath }),
-  };
+  const { apiVersion, kind: objectKind, fieldPath } = involved;
+  return withoutUndefined({ apiVersion, kind: objectKind, namespace, name, uid, fieldPath });
 }
 
 /** Kinds of different groups may have one name: a custom `Service` is none of ours. */
@@ -431,14 +446,10 @@ const maxMessageLength = 1_024;
 
 /** What the copy of an event says, in the tenant's words. */
 export function eventContent(superObject: KubeObject, context: SyncContext): Record<string, unknown> {
-  const result: Record<string, unknown> = {};
-  for (const field of contentFields) {
-    const value = superObject[field];
-    if (value === undefined || value === null) continue;
-    if (field === 'message') result[field] = scrub(String(value), context).slice(0, maxMessageLength);
-    else if (field === 'source') result[field] = source(value as Source, context);
-    else result[field] = value;
-  }
+  const result = payloadOf(superObject, contentFields);
+  const { message, source } = result;
+  if (message !== undefined) result['message'] = scrub(String(message), context).slice(0, maxMessageLength);
+  if (source !== undefined) result['source'] = sourceFor(source as Source, context);
   const instance = result['reportingInstance'];
   if (context.tenant.hideNodes && typeof instance === 'string' && instance !== '') {
     // Kubelet's is its node; others end in the name of the machine that they run on.
@@ -453,17 +464,8 @@ export function eventContentPatch(
   tenantObject: KubeObject,
   wanted: Record<string, unknown>,
 ): MergePatch | undefined {
-  const present = contentOf(tenantObject);
+  const present = payloadOf(tenantObject, contentFields);
   return deepEqual(present, wanted) ? undefined : mergePatch(present, wanted);
-}
-
-function contentOf(event: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const content: Record<string, unknown> = {};
-  for (const field of contentFields) {
-    const value = event[field];
-    if (value !== undefined && value !== null) content[field] = value;
-  }
-  return content;
 }
 
 interface Source {
@@ -471,11 +473,8 @@ interface Source {
   host?: string;
 }
 
-function source({ component, host }: Source, context: SyncContext): Source {
-  return {
-    ...(component === undefined ? {} : { component }),
-    ...(host === undefined ? {} : { host: scrub(host, context) }),
-  };
+function sourceFor({ component, host }: Source, context: SyncContext): Source {
+  return withoutUndefined({ component, host: host && scrub(host, context) });
 }
 
 /**

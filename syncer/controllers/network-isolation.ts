@@ -3,6 +3,7 @@ import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import {
   apiVersionOf,
   applyMergePatch,
+  ignoreNotFound,
   isAlreadyExists,
   isConflict,
   isNotFound,
@@ -10,18 +11,22 @@ import {
   type KubeObject,
   type MergePatch,
   mergePatch,
-  type ObjectRef,
   resources,
   type StoreEvent,
 } from '../../kube/index.ts';
 import type { KeyRef, TenantInfo } from '../context.ts';
 import { heldPolicyLabels } from '../kinds/pods/translate.ts';
 import { bucketOf, isOurs, tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
-import { isolationPolicies, matchesSelector, type NetworkPolicySpec } from '../mapping/network-isolation.ts';
+import {
+  isolationPolicies,
+  matchesSelector,
+  type NetworkPolicySpec,
+  ownPolicyKeysOf,
+} from '../mapping/network-isolation.ts';
 import { byTenantIndex, type Caches, type SuperWatch } from '../reconcile/caches.ts';
 import { done, type Outcome, outcomeOf, type SpecialController } from '../reconcile/controller.ts';
 import type { Drift } from '../reconcile/decide.ts';
-import type { ActionGate } from '../reconcile/execute.ts';
+import type { ActionGate, Work } from '../reconcile/execute.ts';
 import { refOf } from '../reconcile/guarded-writes.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
 
@@ -100,8 +105,7 @@ export class NetworkIsolationController implements SpecialController {
     if (missing.length === 0) return;
     let making = this.#making.get(superNamespace);
     if (making === undefined) {
-      const place = { namespace: superNamespace, of: namespace };
-      making = this.#make(tenant.info, place, missing, signal);
+      making = this.#make(tenant.info, { superNamespace, namespace }, missing, signal);
       this.#making.set(superNamespace, making);
     }
     try {
@@ -114,20 +118,20 @@ export class NetworkIsolationController implements SpecialController {
 
   async #make(
     tenant: TenantInfo,
-    place: { readonly namespace: string; readonly of: string },
+    namespaces: Namespaces,
     policies: readonly (readonly [string, NetworkPolicySpec])[],
     signal: AbortSignal,
   ): Promise<void> {
     const make = async ([policyName, spec]: readonly [string, NetworkPolicySpec]): Promise<void> => {
-      const object = policyObject(tenant, { ...place, name: policyName }, spec);
+      const object = policyObject(tenant, namespaces, policyName, spec);
       const { superClient } = this.#options;
       const resource = resources.networkPolicies;
       try {
         await superClient.create(resource, object, { signal });
       } catch (error) {
         if (!isAlreadyExists(error)) throw error;
-        // Made by an earlier attempt, or by somebody else: it may have no label by which the watch shows it.
-        const ref = { namespace: place.namespace, name: policyName };
+        // Of an earlier attempt, or another client's: it may have no label by which the watch shows it.
+        const ref = { namespace: namespaces.superNamespace, name: policyName };
         const patch = patchOf(await superClient.get(resource, ref, { signal }), object);
         if (patch !== undefined) await superClient.patch(resource, ref, patch, { type: 'merge', signal });
       }
@@ -151,18 +155,23 @@ export class NetworkIsolationController implements SpecialController {
   /** What has to be written for the policies of one super namespace; nothing in one that is not ours, or ends. */
   #steps(tenant: TenantState, key: KeyRef): Step[] {
     const { superCaches } = this.#options;
-    const namespace = tenant.superNamespace(key.name);
-    const home = superCaches.get(resources.namespaces, { name: namespace });
-    if (home === undefined || !isOurs(home, tenant.info) || home.metadata.deletionTimestamp !== undefined)
+    const superNamespace = tenant.superNamespace(key.name);
+    const object = superCaches.get(resources.namespaces, { name: superNamespace });
+    if (
+      object === undefined ||
+      !isOurs(object, tenant.info) ||
+      object.metadata.deletionTimestamp !== undefined
+    )
       return [];
     const wanted = this.#wantedOf(tenant.info);
-    const there = superCaches.watched(name).byIndex(bySuperNamespace, namespace);
+    const there = superCaches.watched(name).byIndex(bySuperNamespace, superNamespace);
+    const namespaces = { superNamespace, namespace: key.name };
     const steps: Step[] = [];
     for (const [policyName, spec] of Object.entries(wanted)) {
-      const object = policyObject(tenant.info, { namespace, of: key.name, name: policyName }, spec);
+      const policy = policyObject(tenant.info, namespaces, policyName, spec);
       const present = there.find(({ metadata }) => metadata.name === policyName);
-      const patch = present === undefined ? undefined : patchOf(present, object);
-      if (present === undefined) steps.push({ do: 'create', object });
+      const patch = present === undefined ? undefined : patchOf(present, policy);
+      if (present === undefined) steps.push({ do: 'create', object: policy });
       else if (patch !== undefined) steps.push({ do: 'patch', present, patch });
     }
     // What an earlier syncer knew is better than what is taken for want of knowledge.
@@ -179,15 +188,14 @@ export class NetworkIsolationController implements SpecialController {
       await superClient.create(resource, step.object, { signal });
       return;
     }
-    const { namespace, name: policyName = '', uid, resourceVersion } = step.present.metadata;
-    const ref = { namespace, name: policyName };
-    if (step.do === 'delete')
-      await superClient.delete(resource, ref, { signal, ...(uid === undefined ? {} : { uid }) });
-    else {
-      const { metadata, ...rest } = step.patch;
-      const guarded = { ...rest, metadata: { ...(metadata as MergePatch), uid, resourceVersion } };
-      await superClient.patch(resource, ref, guarded, { type: 'merge', signal });
+    const { uid, resourceVersion } = step.present.metadata;
+    if (step.do === 'delete') {
+      await superClient.delete(resource, refOf(step.present), { signal, uid });
+      return;
     }
+    const { metadata, ...rest } = step.patch;
+    const guarded = { ...rest, metadata: { ...(metadata as MergePatch), uid, resourceVersion } };
+    await superClient.patch(resource, refOf(step.present), guarded, { type: 'merge', signal });
   }
 
   #superNamespace({ type, object }: StoreEvent<KubeObject>): void {
@@ -215,21 +223,28 @@ type Step =
   | { readonly do: 'patch'; readonly present: KubeObject; readonly patch: MergePatch }
   | { readonly do: 'delete'; readonly present: KubeObject };
 
+/** One of the tenant's, and where it is in the super cluster. */
+interface Namespaces {
+  readonly namespace: string;
+  readonly superNamespace: string;
+}
+
 function policyObject(
   tenant: TenantInfo,
-  place: { readonly namespace: string; readonly of: string; readonly name: string },
+  { namespace, superNamespace }: Namespaces,
+  policyName: string,
   spec: object,
 ): KubeObject {
   return {
     apiVersion: apiVersionOf(resources.networkPolicies),
     kind: resources.networkPolicies.kind,
     metadata: {
-      name: place.name,
-      namespace: place.namespace,
+      name: policyName,
+      namespace: superNamespace,
       labels: {
         [labelKeys.tenant]: tenant.uid,
         [labelKeys.bucket]: String(bucketOf(tenant.uid)),
-        [labelKeys.namespace]: place.of,
+        [labelKeys.namespace]: namespace,
         [labelKeys.isolation]: 'true',
       },
       annotations: { [annotationKeys.tenantName]: `${tenant.namespace}/${tenant.name}` },
@@ -257,7 +272,7 @@ function pick(all: Record<string, string> = {}, like: Record<string, string> = {
   return Object.fromEntries(Object.entries(all).filter(([key]) => Object.hasOwn(like, key)));
 }
 
-/** Of policies at pods. A tenant may have thousands of either: then everybody else has a turn. */
+/** Of policies at pods. A tenant may have thousands of either: after so many, other work has a turn. */
 const looksInTurn = 2_000;
 
 /**
@@ -266,7 +281,6 @@ const looksInTurn = 2_000;
  * it will not hold for, and pods whose labels are being written without knowing of that are waited for.
  */
 export function ownPolicyGate(superClient: KubeClient, superCaches: Caches): ActionGate {
-  const shownPods = backUnderDefaults(superClient, superCaches);
   return async (work, action) => {
     const { tenant, situation, signal } = work;
     const { superObject } = situation;
@@ -282,63 +296,54 @@ export function ownPolicyGate(superClient: KubeClient, superCaches: Caches): Act
         if (!tenant.ownPolicyWrites.isUnseen(write, shown)) continue;
         if (write.state === 'unknown') return { is: 'retry', code: 'isolation' };
         const held = heldPolicyLabels(write.pod, tenant.context()) ?? {};
-        const over = [labelKeys.ownIngress, labelKeys.ownEgress].filter(
-          (key) => write.pod.metadata.labels?.[key] !== undefined && held[key] === undefined,
-        );
-        if (over.length > 0)
-          await takeOff(superClient, { ...refOf(write.pod), uid: write.pod.metadata.uid }, over, signal);
+        const over = ownPolicyKeysOf(write.pod.metadata.labels).filter((key) => held[key] === undefined);
+        await takeOff(superClient, write.pod, over, signal);
       }
-      return await shownPods(work, action);
+      await putBackUnderDefaults(superObject, work, superClient, superCaches);
+      return action;
     } finally {
       end();
     }
   };
 }
 
-/** The pods that the cache shows. */
-function backUnderDefaults(superClient: KubeClient, superCaches: Caches): ActionGate {
-  return async ({ tenant, situation, signal }, action) => {
-    const namespace = situation.superObject?.metadata.namespace;
-    const changes = action.do === 'deleteSuper' || action.do === 'patchSuper';
-    if (!changes || tenant.info.isolation === undefined || namespace === undefined) return action;
-    const context = tenant.context();
-    const { podSelector = {} } = (situation.superObject?.['spec'] ?? {}) as NetworkPolicySpec;
-    const policies = superCaches.byIndex(resources.networkPolicies, 'byNamespace', namespace).length;
-    let looks = 0;
-    for (const superPod of superCaches.byIndex(resources.pods, 'byNamespace', namespace)) {
-      const { name: podName = '', labels = {}, uid } = superPod.metadata;
-      // For the others it does not hold as it is.
-      if (!matchesSelector(podSelector, labels)) continue;
-      looks += policies;
-      if (looks >= looksInTurn) {
-        looks = 0;
-        await setImmediate(undefined, { signal });
-      }
-      const carried = [labelKeys.ownIngress, labelKeys.ownEgress].filter((key) => labels[key] !== undefined);
-      if (carried.length === 0 || !isOurs(superPod, tenant.info)) continue;
-      const held = heldPolicyLabels(superPod, context) ?? {};
-      const over = carried.filter((key) => held[key] === undefined);
-      if (over.length > 0) await takeOff(superClient, { namespace, name: podName, uid }, over, signal);
+/** Of the pods that the policy selects, those that the cache shows. */
+async function putBackUnderDefaults(
+  policy: KubeObject,
+  { tenant, signal }: Work,
+  superClient: KubeClient,
+  superCaches: Caches,
+): Promise<void> {
+  const context = tenant.context();
+  const { namespace = '' } = policy.metadata;
+  const { podSelector = {} } = (policy['spec'] ?? {}) as NetworkPolicySpec;
+  const policies = superCaches.byIndex(resources.networkPolicies, 'byNamespace', namespace).length;
+  let looks = 0;
+  for (const superPod of superCaches.byIndex(resources.pods, 'byNamespace', namespace)) {
+    const { labels = {} } = superPod.metadata;
+    if (!matchesSelector(podSelector, labels)) continue;
+    looks += policies;
+    if (looks >= looksInTurn) {
+      looks = 0;
+      await setImmediate(undefined, { signal });
     }
-    return action;
-  };
+    const carried = ownPolicyKeysOf(labels);
+    if (carried.length === 0 || !isOurs(superPod, tenant.info)) continue;
+    const held = heldPolicyLabels(superPod, context) ?? {};
+    const over = carried.filter((key) => held[key] === undefined);
+    await takeOff(superClient, superPod, over, signal);
+  }
 }
 
 /** Takes labels off a pod of the super cluster, if it is there. */
 async function takeOff(
   superClient: KubeClient,
-  { namespace, name: podName = '', uid }: ObjectRef & { uid?: string | undefined },
+  pod: KubeObject,
   keys: readonly string[],
   signal: AbortSignal,
 ): Promise<void> {
-  try {
-    await superClient.patch(
-      resources.pods,
-      { namespace, name: podName },
-      { metadata: { uid, labels: Object.fromEntries(keys.map((key) => [key, null])) } },
-      { type: 'merge', signal },
-    );
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
+  if (keys.length === 0) return;
+  const labels = Object.fromEntries(keys.map((key) => [key, null]));
+  const patch = { metadata: { uid: pod.metadata.uid, labels } };
+  await ignoreNotFound(superClient.patch(resources.pods, refOf(pod), patch, { type: 'merge', signal }));
 }

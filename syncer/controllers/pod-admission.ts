@@ -1,13 +1,7 @@
-import {
-  type Clock,
-  type Condition,
-  type KubeObject,
-  resources,
-  type StoreEvent,
-  Wakeup,
-} from '../../kube/index.ts';
+import { type Clock, type KubeObject, resources, type StoreEvent, Wakeup } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
-import type { Notice } from '../kinds/contract.ts';
+import type { Pod } from '../kinds/pods/types.ts';
+import { warning } from '../kinds/validation.ts';
 import { tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
 import { byTenantIndex, type Caches } from '../reconcile/caches.ts';
 import { done } from '../reconcile/controller.ts';
@@ -21,12 +15,10 @@ import {
   type TenantCounts,
 } from '../scheduling/scheduling-window.ts';
 
-const tooManyUnschedulable: Notice = {
-  type: 'Warning',
-  reason: 'TooManyUnschedulable',
-  message:
-    'so many of your pods find no node that this one waits until some of them do, or are deleted; see their FailedScheduling events',
-};
+const tooManyUnschedulable = warning(
+  'TooManyUnschedulable',
+  'so many of your pods find no node that this one waits until some of them do, or are deleted; see their FailedScheduling events',
+);
 
 /** Called about pods at the window. Must not throw. */
 export interface PodAdmissionObserver {
@@ -41,8 +33,8 @@ interface PodAdmissionOptions {
   /** Queues the key of a pod whose turn has come. */
   wake: (uid: string, key: KeyRef) => void;
   /** How many live items of a tenant wait for a worker. */
-  waiting?: (uid: string) => number;
-  observer?: PodAdmissionObserver;
+  waiting: (uid: string) => number;
+  observer?: PodAdmissionObserver | undefined;
 }
 
 const sweepEveryMs = 1_000;
@@ -59,10 +51,9 @@ export class PodAdmission {
 
   constructor(options: PodAdmissionOptions) {
     this.#options = options;
-    const { waiting } = options;
     this.#window = new SchedulingWindow({
       wake: (uid, id) => options.wake(uid, keyOf(id)),
-      ...(waiting === undefined ? {} : { waiting }),
+      waiting: options.waiting,
       onRest: () => this.#rested.signal(),
     });
     options.superCaches.store(resources.pods).subscribe((event) => this.#superEvent(event));
@@ -71,6 +62,11 @@ export class PodAdmission {
   /** Pods that may be with the scheduler at once. */
   get size(): number {
     return this.#window.size;
+  }
+
+  /** Whether a pod waits for its turn with the scheduler. */
+  get isFull(): boolean {
+    return this.#window.isFull;
   }
 
   counts(): TenantCounts[] {
@@ -92,7 +88,7 @@ export class PodAdmission {
    * what comes before the gate may take as long as the tenant's API server likes.
    */
   readonly holdsBack = async (work: Work): Promise<boolean> =>
-    !(await this.#mayGo(work, (...ask) => this.#window.mayAsk(...ask)));
+    work.kind.name === 'pods' && !(await this.#mayGo(work, (...ask) => this.#window.mayAsk(...ask)));
 
   async #mayGo(work: Work, ask: (uid: string, id: string, now: number) => Answer): Promise<boolean> {
     const { tenant, situation } = work;
@@ -214,13 +210,8 @@ function keyOf(id: string): KeyRef {
   return { kind: 'pods', namespace: id.slice(0, slash), name: id.slice(slash + 1) };
 }
 
-interface SchedulingFields extends KubeObject {
-  spec?: { nodeName?: string; schedulerName?: string };
-  status?: { phase?: string; conditions?: Condition[] };
-}
-
 export function podStateOf(superPod: KubeObject): PodState {
-  const { metadata, spec, status } = superPod as SchedulingFields;
+  const { metadata, spec, status } = superPod as Pod;
   if ((spec?.nodeName ?? '') !== '') return 'placed';
   if (metadata.deletionTimestamp !== undefined || !isWindowed(superPod)) return 'none';
   if (status?.phase === 'Succeeded' || status?.phase === 'Failed') return 'none';
@@ -231,6 +222,6 @@ export function podStateOf(superPod: KubeObject): PodState {
 
 /** Whether the pod goes to the scheduler that the window guards. Others have queues, and orders, of their own. */
 function isWindowed(pod: KubeObject): boolean {
-  const { schedulerName = '' } = (pod as SchedulingFields).spec ?? {};
+  const { schedulerName = '' } = (pod as Pod).spec ?? {};
   return schedulerName === '' || schedulerName === 'default-scheduler';
 }

@@ -2,6 +2,7 @@ import { labelKeys } from '../../api/labels.ts';
 import {
   ApiError,
   applyMergePatch,
+  ignoreNotFound,
   isAlreadyExists,
   isConflict,
   isNotFound,
@@ -29,8 +30,8 @@ import {
   outcomeOf,
   type SpecialController,
 } from '../reconcile/controller.ts';
-import type { Drift } from '../reconcile/decide.ts';
-import { DeletionSafety, type DeletionSafetyOptions, getLive } from '../reconcile/deletion-safety.ts';
+import { type Drift, nameConflict } from '../reconcile/decide.ts';
+import { DeletionSafety, type DeletionSafetyOptions } from '../reconcile/deletion-safety.ts';
 import type { ExecutorObserver } from '../reconcile/execute.ts';
 import {
   deleteObject,
@@ -73,7 +74,7 @@ interface PodTokenOptions extends DeletionSafetyOptions {
   tenant: (uid: string) => TenantState | undefined;
   enqueue: (tenant: TenantState, key: KeyRef, priority: Priority) => void;
   quota: Pick<QuotaAdmission, 'reserve' | 'enlarge' | 'giveBack'>;
-  observer?: ExecutorObserver;
+  observer?: ExecutorObserver | undefined;
 }
 
 /** What the caches show of one key, and what is remembered of it. */
@@ -180,7 +181,7 @@ export class PodTokenController implements SpecialController {
         this.#options.enqueue(tenant, step.namespace, 'live');
         return done;
       case 'report-conflict':
-        await notice(look, nameConflict(key), signal);
+        await notice(look, nameConflict('Pod', key.name), signal);
         return done;
       case 'delete':
         return this.#delete(look, step, signal);
@@ -235,7 +236,7 @@ export class PodTokenController implements SpecialController {
       const outcome = next.do === 'delete' ? await this.#delete(look, step, signal) : done;
       return outcome.is === 'done' && next.do === 'delete' ? { is: 'retry', code: 'earlierObject' } : outcome;
     }
-    const conflict = nameConflict(look.key);
+    const conflict = nameConflict('Pod', look.key.name);
     await notice(look, conflict, signal);
     return { is: 'refused', code: 'notOurs', message: conflict.message };
   }
@@ -268,7 +269,7 @@ export class PodTokenController implements SpecialController {
   ): Promise<Outcome> {
     const { tenant, key } = look;
     const livePod = async (): Promise<KubeObject | undefined> => {
-      const pod = await getLive(tenant.client, resources.pods, key, signal);
+      const pod = await ignoreNotFound(tenant.client.get(resources.pods, key, { signal }));
       return pod !== undefined && originalUid(secret) === pod.metadata.uid ? pod : undefined;
     };
     const verdict = await this.#safety.check(tenant, {
@@ -412,11 +413,6 @@ const notShownYetMs = 1_000;
 
 function keyOf({ metadata: { namespace, name: podName = '' } }: KubeObject): KeyRef {
   return { kind: name, namespace, name: podName };
-}
-
-function nameConflict({ name: podName }: KeyRef): Notice {
-  const message = `Pod ${podName} cannot be synced: its place in the cluster is taken by an object that Skerry did not make`;
-  return { type: 'Warning', reason: 'NameConflict', message };
 }
 
 /** Says it on the pod. */

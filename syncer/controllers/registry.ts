@@ -11,8 +11,13 @@ import { serviceReservationGate } from './service-reservations.ts';
 export const superWatches: readonly SuperWatch[] = [eventWatch, isolationWatch, tokenWatch];
 
 /** What has to be asked or done before objects of some kinds are written, by name of the kind. */
-export function actionGates(superClient: KubeClient, superCaches: Caches): ReadonlyMap<string, ActionGate> {
-  return new Map([
+export function actionGates(
+  superClient: KubeClient,
+  superCaches: Caches,
+  pods?: ActionGate,
+): ReadonlyMap<string, ActionGate> {
+  return new Map<string, ActionGate>([
+    ...(pods === undefined ? [] : [['pods', pods] as const]),
     ['customresourcedefinitions', definitionGate],
     ['networkpolicies', ownPolicyGate(superClient, superCaches)],
     ['services', serviceReservationGate(superClient)],

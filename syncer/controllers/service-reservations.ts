@@ -1,5 +1,5 @@
 import { labelKeys } from '../../api/labels.ts';
-import { isNotFound, type KubeClient, resources } from '../../kube/index.ts';
+import { ignoreNotFound, type KubeClient, resources } from '../../kube/index.ts';
 import type { TenantInfo } from '../context.ts';
 import type { ActionGate } from '../reconcile/execute.ts';
 
@@ -25,19 +25,11 @@ export async function releaseReservation(
 ): Promise<void> {
   const address = (service['spec'] as { clusterIP?: string } | undefined)?.clusterIP;
   if (address === undefined || !isReservable(address, tenant.serviceCidrs)) return;
-  try {
-    const held = await client.get(resources.ipAddresses, { name: address }, { signal });
-    const labels = held.metadata.labels;
-    if (labels?.[labelKeys.tenant] !== tenant.uid || labels?.[labelKeys.reserved] === undefined) return;
-    const uid = held.metadata.uid;
-    await client.delete(
-      resources.ipAddresses,
-      { name: address },
-      { signal, ...(uid === undefined ? {} : { uid }) },
-    );
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
+  const ref = { name: address };
+  const held = await ignoreNotFound(client.get(resources.ipAddresses, ref, { signal }));
+  const { uid, labels } = held?.metadata ?? {};
+  if (labels?.[labelKeys.tenant] !== tenant.uid || labels[labelKeys.reserved] === undefined) return;
+  await ignoreNotFound(client.delete(resources.ipAddresses, ref, { signal, uid }));
 }
 
 /** Whether an address is the first or the tenth of one of the slices. */

@@ -1,10 +1,11 @@
 import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
-import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
+import { superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
 import { rootCaName, superRootCaName } from '../mapping/names.ts';
 import type { Admission, DownKind } from './contract.ts';
 import { lateCopyOf, lateKind } from './late-references.ts';
+import { metadataUp } from './patches.ts';
 import { bringPayloadDown, metadataAlone, payloadOf, summarized } from './payload.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
 
@@ -35,10 +36,7 @@ export const configMapKind: DownKind = {
     const metadata = superMetadataPatch(tenantObject, superObject, context);
     return bringPayloadDown(tenantObject, superObject, fields, metadata);
   },
-  up(tenantObject, superObject, context) {
-    const patch = transparentMetadataPatch(tenantObject, superObject, context);
-    return patch === undefined ? [] : [{ do: 'patchTenant', patch }];
-  },
+  up: metadataUp,
 };
 
 /** ConfigMaps that the tenant made after a pod that refers to them. */

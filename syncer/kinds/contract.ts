@@ -74,6 +74,11 @@ export type SuperWrite =
   | { readonly patches: KubeObject; readonly patch: MergePatch; readonly subresource: string | undefined };
 
 interface KindBase {
+  /**
+   * Of all that a tenant has when it joins, its objects are looked at first: pods, for which people wait, and before them what
+   * pods do not ask for and must not run without.
+   */
+  readonly joinsFirst?: true;
   /** The plural of the resource; part of the sync key, label of metrics. */
   readonly name: string;
   readonly resource: Resource;
@@ -141,6 +146,8 @@ export interface DownKind extends KindBase, NamedResource {
    * other kind touches it for everything else.
    */
   readonly isSecondCopy?: true;
+  /** Super objects of all tenants are known to each replica: names of namespaces turn up in texts of other objects. */
+  readonly ofAllTenants?: true;
   /** A delete needs a live 404 even after a watched DELETED event (namespaces, claims). */
   readonly deleteNeedsLiveCheck?: boolean;
   /**

@@ -16,6 +16,7 @@ import { originalUid } from '../mapping/labels.ts';
 import { copyMetadata, exactMetadataPatch } from '../mapping/metadata.ts';
 import type { Action, Notice, UpKind } from './contract.ts';
 import { isPublished } from './published-kind.ts';
+import { warning } from './validation.ts';
 
 /** A CustomResourceDefinition as far as it is read here. Its schemas are not looked into. */
 export interface Definition extends KubeObject {
@@ -332,20 +333,16 @@ function haveVersions(
 }
 
 function noticeOf(wanted: CopiedVersions | undefined): Notice | undefined {
-  if (wanted === undefined) {
-    return {
-      type: 'Warning',
-      reason: 'VersionGone',
-      message:
-        'the cluster no longer has the version in which objects are stored here, so this definition follows it no more; save the objects, delete the definition, and apply them to the one that takes its place',
-    };
-  }
+  if (wanted === undefined)
+    return warning(
+      'VersionGone',
+      'the cluster no longer has the version in which objects are stored here, so this definition follows it no more; save the objects, delete the definition, and apply them to the one that takes its place',
+    );
   if (wanted.left.length === 0) return undefined;
-  return {
-    type: 'Warning',
-    reason: 'VersionsNotOffered',
-    message: `only version ${wanted.storage} is served here: the cluster converts ${wanted.left.join(', ')} by a webhook that is not yours to call`,
-  };
+  return warning(
+    'VersionsNotOffered',
+    `only version ${wanted.storage} is served here: the cluster converts ${wanted.left.join(', ')} by a webhook that is not yours to call`,
+  );
 }
 
 function metadataOf(

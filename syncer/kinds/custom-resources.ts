@@ -18,6 +18,7 @@ import {
 } from '../mapping/metadata.ts';
 import { scrub } from '../mapping/scrub.ts';
 import type { Action, DownKind } from './contract.ts';
+import { unlessEmpty, withKeys } from './patches.ts';
 import { isPublished } from './published-kind.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -263,7 +264,7 @@ function payloadChange(tenantObject: KubeObject, superObject: KubeObject): Merge
   return payloadPatch(payloadOf(superObject), payload, parseShape(shapeText(payload)), before);
 }
 
-/** All that are not denied: what they mean is the business of whoever has published the kind. */
+/** All that are not denied: the operator, who has published the kind, knows what they mean. */
 function metadataOptions(context: SyncContext): SuperMetadataOptions {
   return { ...allAnnotations(context), goesDown: (key) => goesDown(key, context.tenant) };
 }
@@ -273,19 +274,9 @@ function downPatch(
   superObject: KubeObject,
   context: SyncContext,
 ): MergePatch | undefined {
-  const { metadata = {} } =
-    superMetadataPatch(tenantObject, superObject, context, metadataOptions(context)) ?? {};
+  const metadata = superMetadataPatch(tenantObject, superObject, context, metadataOptions(context));
   const shape = shapeText(payloadOf(tenantObject));
-  const { annotations, ...rest } = metadata as MergePatch;
-  const marked =
-    superObject.metadata.annotations?.[syncedFieldsAnnotation] === shape
-      ? annotations
-      : { ...(annotations as MergePatch | undefined), [syncedFieldsAnnotation]: shape };
-  const metadataPatch = { ...rest, ...(marked === undefined ? {} : { annotations: marked }) };
-  const payload = payloadChange(tenantObject, superObject);
-  if (payload === undefined && Object.keys(metadataPatch).length === 0) return undefined;
-  return {
-    ...payload,
-    ...(Object.keys(metadataPatch).length === 0 ? {} : { metadata: metadataPatch }),
-  };
+  const isMarked = superObject.metadata.annotations?.[syncedFieldsAnnotation] === shape;
+  const marked = isMarked ? metadata : withKeys(metadata, 'annotations', { [syncedFieldsAnnotation]: shape });
+  return unlessEmpty({ ...payloadChange(tenantObject, superObject), ...marked });
 }

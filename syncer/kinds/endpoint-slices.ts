@@ -1,11 +1,13 @@
 import { isIP, isIPv6 } from 'node:net';
 import { deepEqual } from 'fast-equals';
-import { type KubeObject, type MergePatch, resources } from '../../kube/index.ts';
+import { type KubeObject, type MergePatch, resources, withoutUndefined } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
 import { isOurs, staysInTenant, tenantNamespaceOf } from '../mapping/labels.ts';
 import { allAnnotations, superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
 import type { Action, Admission, DownKind } from './contract.ts';
+import type { Pod } from './pods/types.ts';
 import { insideOf } from './services/types.ts';
+import { refusedButKept, warning } from './validation.ts';
 
 /** Never an endpoint, whatever an allow-list says: this host, link-local (where clouds keep credentials), groups. */
 const reservedRanges = ['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/3'];
@@ -157,23 +159,14 @@ function enforce(
   return kept.length === endpoints.length ? [] : [{ do: 'patchSuper', patch: { endpoints: kept } }];
 }
 
-interface Pod extends KubeObject {
-  spec?: { nodeName?: string };
-}
-
 /**
  * The endpoint as the super object has it: on the node where the pod is, if it is one, and without the reference to
  * the tenant's own object.
  */
 function translated(endpoint: Endpoint, pod: KubeObject | undefined): Endpoint {
   const nodeName = (pod as Pod | undefined)?.spec?.nodeName;
-  return {
-    addresses: endpoint.addresses,
-    ...(endpoint.conditions === undefined ? {} : { conditions: endpoint.conditions }),
-    ...(endpoint.hostname === undefined ? {} : { hostname: endpoint.hostname }),
-    ...(nodeName === undefined ? {} : { nodeName }),
-    ...(endpoint.zone === undefined ? {} : { zone: endpoint.zone }),
-  };
+  const { addresses, conditions, hostname, zone } = endpoint;
+  return withoutUndefined({ addresses, conditions, hostname, nodeName, zone });
 }
 
 const serviceNameLabel = 'kubernetes.io/service-name';
@@ -267,27 +260,16 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
 }
 
 /** What is in the super cluster stays. */
-const tooManyRefusal: Admission = {
-  wanted: false,
-  keep: true,
-  notice: {
-    type: 'Warning',
-    reason: 'InvalidField',
-    message: `endpoints are more than ${maxEndpoints}, or addresses of one more than ${maxAddresses}`,
-  },
-};
+const tooManyRefusal = refusedButKept(
+  'InvalidField',
+  `endpoints are more than ${maxEndpoints}, or addresses of one more than ${maxAddresses}`,
+);
 
 /** Endpoints that are the tenant's own pods stay reachable while others are refused. */
 function refusal(refused: readonly string[], wanted: boolean): Admission {
   const shown = refused.length > 5 ? [...refused.slice(0, 5), '…'] : refused;
-  return {
-    wanted,
-    notice: {
-      type: 'Warning',
-      reason: 'EndpointNotAllowed',
-      message: `not allowed as endpoints: ${shown.join(', ')}; an endpoint has to be one of your own pods, or an address that this cluster allows (policy: endpointCIDRs)`,
-    },
-  };
+  const message = `not allowed as endpoints: ${shown.join(', ')}; an endpoint has to be one of your own pods, or an address that this cluster allows (policy: endpointCIDRs)`;
+  return { wanted, notice: warning('EndpointNotAllowed', message) };
 }
 
 function relabelled(tenantObject: KubeObject): KubeObject {

@@ -1,5 +1,4 @@
-import { deepEqual } from 'fast-equals';
-import { type KubeObject, type MergePatch, mergePatch, resources } from '../../kube/index.ts';
+import { type KubeObject, mergePatch, resources, withoutUndefined } from '../../kube/index.ts';
 import type { KeyRef, Lookup, SyncContext, TenantInfo } from '../context.ts';
 import { originalUid, tenantNamespaceOf } from '../mapping/labels.ts';
 import {
@@ -14,8 +13,10 @@ import {
 import { superNamespaceName } from '../mapping/names.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
 import { hasMoreEntries, knownPart, maxEntries, type Shape, unknownFields } from './known-fields.ts';
+import { fieldsPatch } from './patches.ts';
 import { isBeingPublished, isOffered, isPublishedTo } from './published-kind.ts';
-import { isReserved } from './reserved-names.ts';
+import { isReserved, reservedNotice } from './reserved-names.ts';
+import { refused, warning } from './validation.ts';
 
 interface Backend {
   service?: { name: string; port?: { name?: string; number?: number } };
@@ -118,7 +119,7 @@ type Rules = Pick<TenantInfo, 'ingressAnnotations'>;
 
 /**
  * The tenant object with the annotations that go down. To a controller that all tenants share, annotations are
- * configuration: a snippet in one can read the keys of everybody. So nothing goes down that has a prefix,
+ * configuration: a snippet in one can read the keys of all tenants. So nothing goes down that has a prefix,
  * but what the operator has allowed; a key without one means nothing to any controller.
  */
 function withAllowedAnnotations(tenantObject: KubeObject, tenant: Rules): KubeObject {
@@ -217,12 +218,12 @@ function leftOut(tenantObject: KubeObject, context: SyncContext): { notice?: Not
   const keys = refusedAnnotations(tenantObject, context.tenant);
   if (keys.length > 0) {
     const message = `the cluster does not allow the annotations ${keys.join(', ')}; the Ingress works without`;
-    return { notice: { type: 'Warning', reason: 'NotSupported', message } };
+    return { notice: warning('NotSupported', message) };
   }
   const missing = secretsOf(tenantObject).filter((name) => !hasSecret(name, tenantObject, context));
   if (missing.length === 0) return {};
   const message = `the Secrets ${missing.join(', ')} do not exist; until they do, the Ingress works without these certificates`;
-  return { notice: { type: 'Warning', reason: 'CertificateMissing', message } };
+  return { notice: warning('CertificateMissing', message) };
 }
 
 function hasSecret(name: string, { metadata }: KubeObject, { tenantObjects }: SyncContext): boolean {
@@ -263,8 +264,7 @@ function staticRefusal(tenantObject: KubeObject, tenant: TenantInfo): Admission 
     return refused('HostNotAllowed', `this cluster may not claim ${named}; allowed: ${allowed}`);
   }
   const reserved = secretsOf(tenantObject).find(isReserved);
-  if (reserved !== undefined)
-    return refused('ReservedName', `the name ${reserved} is reserved and cannot be used; choose another one`);
+  if (reserved !== undefined) return { wanted: false, notice: reservedNotice(reserved) };
   return undefined;
 }
 
@@ -339,10 +339,6 @@ function isExternalName(service: KubeObject | undefined): boolean {
   return (service?.['spec'] as { type?: string } | undefined)?.type === 'ExternalName';
 }
 
-function refused(reason: string, message: string): Admission {
-  return { wanted: false, notice: { type: 'Warning', reason, message } };
-}
-
 /** Ingress: host names of the tenant, served by controllers that all tenants share. */
 export const ingressKind: DownKind = {
   name: 'ingresses',
@@ -392,7 +388,7 @@ function referencesOf(ingress: KubeObject): KeyRef[] {
 /**
  * Hosts of a certificate are said where the tenant object leaves them out, or empty: to a controller that could mean every
  * host. One that is for none does not go down.
- * A Secret that the tenant does not have is not named: what has its name in the super namespace is somebody else's.
+ * A Secret that the tenant does not have is not named: a Secret of its name in the super namespace is not the tenant's.
  */
 function wantedSpec(tenantObject: KubeObject, context: SyncContext): IngressSpec {
   const { rules = [], tls } = knownPart(specOf(tenantObject), specShape) as IngressSpec;
@@ -403,18 +399,15 @@ function wantedSpec(tenantObject: KubeObject, context: SyncContext): IngressSpec
     const known = secretName !== '' && hasSecret(secretName, tenantObject, context);
     return ofHosts.length === 0 ? [] : [{ ...rest, hosts: ofHosts, ...(known ? { secretName } : {}) }];
   };
-  return {
-    ...(className === undefined ? {} : { ingressClassName: className }),
-    ...(tls === undefined ? {} : { tls: tls.flatMap(certificate) }),
-    rules,
-  };
+  return withoutUndefined({ ingressClassName: className, tls: tls?.flatMap(certificate), rules });
 }
 
 function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
   const allowed = withAllowedAnnotations(tenantObject, context.tenant);
   const metadata = superMetadataPatch(allowed, superObject, context, allAnnotations(context));
   const wanted = wantedSpec(tenantObject, context);
-  const spec = specPatch(wanted, superObject);
+  const there = knownPart(specOf(superObject), specShape) as IngressSpec;
+  const spec = fieldsPatch(there, wanted, ownedFields);
   if (metadata === undefined && spec === undefined) return [];
   const actions: Action[] = [];
   // A Secret goes down before its name, as where an Ingress is made.
@@ -424,20 +417,13 @@ function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncCo
     .filter((name) => !named.includes(name))
     .map((name): KeyRef => ({ kind: 'secrets', namespace, name }));
   if (keys.length > 0) actions.push({ do: 'require', keys });
-  actions.push({ do: 'patchSuper', patch: { ...metadata, ...(spec === undefined ? {} : { spec }) } });
+  actions.push({ do: 'patchSuper', patch: withoutUndefined({ ...metadata, spec }) });
   const { notice } = leftOut(tenantObject, context);
   if (notice !== undefined) actions.push({ do: 'notice', notice });
   return actions;
 }
 
-function specPatch(wanted: IngressSpec, superObject: KubeObject): MergePatch | undefined {
-  const there = knownPart(specOf(superObject), specShape) as IngressSpec;
-  const patch: MergePatch = {};
-  for (const field of ['ingressClassName', 'defaultBackend', 'tls', 'rules'] as const) {
-    if (!deepEqual(wanted[field], there[field])) patch[field] = wanted[field] ?? null;
-  }
-  return Object.keys(patch).length === 0 ? undefined : patch;
-}
+const ownedFields = ['ingressClassName', 'defaultBackend', 'tls', 'rules'] as const;
 
 function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
   const actions: Action[] = [];

@@ -14,7 +14,9 @@ import {
   mirroredNamespaceLabels,
 } from '../mapping/namespace-labels.ts';
 import type { DownKind, Notice } from './contract.ts';
+import { withKeys } from './patches.ts';
 import { nodeLeaseNamespace } from './reserved-names.ts';
+import { warning } from './validation.ts';
 
 /**
  * A tenant's namespaces and the super namespaces that stand for them. What a tenant writes on its own Namespace is its
@@ -24,9 +26,11 @@ import { nodeLeaseNamespace } from './reserved-names.ts';
  */
 export const namespaceKind: DownKind = {
   name: 'namespaces',
+  joinsFirst: true,
   direction: 'down',
   resource: resources.namespaces,
   deleteNeedsLiveCheck: true,
+  ofAllTenants: true,
   indexes: { tenant: { all: () => [''] } },
   admit(tenantObject) {
     if (tenantObject.metadata.name === nodeLeaseNamespace) return { wanted: false };
@@ -72,7 +76,7 @@ function excessNotice(namespace: KubeObject): Notice | undefined {
   }
   if (count <= maxMirroredLabels) return undefined;
   const message = `the Namespace has ${count} labels; selectors of pods and NetworkPolicies find it by ${maxMirroredLabels} of them`;
-  return { type: 'Warning', reason: 'NotSupported', message };
+  return warning('NotSupported', message);
 }
 
 function options({ metadata }: KubeObject, { tenant }: SyncContext): SuperMetadataOptions {
@@ -97,8 +101,5 @@ function withoutDropped(
   const dropped = Object.keys(superObject.metadata.labels ?? {}).filter(
     (key) => isMirroredNamespaceLabel(key) && !(key in wanted),
   );
-  if (dropped.length === 0) return patch;
-  const metadata = (patch?.['metadata'] ?? {}) as { labels?: Record<string, string | null> };
-  const labels = { ...metadata.labels, ...Object.fromEntries(dropped.map((key) => [key, null])) };
-  return { ...patch, metadata: { ...metadata, labels } };
+  return withKeys(patch, 'labels', Object.fromEntries(dropped.map((key) => [key, null])));
 }

@@ -1,8 +1,14 @@
 import { deepEqual } from 'fast-equals';
 import { labelKeys } from '../../api/labels.ts';
-import { type KubeObject, type MergePatch, mergePatch, resources } from '../../kube/index.ts';
+import {
+  type KubeObject,
+  type MergePatch,
+  mergePatch,
+  resources,
+  withoutUndefined,
+} from '../../kube/index.ts';
 import type { KeyRef, SyncContext, TenantInfo } from '../context.ts';
-import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
+import { superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import { superNamespaceSelector } from '../mapping/namespace-labels.ts';
 import {
@@ -20,7 +26,9 @@ import {
 } from '../mapping/network-isolation.ts';
 import type { Action, Admission, DownKind, Notice } from './contract.ts';
 import { hasMoreEntries, knownPart, maxEntries, type Shape, unknownFields } from './known-fields.ts';
+import { metadataUp, unlessEmpty } from './patches.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
+import { refusedButKept, warning } from './validation.ts';
 
 interface NetworkPolicy extends KubeObject {
   spec?: NetworkPolicySpec;
@@ -71,16 +79,13 @@ function wantedSpec(tenantObject: KubeObject, tenant: TenantInfo): NetworkPolicy
   const peer = (original: Peer): Peer => superPeer(original, tenant);
   const isolated = (rules: EgressRule[]): EgressRule[] =>
     tenant.isolation === undefined ? rules : openEgress(rules, tenant, tenant.isolation);
-  return {
+  const to = egress?.map(({ to, ...rule }) => (to ? { ...rule, to: to.map(peer) } : rule));
+  return withoutUndefined({
     podSelector: superPodSelector(podSelector, tenant),
     policyTypes: policyTypesOf(spec),
-    ...(ingress === undefined
-      ? {}
-      : { ingress: ingress.map(({ from, ...rule }) => (from ? { ...rule, from: from.map(peer) } : rule)) }),
-    ...(egress === undefined
-      ? {}
-      : { egress: isolated(egress.map(({ to, ...rule }) => (to ? { ...rule, to: to.map(peer) } : rule))) }),
-  };
+    ingress: ingress?.map(({ from, ...rule }) => (from ? { ...rule, from: from.map(peer) } : rule)),
+    egress: to && isolated(to),
+  });
 }
 
 function knownSpec(policy: KubeObject): NetworkPolicySpec {
@@ -95,18 +100,17 @@ function unseenKeys(tenantObject: KubeObject, tenant: TenantInfo): string[] {
 }
 
 function superPeer({ podSelector, namespaceSelector, ipBlock }: Peer, tenant: TenantInfo): Peer {
-  return {
-    ...(podSelector === undefined ? {} : { podSelector: superPodSelector(podSelector, tenant) }),
-    ...(namespaceSelector === undefined
-      ? {}
-      : { namespaceSelector: superNamespaceSelector(namespaceSelector, tenant) }),
-    ...(ipBlock === undefined ? {} : { ipBlock }),
-  };
+  return withoutUndefined({
+    podSelector: podSelector && superPodSelector(podSelector, tenant),
+    namespaceSelector: namespaceSelector && superNamespaceSelector(namespaceSelector, tenant),
+    ipBlock,
+  });
 }
 
-/** NetworkPolicy: who of the tenant's pods may talk to whom, said in the super cluster's terms. */
+/** NetworkPolicy: the traffic that the tenant allows between its pods, in the super cluster's terms. */
 export const networkPolicyKind: DownKind = {
   name: 'networkpolicies',
+  joinsFirst: true,
   resource: resources.networkPolicies,
   direction: 'down',
   superName: (name) => (isReserved(name) ? superNameOfReserved(name) : name),
@@ -127,10 +131,7 @@ export const networkPolicyKind: DownKind = {
     };
   },
   down,
-  up(tenantObject, superObject, context) {
-    const patch = transparentMetadataPatch(tenantObject, superObject, context);
-    return patch === undefined ? [] : [{ do: 'patchTenant', patch }];
-  },
+  up: metadataUp,
 };
 
 /** Pods carry a label that says whether a policy selects them (sync rule `tenant-isolation`). */
@@ -152,28 +153,9 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   if (!tenant.syncNetworkPolicies) return { wanted: false };
   const { name = '' } = tenantObject.metadata;
   if (isReserved(name)) return { wanted: false, notice: reservedNotice(name) };
-  if (hasMoreEntries(specOf(tenantObject), maxEntries)) {
-    const message = `a NetworkPolicy can have ${maxEntries} rules, peers, ports, exceptions and terms of selectors here, taken together: use several policies`;
-    return { wanted: false, keep: true, notice: { type: 'Warning', reason: 'NotSupported', message } };
-  }
-  const unknown = unknownFields(specOf(tenantObject), specShape);
-  if (unknown.length > 0) {
-    // What is in force already stays: removing it would admit traffic that no policy allows.
-    const message = `the cluster does not know ${[...new Set(unknown)].join(', ')} of a NetworkPolicy`;
-    return { wanted: false, keep: true, notice: { type: 'Warning', reason: 'NotSupported', message } };
-  }
-  const blocks = tenant.isolation === undefined ? 0 : egressBlocks(knownSpec(tenantObject));
-  if (blocks > maxEgressBlocks) {
-    const message = `the egress rules have ${blocks} blocks of addresses and rules without peers; a NetworkPolicy can have ${maxEgressBlocks} of them here: use wider blocks, or several policies`;
-    return { wanted: false, keep: true, notice: { type: 'Warning', reason: 'NotSupported', message } };
-  }
-  const excess = tenant.isolation === undefined ? undefined : excessOf(tenantObject, context);
-  if (excess !== undefined)
-    return {
-      wanted: false,
-      keep: true,
-      notice: { type: 'Warning', reason: 'NotSupported', message: excess },
-    };
+  // What is in force already stays: removing it would admit traffic that no policy allows.
+  const excess = excessOf(tenantObject, context);
+  if (excess !== undefined) return refusedButKept('NotSupported', excess);
   const notice = tenant.networkPoliciesEnforced ? unseenNotice(tenantObject, tenant) : unenforced;
   return notice === undefined ? { wanted: true } : { wanted: true, notice };
 }
@@ -184,8 +166,17 @@ const maxEgressBlocks = 1_000;
 /** Where tenants are isolated: for the same reason as `maxSelectorTerms`. */
 const maxPolicies = 500;
 
-/** Why a policy would be one too many of its namespace, or its selector too long; undefined: neither. */
+/** What of a policy is more than the cluster takes; undefined: nothing. */
 function excessOf(policy: KubeObject, { tenant, superObjects }: SyncContext): string | undefined {
+  if (hasMoreEntries(specOf(policy), maxEntries))
+    return `a NetworkPolicy can have ${maxEntries} rules, peers, ports, exceptions and terms of selectors here, taken together: use several policies`;
+  const unknown = unknownFields(specOf(policy), specShape);
+  if (unknown.length > 0)
+    return `the cluster does not know ${[...new Set(unknown)].join(', ')} of a NetworkPolicy`;
+  if (tenant.isolation === undefined) return undefined;
+  const blocks = egressBlocks(knownSpec(policy));
+  if (blocks > maxEgressBlocks)
+    return `the egress rules have ${blocks} blocks of addresses and rules without peers; a NetworkPolicy can have ${maxEgressBlocks} of them here: use wider blocks, or several policies`;
   const terms = selectorTerms(specOf(policy).podSelector ?? {});
   if (terms > maxSelectorTerms)
     return `the podSelector has ${terms} labels, expressions and values; a NetworkPolicy can have ${maxSelectorTerms} of them here: use several policies`;
@@ -208,27 +199,25 @@ function egressBlocks({ egress }: NetworkPolicySpec): number {
   return blocks;
 }
 
-const unenforced: Notice = {
-  type: 'Warning',
-  reason: 'NetworkPolicyNotEnforced',
-  message: 'nothing in this cluster acts on NetworkPolicies; traffic is as if there were none',
-};
+const unenforced = warning(
+  'NetworkPolicyNotEnforced',
+  'nothing in this cluster acts on NetworkPolicies; traffic is as if there were none',
+);
 
 function unseenNotice(tenantObject: KubeObject, tenant: SyncContext['tenant']): Notice | undefined {
   const keys = unseenKeys(tenantObject, tenant);
   if (keys.length === 0) return undefined;
-  return {
-    type: 'Warning',
-    reason: 'NotSupported',
-    message: `pods cannot be selected by the labels ${keys.join(', ')}; the policy takes them to be on no pod`,
-  };
+  return warning(
+    'NotSupported',
+    `pods cannot be selected by the labels ${keys.join(', ')}; the policy takes them to be on no pod`,
+  );
 }
 
 function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
   const metadata = superMetadataPatch(tenantObject, superObject, context);
   const spec = specPatch(tenantObject, superObject, context);
   if (metadata === undefined && spec === undefined) return [];
-  const patch: MergePatch = { ...metadata, ...(spec === undefined ? {} : { spec }) };
+  const patch: MergePatch = withoutUndefined({ ...metadata, spec });
   const notice = spec === undefined ? undefined : unseenNotice(tenantObject, context.tenant);
   const written: Action = { do: 'patchSuper', patch };
   return notice === undefined ? [written] : [written, { do: 'notice', notice }];
@@ -248,5 +237,5 @@ function specPatch(
   }
   const podSelector = mergePatch(there.podSelector ?? {}, wanted.podSelector ?? {});
   if (podSelector !== undefined) patch['podSelector'] = podSelector;
-  return Object.keys(patch).length === 0 ? undefined : patch;
+  return unlessEmpty(patch);
 }

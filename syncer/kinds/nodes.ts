@@ -7,12 +7,14 @@ import {
   type MergePatch,
   mergePatch,
   resources,
+  withoutUndefined,
 } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
 import { originalUid } from '../mapping/labels.ts';
 import { hostNameLabel, nodeIndexes, realNodeName, shownNodeName } from '../mapping/node-names.ts';
-import { scrub } from '../mapping/scrub.ts';
+import { scrub, scrubbedConditions } from '../mapping/scrub.ts';
 import type { Action, UpKind } from './contract.ts';
+import { setField, unlessEmpty } from './patches.ts';
 
 interface Taint {
   key: string;
@@ -91,7 +93,7 @@ function labelPatch(
   for (const key of Object.keys(present)) {
     if (!(key in wanted) && isCopiedLabel(key, context)) patch[key] = null;
   }
-  return Object.keys(patch).length === 0 ? undefined : patch;
+  return unlessEmpty(patch);
 }
 
 const prefix = 'node.kubernetes.io/';
@@ -237,18 +239,18 @@ function wantedStatus(superObject: Node, context: SyncContext): NodeStatus {
   const internal = own.find(({ type }) => type === 'InternalIP');
   // An address is no DNS name: it stands as one only where the node's own comes first otherwise.
   const isFound = kubelet.name === undefined && internal?.address === kubelet.address;
-  return {
+  return withoutUndefined({
     addresses: [
       ...own,
       { type: 'Hostname', address: name },
       ...(isFound ? [] : [{ type: 'InternalDNS', address: kubelet.name ?? kubelet.address }]),
     ],
     daemonEndpoints: { kubeletEndpoint: { Port: kubelet.port } },
-    ...(capacity === undefined ? {} : { capacity }),
-    ...(allocatable === undefined ? {} : { allocatable }),
-    ...(nodeInfo === undefined ? {} : { nodeInfo: known(nodeInfo, hideNodes) }),
-    ...(conditions === undefined ? {} : { conditions: readable(conditions, context) }),
-  };
+    capacity,
+    allocatable,
+    nodeInfo: nodeInfo && known(nodeInfo, hideNodes),
+    conditions: scrubbedConditions(conditions, context),
+  });
 }
 
 function known(nodeInfo: Record<string, unknown>, anonymous = false): Record<string, unknown> {
@@ -257,14 +259,6 @@ function known(nodeInfo: Record<string, unknown>, anonymous = false): Record<str
     return [field, left ?? ''];
   });
   return Object.fromEntries(fields) as Record<string, unknown>;
-}
-
-function readable(conditions: readonly Condition[], context: SyncContext): Condition[] {
-  return conditions.map((condition) =>
-    condition.message === undefined
-      ? condition
-      : { ...condition, message: scrub(condition.message, context) },
-  );
 }
 
 /** The difference that is worth a write; heartbeats alone are not. */
@@ -280,11 +274,9 @@ function statusPatch(tenantObject: Node, superObject: Node, context: SyncContext
     } else if (field === 'nodeInfo') {
       const nodeInfo = mergePatch(known(own.nodeInfo ?? {}), wanted.nodeInfo);
       if (nodeInfo !== undefined) patch[field] = nodeInfo;
-    } else if (!deepEqual(from, to)) {
-      patch[field] = isRecord(from) && isRecord(to) ? mergePatch(from, to) : to;
-    }
+    } else setField(patch, field, from, to);
   }
-  return Object.keys(patch).length === 0 ? undefined : patch;
+  return unlessEmpty(patch);
 }
 
 /**
@@ -442,9 +434,5 @@ function objectPatch(tenantObject: Node, superObject: Node, context: SyncContext
   if (unschedulable !== (tenantObject.spec?.unschedulable === true)) {
     spec['unschedulable'] = unschedulable ? true : null;
   }
-  const patch: MergePatch = {
-    ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
-    ...(Object.keys(spec).length === 0 ? {} : { spec }),
-  };
-  return Object.keys(patch).length === 0 ? undefined : patch;
+  return unlessEmpty(withoutUndefined({ metadata: unlessEmpty(metadata), spec: unlessEmpty(spec) }));
 }

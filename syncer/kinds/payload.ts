@@ -1,10 +1,14 @@
 import { createHash } from 'node:crypto';
 import { deepEqual } from 'fast-equals';
-import { isPartial, isRecord, type KubeObject, type MergePatch, mergePatch } from '../../kube/index.ts';
+import { isPartial, isRecord, type KubeObject, type MergePatch, withoutUndefined } from '../../kube/index.ts';
 import type { Action } from './contract.ts';
+import { setField } from './patches.ts';
 
 /** The named top-level fields of an object that has them; for kinds that are data and little else. */
-export function payloadOf(object: KubeObject, fields: readonly string[]): Record<string, unknown> {
+export function payloadOf(
+  object: Readonly<Record<string, unknown>>,
+  fields: readonly string[],
+): Record<string, unknown> {
   return Object.fromEntries(
     fields
       .filter((field) => object[field] !== undefined && object[field] !== null)
@@ -36,8 +40,7 @@ export function bringPayloadDown(
     if (from === to || deepEqual(from, to)) continue;
     // The tenant object's cannot have changed either: a user of the super cluster froze something else.
     if (superObject['immutable'] === true) return [{ do: 'deleteSuper' }];
-    if (to === undefined) patch[field] = null;
-    else patch[field] = typeof from === 'object' && typeof to === 'object' ? mergePatch(from, to) : to;
+    setField(patch, field, from, to);
     isWhole = true;
   }
   if (Object.keys(patch).length === 0) return [];
@@ -90,8 +93,8 @@ export function payloadSummary(object: KubeObject, fields: readonly string[]): P
 }
 
 /**
- * They are kept for each object, and nobody counts them: a megabyte of short keys would take three. They matter where a pod
- * takes all of them as variables.
+ * They are kept for each object and are not part of what a tenant's cache is charged: a megabyte of short keys would take
+ * three. They matter where a pod takes all of them as variables.
  */
 const maxBytesOfKeys = 64 * 1024;
 /** Of a text in memory, beside its characters. */
@@ -149,8 +152,7 @@ const nothing: PayloadSummary = { digest: '', keys: [], bytes: 0 };
 /** For `compact` in the tenant, whose server may send more than it was asked for. */
 export function metadataAlone({ apiVersion, kind, metadata }: KubeObject): KubeObject {
   return {
-    ...(apiVersion === undefined ? {} : { apiVersion }),
-    ...(kind === undefined ? {} : { kind }),
+    ...withoutUndefined({ apiVersion, kind }),
     metadata,
   };
 }

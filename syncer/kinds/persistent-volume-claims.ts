@@ -1,20 +1,20 @@
-import { deepEqual } from 'fast-equals';
 import {
   type Condition,
-  isRecord,
   type KubeObject,
   type MergePatch,
-  mergePatch,
   parseQuantity,
   resources,
+  withoutUndefined,
 } from '../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../context.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
-import { scrub } from '../mapping/scrub.ts';
-import type { Action, Admission, DownKind, Notice } from './contract.ts';
+import { scrubbedConditions } from '../mapping/scrub.ts';
+import type { Action, Admission, DownKind } from './contract.ts';
+import { fieldsPatch, unlessEmpty, withKeys } from './patches.ts';
 import { defaultStorageClass, isBeingPublished, isOffered } from './published-kind.ts';
+import { refusedButKept, warning } from './validation.ts';
 
 interface DataSource {
   apiGroup?: string;
@@ -73,7 +73,7 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
     volumeName !== undefined &&
     volumeName !== (there === undefined ? undefined : specOf(there).volumeName)
   ) {
-    return refused(
+    return refusedButKept(
       'NotAllowed',
       'a claim cannot choose its volume (spec.volumeName); name a storage class instead',
     );
@@ -82,17 +82,20 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
 
   const name = wantedClass(tenantObject, context);
   if (name === undefined) {
-    return refused('NoStorageClass', 'the claim names no storage class, and none is the default here');
+    return refusedButKept('NoStorageClass', 'the claim names no storage class, and none is the default here');
   }
   if (
     !isOffered(resources.storageClasses, name, context) &&
     !isBeingPublished(resources.storageClasses, name, context)
   ) {
-    return refused('StorageClassNotPublished', `storage class "${name}" is not one that this cluster offers`);
+    return refusedButKept(
+      'StorageClassNotPublished',
+      `storage class "${name}" is not one that this cluster offers`,
+    );
   }
   const source = dataSourceOf(tenantObject);
   if (source !== undefined && !isOwnClaim(source, tenantObject)) {
-    return refused('NotSupported', 'only another claim of the same namespace can be a data source');
+    return refusedButKept('NotSupported', 'only another claim of the same namespace can be a data source');
   }
   return { wanted: true };
 }
@@ -110,11 +113,6 @@ function requires(tenantObject: KubeObject, context: SyncContext): readonly KeyR
   if (name !== undefined && isBeingPublished(resources.storageClasses, name, context))
     keys.push({ kind: 'storageclasses', name });
   return keys;
-}
-
-function refused(reason: string, message: string): Admission {
-  const notice: Notice = { type: 'Warning', reason, message };
-  return { wanted: false, keep: true, notice };
 }
 
 /**
@@ -180,12 +178,8 @@ function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncCont
 
   const actions: Action[] = [];
   const metadata = metadataPatch(tenantObject, superObject, context);
-  if (metadata !== undefined || Object.keys(spec).length > 0) {
-    actions.push({
-      do: 'patchTenant',
-      patch: { ...metadata, ...(Object.keys(spec).length === 0 ? {} : { spec }) },
-    });
-  }
+  const patch = withoutUndefined({ ...metadata, spec: unlessEmpty(spec) });
+  if (unlessEmpty(patch) !== undefined) actions.push({ do: 'patchTenant', patch });
   const status = statusPatch(tenantObject, superObject, context);
   if (status !== undefined) actions.push({ do: 'patchTenant', subresource: 'status', patch: { status } });
   return actions;
@@ -202,11 +196,7 @@ function superGone(tenantObject: KubeObject): readonly Action[] | undefined {
     { do: 'patchTenant', subresource: 'status', patch: { status: { phase: 'Lost' } } },
     {
       do: 'notice',
-      notice: {
-        type: 'Warning',
-        reason: 'ClaimLost',
-        message: 'the claim was deleted in the cluster that held its volume',
-      },
+      notice: warning('ClaimLost', 'the claim was deleted in the cluster that held its volume'),
     },
   ];
 }
@@ -222,15 +212,12 @@ function metadataPatch(
   context: SyncContext,
 ): MergePatch | undefined {
   const patch = transparentMetadataPatch(tenantObject, superObject, context);
-  const marks: MergePatch = {};
+  const marks: Record<string, string> = {};
   for (const key of bindingMarks) {
     const value = superObject.metadata.annotations?.[key];
     if (value !== undefined && value !== tenantObject.metadata.annotations?.[key]) marks[key] = value;
   }
-  if (Object.keys(marks).length === 0) return patch;
-  const metadata = (patch?.['metadata'] ?? {}) as MergePatch;
-  const annotations = { ...(metadata['annotations'] as MergePatch | undefined), ...marks };
-  return { ...patch, metadata: { ...metadata, annotations } };
+  return withKeys(patch, 'annotations', marks);
 }
 
 function statusPatch(
@@ -240,27 +227,8 @@ function statusPatch(
 ): MergePatch | undefined {
   const own = statusOf(tenantObject);
   const there = statusOf(superObject);
-  const patch: MergePatch = {};
-  for (const field of statusFields) {
-    const from = own[field];
-    const to =
-      field === 'conditions' ? scrubbed(there[field] as Condition[] | undefined, context) : there[field];
-    if (from === to || deepEqual(from, to)) continue;
-    if (to === undefined) patch[field] = null;
-    else patch[field] = isRecord(from) && isRecord(to) ? mergePatch(from, to) : to;
-  }
-  return Object.keys(patch).length === 0 ? undefined : patch;
-}
-
-function scrubbed(
-  conditions: readonly Condition[] | undefined,
-  context: SyncContext,
-): Condition[] | undefined {
-  return conditions?.map((condition) =>
-    condition.message === undefined
-      ? condition
-      : { ...condition, message: scrub(condition.message, context) },
-  );
+  const conditions = scrubbedConditions(there['conditions'] as Condition[] | undefined, context);
+  return fieldsPatch(own, { ...there, conditions }, statusFields);
 }
 
 /** PersistentVolumeClaim: asks the super cluster for storage of a class that was published to the tenant. */
@@ -296,14 +264,15 @@ function superSpec(tenantObject: KubeObject, context: SyncContext): ClaimSpec {
   const { accessModes, resources: amounts, volumeMode, selector } = specOf(tenantObject);
   const storageClassName = wantedClass(tenantObject, context);
   const source = dataSourceOf(tenantObject);
-  return {
-    ...(accessModes === undefined ? {} : { accessModes }),
-    ...(amounts === undefined ? {} : { resources: amounts }),
-    ...(storageClassName === undefined ? {} : { storageClassName }),
-    ...(volumeMode === undefined ? {} : { volumeMode }),
-    ...(selector === undefined ? {} : { selector }),
-    ...(source === undefined ? {} : { dataSource: { kind: source.kind, name: source.name } }),
-  };
+  const dataSource = source && { kind: source.kind, name: source.name };
+  return withoutUndefined({
+    accessModes,
+    resources: amounts,
+    storageClassName,
+    volumeMode,
+    selector,
+    dataSource,
+  });
 }
 
 function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {

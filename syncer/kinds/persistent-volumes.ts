@@ -5,6 +5,7 @@ import {
   mergePatch,
   type ObjectMeta,
   resources,
+  withoutUndefined,
 } from '../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../context.ts';
 import { isOurs, originalUid, tenantNamespaceOf } from '../mapping/labels.ts';
@@ -82,8 +83,10 @@ function copiedMetadata(superObject: KubeObject, context: SyncContext): ObjectMe
   const harmless = Object.entries(annotations ?? {}).filter(([key]) => !/secret/i.test(key));
   return {
     ...metadata,
-    ...(labels === undefined ? {} : { labels: shown(labels) }),
-    ...(annotations === undefined ? {} : { annotations: shown(Object.fromEntries(harmless)) }),
+    ...withoutUndefined({
+      labels: labels && shown(labels),
+      annotations: annotations && shown(Object.fromEntries(harmless)),
+    }),
   };
 }
 
@@ -102,13 +105,7 @@ function copiedSpec(superObject: KubeObject, context: SyncContext): Record<strin
 
 function claimRefFor(superObject: KubeObject, context: SyncContext): ClaimRef {
   const { namespace, name, uid } = tenantClaimOf(superObject, context)?.metadata ?? {};
-  return {
-    apiVersion: 'v1',
-    kind: 'PersistentVolumeClaim',
-    ...(namespace === undefined ? {} : { namespace }),
-    ...(name === undefined ? {} : { name }),
-    ...(uid === undefined ? {} : { uid }),
-  };
+  return withoutUndefined({ apiVersion: 'v1', kind: 'PersistentVolumeClaim', namespace, name, uid });
 }
 
 /** Paths and attributes like to contain the claim's namespace; references to Secrets lead nowhere in the tenant. */
@@ -156,7 +153,7 @@ function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncCont
   const metadata = exactMetadataPatch(tenantObject, copiedMetadata(superObject, context));
   const spec = specPatch(tenantObject as Volume, superObject, context);
   if (metadata !== undefined || spec !== undefined) {
-    actions.push({ do: 'patchTenant', patch: { ...metadata, ...(spec === undefined ? {} : { spec }) } });
+    actions.push({ do: 'patchTenant', patch: withoutUndefined({ ...metadata, spec }) });
   }
   const status = statusPatch(tenantObject as Volume, superObject as Volume, context);
   if (status !== undefined) actions.push({ do: 'patchTenant', subresource: 'status', patch: { status } });

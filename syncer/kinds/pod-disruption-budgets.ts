@@ -1,15 +1,14 @@
-import { deepEqual } from 'fast-equals';
 import {
   type Condition,
   findCondition,
   type KubeObject,
-  type MergePatch,
-  mergePatch,
   resources,
+  withoutUndefined,
 } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
-import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
+import { superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
 import type { Action, DownKind } from './contract.ts';
+import { fieldsPatch, metadataUp } from './patches.ts';
 
 interface BudgetStatus {
   observedGeneration?: number;
@@ -64,40 +63,22 @@ export const podDisruptionBudgetKind: DownKind = {
     };
   },
   down,
-  up(tenantObject, superObject, context) {
-    const patch = transparentMetadataPatch(tenantObject, superObject, context);
-    return patch === undefined ? [] : [{ do: 'patchTenant', patch }];
-  },
+  up: metadataUp,
 };
 
 function wantedSpec(tenantObject: KubeObject): BudgetSpec {
   const { selector, unhealthyPodEvictionPolicy } = specOf(tenantObject);
-  return {
-    minAvailable: minAvailable(tenantObject),
-    ...(selector === undefined ? {} : { selector }),
-    ...(unhealthyPodEvictionPolicy === undefined ? {} : { unhealthyPodEvictionPolicy }),
-  };
+  return withoutUndefined({ minAvailable: minAvailable(tenantObject), selector, unhealthyPodEvictionPolicy });
 }
 
 function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
   const metadata = superMetadataPatch(tenantObject, superObject, context);
-  const spec = specPatch(wantedSpec(tenantObject), specOf(superObject));
+  const spec = fieldsPatch(specOf(superObject), wantedSpec(tenantObject), ownedFields);
   if (metadata === undefined && spec === undefined) return [];
-  return [{ do: 'patchSuper', patch: { ...metadata, ...(spec === undefined ? {} : { spec }) } }];
+  return [{ do: 'patchSuper', patch: withoutUndefined({ ...metadata, spec }) }];
 }
 
-function specPatch(wanted: BudgetSpec, there: BudgetSpec): MergePatch | undefined {
-  const patch: MergePatch = {};
-  for (const field of ['minAvailable', 'maxUnavailable', 'unhealthyPodEvictionPolicy'] as const) {
-    if (wanted[field] !== there[field]) patch[field] = wanted[field] ?? null;
-  }
-  if (!deepEqual(wanted.selector, there.selector)) {
-    const { selector } = wanted;
-    patch['selector'] =
-      selector === undefined ? null : (mergePatch(there.selector ?? {}, selector) ?? selector);
-  }
-  return Object.keys(patch).length === 0 ? undefined : patch;
-}
+const ownedFields = ['minAvailable', 'maxUnavailable', 'selector', 'unhealthyPodEvictionPolicy'] as const;
 
 function specOf(budget: KubeObject): BudgetSpec {
   return (budget['spec'] as BudgetSpec | undefined) ?? {};

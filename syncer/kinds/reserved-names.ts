@@ -1,4 +1,5 @@
 import type { Notice } from './contract.ts';
+import { warning } from './validation.ts';
 
 /** Skerry keeps ConfigMaps, Secrets and NetworkPolicies of its own under this prefix in super namespaces. */
 const ownPrefix = 'skerry-';
@@ -23,9 +24,5 @@ export function reservedNameOf(superName: string): string {
 }
 
 export function reservedNotice(name: string): Notice {
-  return {
-    type: 'Warning',
-    reason: 'ReservedName',
-    message: `the name ${name} is reserved and cannot be used; choose another one`,
-  };
+  return warning('ReservedName', `the name ${name} is reserved and cannot be used; choose another one`);
 }

@@ -1,9 +1,10 @@
 import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
-import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
+import { superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
 import type { Admission, DownKind } from './contract.ts';
 import { lateCopyOf, lateKind } from './late-references.ts';
+import { metadataUp } from './patches.ts';
 import { bringPayloadDown, isToBeReplaced, metadataAlone, payloadOf, summarized } from './payload.ts';
 import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from './reserved-names.ts';
 
@@ -39,10 +40,7 @@ export const secretKind: DownKind = {
     if (superObject['type'] !== undefined && superObject['type'] !== type) return [{ do: 'deleteSuper' }];
     return bringPayloadDown(tenantObject, superObject, fields, metadata);
   },
-  up(tenantObject, superObject, context) {
-    const patch = transparentMetadataPatch(tenantObject, superObject, context);
-    return patch === undefined ? [] : [{ do: 'patchTenant', patch }];
-  },
+  up: metadataUp,
 };
 
 /** Secrets that the tenant made after a pod that refers to them. */

@@ -3,18 +3,27 @@ import { isRecord, type ShapeProblem } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
 import { isOwnKey } from '../mapping/labels.ts';
 import { superNamespaceName } from '../mapping/names.ts';
-import type { Notice } from './contract.ts';
+import type { Admission, Notice } from './contract.ts';
 
-/** Why a write is not sent. */
-export function refusal(reason: string, message: string): Notice {
+export function warning(reason: string, message: string): Notice {
   return { type: 'Warning', reason, message };
+}
+
+/** The object does not go down. */
+export function refused(reason: string, message: string): Admission {
+  return { wanted: false, notice: warning(reason, message) };
+}
+
+/** The same, but what is in the super cluster stays. */
+export function refusedButKept(reason: string, message: string): Admission {
+  return { ...refused(reason, message), keep: true };
 }
 
 /** In words, by the first that counts most; undefined: there are none. */
 export function shapeRefusal(problems: readonly ShapeProblem[]): Notice | undefined {
   const unknown = [...new Set(problems.filter(({ is }) => is === 'unknown').map(({ path }) => path))];
   if (unknown.length > 0)
-    return refusal(
+    return warning(
       'UnknownField',
       `this cluster does not take the field ${unknown.join(', ')}: Skerry does not know it, so it is not sent; leave it out`,
     );
@@ -25,7 +34,7 @@ export function shapeRefusal(problems: readonly ShapeProblem[]): Notice | undefi
     type: 'is not of the type that Kubernetes gives it',
     size: 'is too large',
   };
-  return refusal('InvalidField', `${first.path} ${what[first.is as keyof typeof what]}`);
+  return warning('InvalidField', `${first.path} ${what[first.is as keyof typeof what]}`);
 }
 
 /** Fields of an object or of a part of a patch that are never sent. */
@@ -34,7 +43,7 @@ export function unexpectedFields(
   path: string,
   expected: readonly string[],
 ): Notice | undefined {
-  if (!isRecord(value)) return refusal('InvalidField', `${path} is no object`);
+  if (!isRecord(value)) return warning('InvalidField', `${path} is no object`);
   const other = Object.keys(value).filter((field) => !expected.includes(field));
   return shapeRefusal(
     other.map((field) => ({ is: 'unknown', path: path === '' ? field : `${path}.${field}` })),
@@ -60,14 +69,14 @@ export function validateCreatedMetadata(
   if (fields !== undefined || !isRecord(metadata)) return fields;
   const { name, namespace, labels } = metadata;
   if (typeof name !== 'string' || !objectName.test(name))
-    return refusal('InvalidField', 'metadata.name is no name that Kubernetes takes');
+    return warning('InvalidField', 'metadata.name is no name that Kubernetes takes');
   const marked = isRecord(labels) ? labels : {};
   const own = marked[labelKeys.namespace];
   const isOurs =
     marked[labelKeys.tenant] === tenant.uid &&
     typeof own === 'string' &&
     namespace === superNamespaceName(tenant, own);
-  if (!isOurs) return refusal('InvalidField', 'metadata.namespace is none of this tenant');
+  if (!isOurs) return warning('InvalidField', 'metadata.namespace is none of this tenant');
   return validateKeys(metadata, rules, false);
 }
 
@@ -86,15 +95,15 @@ function validateKeys(metadata: unknown, rules: KeyRules, isPatch: boolean): Not
   ] as const) {
     const keys = metadata[field];
     if (keys === undefined) continue;
-    if (!isRecord(keys)) return refusal('InvalidField', `metadata.${field} is no map`);
+    if (!isRecord(keys)) return warning('InvalidField', `metadata.${field} is no map`);
     for (const [key, value] of Object.entries(keys)) {
       if (value === null && isPatch) continue;
       const path = `metadata.${field}[${key}]`;
       if (typeof value !== 'string') return shapeRefusal([{ is: 'type', path }]);
       if (field === 'labels' && !labelValue.test(value))
-        return refusal('InvalidField', `${path} is no value that Kubernetes takes for a label`);
+        return warning('InvalidField', `${path} is no value that Kubernetes takes for a label`);
       if (!isOwnKey(key) && !passes(key))
-        return refusal('UnknownField', `${path} is none of the ${field} that go down`);
+        return warning('UnknownField', `${path} is none of the ${field} that go down`);
     }
   }
   return undefined;

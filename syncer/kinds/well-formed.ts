@@ -1,5 +1,6 @@
 import { isRecord, type KubeObject, type ShapeProblem, shapeProblems } from '../../kube/index.ts';
 import type { Admission } from './contract.ts';
+import { refusedButKept } from './validation.ts';
 
 /** What was wrong with an object as it came. No JSON has such a key. */
 const malformed = Symbol('malformed');
@@ -36,8 +37,7 @@ export function wellFormed(sections: Sections): (object: KubeObject) => KubeObje
 export function malformedAdmission(object: KubeObject): Admission | undefined {
   const path = (object as Marked)[malformed];
   if (path === undefined) return undefined;
-  const message = `${path} is not of the type that Kubernetes gives it, or too large`;
-  return { wanted: false, keep: true, notice: { type: 'Warning', reason: 'InvalidField', message } };
+  return refusedButKept('InvalidField', `${path} is not of the type that Kubernetes gives it, or too large`);
 }
 
 function fittingPart(value: unknown, type: string, path: string, problems: ShapeProblem[]): unknown {

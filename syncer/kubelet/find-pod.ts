@@ -1,28 +1,20 @@
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { type KubeObject, type ObjectRef, resources } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
+import { allContainers, type Pod } from '../kinds/pods/types.ts';
 import { isOurs, originalUid, tenantNamespaceOf } from '../mapping/labels.ts';
 import { byTenantIndex } from '../reconcile/caches.ts';
-import { containerNotFound, notReady, podNotFound, simulated } from './refusal.ts';
+import { notReady, podNotFound, Refusal } from './refusal.ts';
 import type { PodRequest } from './request-path.ts';
 
 /** What this room has to know of a tenant that is served. */
 export interface KubeletTenant {
   /** Whether the caches hold all that there is. */
   readonly isComplete: boolean;
-  /** Resolves when they do; may never. Absent: nobody waits for it. */
+  /** Resolves when they do; may never. Absent: no request waits for it. */
   readonly complete?: Promise<void>;
   context(): SyncContext;
   superNamespace(tenantNamespace: string): string;
-}
-
-export interface Pod extends KubeObject {
-  readonly spec?: {
-    readonly nodeName?: string;
-    readonly containers?: readonly { readonly name: string }[];
-    readonly initContainers?: readonly { readonly name: string }[];
-    readonly ephemeralContainers?: readonly { readonly name: string }[];
-  };
 }
 
 /**
@@ -38,9 +30,14 @@ export function findPod(tenant: KubeletTenant, request: PodRequest): Required<Ob
   const superPod = superPodOf(tenant, tenantPod);
   if (superPod === undefined) throw podNotFound(name);
   if (container !== undefined && !isTenantContainer(container, tenantPod, superPod))
-    throw containerNotFound(container, name);
+    throw new Refusal(404, `container "${container}" not found in pod "${name}"`);
   const node = superObjects.get(resources.nodes, { name: superPod.spec?.nodeName ?? '' });
-  if (node !== undefined && isSimulated(node)) throw simulated(verb, name);
+  if (node !== undefined && isSimulated(node))
+    // 500 is what an API server passes on together with the words that came with it.
+    throw new Refusal(
+      500,
+      `${verb} is not available for pod ${name}: its node is simulated and runs no containers`,
+    );
   return { namespace: tenant.superNamespace(namespace), name };
 }
 
@@ -94,8 +91,6 @@ export function isSimulated(superNode: KubeObject): boolean {
 }
 
 /** Names of all that runs in a pod as its owner has written it. */
-export function containersOf({ spec }: Pod): string[] {
-  return [spec?.containers, spec?.initContainers, spec?.ephemeralContainers].flatMap((list) =>
-    (list ?? []).map(({ name }) => name),
-  );
+export function containersOf({ spec = {} }: Pod): string[] {
+  return allContainers(spec).map(({ name }) => name);
 }

@@ -1,7 +1,14 @@
-import type { Clock, ConnectionOptions, KubeClient, KubeObject } from '../../kube/index.ts';
+import {
+  type Clock,
+  type ConnectionOptions,
+  type KubeClient,
+  type KubeObject,
+  onAbort,
+} from '../../kube/index.ts';
 import type { Lookup } from '../context.ts';
+import type { Pod } from '../kinds/pods/types.ts';
 import type { CurrentTenant } from '../watchdog/watchdog.ts';
-import { type KubeletTenant, type Pod, pairOf, superPodsOf } from './find-pod.ts';
+import { type KubeletTenant, pairOf, superPodsOf } from './find-pod.ts';
 import { KubeletServer } from './kubelet-server.ts';
 import { type ClientAuthorities, KubeletTenants } from './kubelet-tenants.ts';
 import { MetricsApi } from './metrics-api.ts';
@@ -24,7 +31,7 @@ interface KubeletProxyOptions {
   host: string;
   port: number;
   /** Where to listen when the port is taken. */
-  fallbackPort?: number;
+  fallbackPort?: number | undefined;
   advertise: string;
   /** Skerry's own namespace, where the manager writes the serving certificate. */
   namespace: string;
@@ -144,10 +151,8 @@ export class KubeletProxy {
     const onWait = (why: string): void =>
       logger.info({ why }, 'waiting for the serving certificate that vc-manager makes');
     this.#track(followServingIdentity({ client, clock, namespace, onIdentity, onWait }, signal));
-    const stop = (): void => first.reject(signal.reason);
-    signal.addEventListener('abort', stop, { once: true });
-    if (signal.aborted) stop();
-    const { certificate } = await first.promise.finally(() => signal.removeEventListener('abort', stop));
+    const release = onAbort(signal, () => first.reject(signal.reason));
+    const { certificate } = await first.promise.finally(release);
     const onUsageFault = (error: unknown): void =>
       logger.warn({ err: error }, 'the usage of pods cannot be read');
     const metricsApi = new MetricsApi({

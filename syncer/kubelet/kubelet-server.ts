@@ -8,7 +8,7 @@ import type { KubeletTenant } from './find-pod.ts';
 import type { Client, KubeletTenants } from './kubelet-tenants.ts';
 import type { NodeRequest } from './node-api.ts';
 import type { PodStreams } from './pod-streams.ts';
-import { nodeWide, Refusal, unknownPath, upgradeRequired, wrongMethod } from './refusal.ts';
+import { nodeWide, Refusal, unknownPath, wrongMethod } from './refusal.ts';
 import { askedNode, type KubeletRequest, type PodRequest, parseKubeletRequest } from './request-path.ts';
 import type { ServingCertificate } from './serving-certificate.ts';
 
@@ -222,7 +222,7 @@ export class KubeletServer {
           if (method !== 'GET') throw wrongMethod(method, 'logs');
           return streams.logs(response, client, asked.pod);
         }
-        if (verb !== 'run') throw upgradeRequired();
+        if (verb !== 'run') throw new Refusal(400, 'Upgrade request required');
         if (method !== 'POST') throw wrongMethod(method, 'run');
         return run(client, asked.pod, response);
       }

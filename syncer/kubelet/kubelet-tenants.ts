@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../../kube/index.ts';
 import type { KubeletTenant } from './find-pod.ts';
-import { tooMany, unknownClient } from './refusal.ts';
+import { Refusal } from './refusal.ts';
 
 /**
  * The certificates of the authorities that sign the client certificates of a tenant's API server. PEM, several in a row while
@@ -51,7 +51,20 @@ export class AuthorityDirectory {
     const text = JSON.stringify([id, authorities.kubeletClient, authorities.frontProxy]);
     const before = this.#texts.get(tenant);
     if (before === text) return false;
-    const known = [kubeletClient(tenant, id, authorities), frontProxy(tenant, id, authorities)];
+    const known = [
+      knownBy(
+        tenant,
+        'kubeletClient',
+        read(authorities.kubeletClient, `skerry ${id} kubelet-client CA`),
+        `tenant-${id}`,
+      ),
+      knownBy(
+        tenant,
+        'frontProxy',
+        read(authorities.frontProxy, `skerry ${id} front-proxy CA`),
+        'front-proxy-client',
+      ),
+    ];
     const kept = new Set(known.flat().map(({ authority }) => authority.fingerprint256));
     const earlier = [...this.#bySubject.values()].flat().filter((each) => each.tenant === tenant);
     this.delete(tenant);
@@ -100,28 +113,17 @@ export class AuthorityDirectory {
 function problemOf(certificate: X509Certificate, known: Pick<Known, 'commonName'>): string | undefined {
   if (certificate.ca) return 'it is that of an authority';
   if (certificate.keyUsage?.includes(clientUsage) !== true) return 'it is not for clients';
-  if (commonName(certificate) !== known.commonName) return 'it does not bear the name of the tenant';
+  if (commonNameOf(certificate) !== known.commonName) return 'it does not bear the name of the tenant';
   return undefined;
 }
 
-function kubeletClient(tenant: string, id: string, authorities: ClientAuthorities): Known[] {
-  return read(authorities.kubeletClient, `skerry ${id} kubelet-client CA`).map((authority) => ({
-    tenant,
-    purpose: 'kubeletClient' as const,
-    authority,
-    commonName: `tenant-${id}`,
-    signed: new WeakMap(),
-  }));
-}
-
-function frontProxy(tenant: string, id: string, authorities: ClientAuthorities): Known[] {
-  return read(authorities.frontProxy, `skerry ${id} front-proxy CA`).map((authority) => ({
-    tenant,
-    purpose: 'frontProxy' as const,
-    authority,
-    commonName: 'front-proxy-client',
-    signed: new WeakMap(),
-  }));
+function knownBy(
+  tenant: string,
+  purpose: Purpose,
+  authorities: readonly X509Certificate[],
+  commonName: string,
+): Known[] {
+  return authorities.map((authority) => ({ tenant, purpose, authority, commonName, signed: new WeakMap() }));
 }
 
 /** An authority in the name of another tenant would let a user who may write this tenant's Secret lock that one out. */
@@ -144,7 +146,7 @@ function isValid(certificate: X509Certificate, nowMs: number): boolean {
 }
 
 /** Undefined unless there is exactly one. */
-function commonName(certificate: X509Certificate): string | undefined {
+function commonNameOf(certificate: X509Certificate): string | undefined {
   const found = (certificate.toLegacyObject().subject as { CN?: string | string[] } | undefined)?.CN;
   return typeof found === 'string' ? found : undefined;
 }
@@ -205,8 +207,13 @@ export class KubeletTenants {
   /** The tenant whose API server this is at present. Throws Refusal. */
   authenticate(socket: TLSSocket, purpose: Purpose): Client {
     const found = this.#identify(socket, purpose);
-    if (typeof found === 'string') throw unknownClient(found);
-    if (!this.sockets.admit(found.uid, socket)) throw tooMany(this.#limit);
+    if (typeof found === 'string')
+      throw new Refusal(401, `the client certificate is not that of a tenant's API server: ${found}`);
+    if (!this.sockets.admit(found.uid, socket))
+      throw new Refusal(
+        429,
+        `this cluster has ${this.#limit} connections to its pods open already (logs, exec, attach, port-forward): end some of them`,
+      );
     return found;
   }
 

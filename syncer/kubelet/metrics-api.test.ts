@@ -6,7 +6,7 @@ import { FakeClock } from '../../kube/testing/index.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { testContext, testTenant } from '../kinds/testing.ts';
 import type { KubeletTenant } from './find-pod.ts';
-import { labelSelector, MetricsApi, SelectorError } from './metrics-api.ts';
+import { labelSelector, MetricsApi, MetricsRefusal } from './metrics-api.ts';
 import { KubeletWorld, type TestTenant } from './testing/kubelet-world.ts';
 import type { PodUsage, UsageSource } from './usage-sources.ts';
 
@@ -239,7 +239,7 @@ describe('a label selector', () => {
   });
 
   it.each(['a b', 'a in b', '=x', 'a=b=c', 'a in (', '(a)'])('%s is none', (text) => {
-    expect(() => labelSelector(text)).toThrow(SelectorError);
+    expect(() => labelSelector(text)).toThrow(MetricsRefusal);
   });
 });
 
@@ -256,7 +256,7 @@ describe('a selector of a hostile tenant', () => {
   });
 
   it('is one requirement as far as a parenthesis that is never closed', () => {
-    expect(() => labelSelector('app in (web,app=web')).toThrow(SelectorError);
+    expect(() => labelSelector('app in (web,app=web')).toThrow(MetricsRefusal);
   });
 });
 

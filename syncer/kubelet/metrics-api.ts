@@ -2,12 +2,12 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { setImmediate } from 'node:timers/promises';
 import PQueue from 'p-queue';
-import { type Clock, type KubeObject, resources } from '../../kube/index.ts';
+import { type Clock, type KubeObject, resources, withoutUndefined } from '../../kube/index.ts';
+import type { Pod } from '../kinds/pods/types.ts';
 import { shownNodeName } from '../mapping/node-names.ts';
 import {
   containersOf,
   type KubeletTenant,
-  type Pod,
   type PodPair,
   pairOf,
   superPodOf,
@@ -46,8 +46,22 @@ function discoveryDocument(path: string): object | undefined {
   return Object.hasOwn(documents, name) ? documents[name] : undefined;
 }
 
+/** A refusal of this API, which is a Status where a kubelet's is plain text. */
+export class MetricsRefusal extends Error {
+  readonly code: number;
+
+  constructor(code: number, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+function badSelector(message: string): MetricsRefusal {
+  return new MetricsRefusal(400, message);
+}
+
 /** A refusal as Kubernetes' clients understand it. */
-function statusOf(code: number, message: string): object {
+function statusOf({ code, message }: MetricsRefusal): object {
   return {
     kind: 'Status',
     apiVersion: 'v1',
@@ -89,16 +103,10 @@ interface MetricsObject extends KubeObject {
   containers?: { name: string; usage: Usage }[];
 }
 
-/** `names`: containers that the pod's owner knows of. */
-function podMetrics(
-  tenantPod: KubeObject,
-  { takenAtMs, windowMs, containers }: PodUsage,
-  names: readonly string[],
-): MetricsObject {
-  const own = containers.filter(({ name }) => names.includes(name));
+function podMetrics(tenantPod: KubeObject, { takenAtMs, windowMs, containers }: PodUsage): MetricsObject {
   return {
     ...common('PodMetrics', tenantPod, takenAtMs, windowMs),
-    containers: own.map(({ name, ...used }) => ({ name, usage: quantities([used]) })),
+    containers: containers.map(({ name, ...used }) => ({ name, usage: quantities([used]) })),
   };
 }
 
@@ -161,12 +169,7 @@ function common(kind: string, { metadata }: KubeObject, takenAtMs: number, windo
   return {
     kind,
     apiVersion: metricsVersion,
-    metadata: {
-      ...(name === undefined ? {} : { name }),
-      ...(namespace === undefined ? {} : { namespace }),
-      ...(labels === undefined ? {} : { labels }),
-      creationTimestamp: timestamp,
-    },
+    metadata: withoutUndefined({ name, namespace, labels, creationTimestamp: timestamp }),
     timestamp,
     window: `${windowMs / 1000}s`,
   };
@@ -192,20 +195,17 @@ const maxRequirements = 100;
 
 type Selector = (object: KubeObject) => boolean;
 
-/** What is wrong with a selector, for a 400. */
-export class SelectorError extends Error {}
-
-/** A label selector as it stands in a query, as a predicate. Throws SelectorError. */
+/** A label selector as it stands in a query, as a predicate. Throws MetricsRefusal. */
 export function labelSelector(text: string): Selector {
   const terms = requirements(text).map(labelTerm);
   return (object) => terms.every((term) => term(object.metadata.labels ?? {}));
 }
 
-/** A field selector; of fields only the name and the namespace can be had. Throws SelectorError. */
+/** A field selector; of fields only the name and the namespace can be had. Throws MetricsRefusal. */
 function fieldSelector(text: string): Selector {
   const terms = requirements(text).map((term) => {
     const match = /^metadata\.(name|namespace)\s*(!=|==|=)\s*(\S*)$/.exec(term);
-    if (match === null) throw new SelectorError(`field selector "${term}" is not supported`);
+    if (match === null) throw badSelector(`field selector "${term}" is not supported`);
     const [, field, operator, value] = match;
     return ({ metadata }: KubeObject) =>
       ((field === 'name' ? metadata.name : metadata.namespace) === value) !== (operator === '!=');
@@ -246,7 +246,7 @@ function labelTerm(term: string): LabelTerm {
     };
   }
   const presence = presenceTerm.exec(term);
-  if (presence === null) throw new SelectorError(`unable to parse requirement: "${term}"`);
+  if (presence === null) throw badSelector(`unable to parse requirement: "${term}"`);
   const [, not, name = ''] = presence;
   return (labels) => (own(labels, name) !== undefined) === (not === '');
 }
@@ -257,13 +257,11 @@ function own(labels: Record<string, string>, name: string): string | undefined {
 
 /**
  * The requirements of a selector: its text cut at commas outside of parentheses, in linear time, since a tenant may write
- * whatever it likes. Throws SelectorError for a text or a number of requirements beyond the limits.
+ * whatever it likes. Throws MetricsRefusal for a text or a number of requirements beyond the limits.
  */
 function requirements(text: string): string[] {
   if (text.length > maxSelectorLength)
-    throw new SelectorError(
-      `the selector has ${text.length} characters; at most ${maxSelectorLength} are allowed`,
-    );
+    throw badSelector(`the selector has ${text.length} characters; at most ${maxSelectorLength} are allowed`);
   const terms: string[] = [];
   let start = 0;
   let depth = 0;
@@ -278,7 +276,7 @@ function requirements(text: string): string[] {
     }
   }
   if (terms.length > maxRequirements)
-    throw new SelectorError(
+    throw badSelector(
       `the selector has ${terms.length} requirements; at most ${maxRequirements} are allowed`,
     );
   return terms;
@@ -289,16 +287,6 @@ interface MetricsRequest {
   readonly query: URLSearchParams;
   readonly method: string;
   readonly accept: string;
-}
-
-/** A refusal of this API, which is a Status where a kubelet's is plain text. */
-class MetricsRefusal extends Error {
-  readonly code: number;
-
-  constructor(code: number, message: string) {
-    super(message);
-    this.code = code;
-  }
 }
 
 /** What is asked for, or the discovery document that answers it. Throws MetricsRefusal. */
@@ -358,9 +346,8 @@ export class MetricsApi {
       if ('document' in asked) writeOne(response, 200, asked.document);
       else await this.#inTurn(tenant, () => this.#answer(tenant, asked, request, response, signal), signal);
     } catch (error) {
-      if (signal.aborted || response.headersSent) throw error;
-      const { code, body } = refused(error);
-      writeOne(response, code, body);
+      if (signal.aborted || response.headersSent || !(error instanceof MetricsRefusal)) throw error;
+      writeOne(response, error.code, statusOf(error));
     }
   }
 
@@ -493,8 +480,7 @@ type UsageByUid = ReadonlyMap<string, PodUsage>;
 
 function* podItems(pairs: readonly PodPair[], usage: UsageByUid): Generator<MetricsObject> {
   for (const { pod, superPod } of pairs) {
-    const used = usage.get(superPod.metadata.uid ?? '');
-    if (used !== undefined) yield podMetrics(pod, used, containersOf(pod));
+    for (const used of ownPart(pod, usage.get(superPod.metadata.uid ?? ''))) yield podMetrics(pod, used);
   }
 }
 
@@ -582,17 +568,6 @@ function selectorOf({ namespace, name }: Asked, query: URLSearchParams): Selecto
 }
 
 function notFound({ kind, namespace, name }: Asked): MetricsRefusal {
-  const what = kind === 'PodMetrics' ? `podmetrics.${resourceGroup}` : `nodemetrics.${resourceGroup}`;
-  return new MetricsRefusal(
-    404,
-    `${what} "${namespace === undefined ? '' : `${namespace}/`}${name}" not found`,
-  );
-}
-
-const resourceGroup = metricsVersion.split('/')[0];
-
-function refused(error: unknown): { code: number; body: object } {
-  if (error instanceof MetricsRefusal) return { code: error.code, body: statusOf(error.code, error.message) };
-  if (error instanceof SelectorError) return { code: 400, body: statusOf(400, error.message) };
-  throw error;
+  const ref = namespace === undefined ? name : `${namespace}/${name}`;
+  return new MetricsRefusal(404, `${kind.toLowerCase()}.${metricsGroup} "${ref}" not found`);
 }

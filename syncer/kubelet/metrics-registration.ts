@@ -3,11 +3,10 @@ import { isDeepStrictEqual } from 'node:util';
 import { labelKeys } from '../../api/labels.ts';
 import {
   type Clock,
+  ignoreNotFound,
   isAlreadyExists,
-  isNotFound,
   type KubeClient,
   type KubeObject,
-  type ObjectRef,
   type Resource,
   resource,
   resources,
@@ -54,7 +53,7 @@ export async function keepRegistered(options: RegistrationOptions, signal: Abort
 
 async function register(options: RegistrationOptions, signal: AbortSignal): Promise<void> {
   const { client } = options;
-  const present = await find(client, apiServices, { name: apiServiceName }, signal);
+  const present = await ignoreNotFound(client.get(apiServices, { name: apiServiceName }, { signal }));
   if (present !== undefined && !isOurs(present)) return;
   // In this order, as the API server tries an API as soon as it hears of it.
   await ensure(client, resources.services, serviceObject(), signal);
@@ -107,20 +106,6 @@ function apiServiceObject(ca: string): KubeObject {
   };
 }
 
-async function find(
-  client: KubeClient,
-  kind: Resource,
-  ref: ObjectRef,
-  signal: AbortSignal,
-): Promise<KubeObject | undefined> {
-  try {
-    return await client.get(kind, ref, { signal });
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
-}
-
 /** Creates an object, or puts back what of it matters here. */
 async function ensure(
   client: KubeClient,
@@ -130,7 +115,7 @@ async function ensure(
 ): Promise<void> {
   const { namespace, name = '' } = wanted.metadata;
   const ref = { name, namespace };
-  const present = await find(client, kind, ref, signal);
+  const present = await ignoreNotFound(client.get(kind, ref, { signal }));
   if (present === undefined) {
     await client.create(kind, wanted, { signal }).catch((error: unknown) => {
       // Another client was faster; the next check looks at its object.

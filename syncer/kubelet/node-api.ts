@@ -1,10 +1,11 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { type Clock, type KubeObject, resources } from '../../kube/index.ts';
+import type { Pod } from '../kinds/pods/types.ts';
 import { realNodeName } from '../mapping/node-names.ts';
-import { containersOf, type KubeletTenant, type Pod, type PodPair, pairOf } from './find-pod.ts';
+import { containersOf, type KubeletTenant, type PodPair, pairOf } from './find-pod.ts';
 import type { Client } from './kubelet-tenants.ts';
-import { noNode, notReady } from './refusal.ts';
+import { notReady, Refusal } from './refusal.ts';
 import type { ContainerUsage, PodUsage, UsageReader } from './usage-sources.ts';
 
 /** What a kubelet tells of its whole node, and a tenant learns of its own pods there. */
@@ -61,15 +62,17 @@ function podsOn(tenant: KubeletTenant, shownName: string | undefined): PodPair[]
   if (!tenant.isComplete) throw notReady();
   const context = tenant.context();
   const { superObjects, tenantObjects, tenant: info } = context;
-  const superName = shownName === undefined ? undefined : realNodeName(context, shownName);
-  if (superName === undefined || tenantObjects.get(resources.nodes, { name: shownName ?? '' }) === undefined)
-    throw noNode(shownName);
+  if (shownName === undefined)
+    throw new Refusal(400, 'the request does not say of which node: ask for /api/v1/nodes/NAME/proxy/...');
+  const superName = realNodeName(context, shownName);
+  if (superName === undefined || tenantObjects.get(resources.nodes, { name: shownName }) === undefined)
+    throw new Refusal(404, `node "${shownName}" does not exist`);
   return superObjects
     .byIndex<Pod>(resources.pods, 'byTenantNode', `${info.uid}/${superName}`)
     .flatMap((superPod) => pairOf(tenant, superPod) ?? []);
 }
 
-/** A PodList as kubelets write it, pod by pod, so that many of them hold nobody up. */
+/** A PodList as kubelets write it, pod by pod, so that a long one does not hold up the thread. */
 async function writePodList(
   pairs: readonly PodPair[],
   response: ServerResponse,

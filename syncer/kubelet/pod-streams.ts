@@ -2,21 +2,19 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 import { Agent, WebSocket } from 'undici';
-import type { ConnectionOptions, Status } from '../../kube/index.ts';
+import {
+  authorizationOf,
+  type ConnectionOptions,
+  onAbort,
+  type Status,
+  tlsOptions,
+  withoutUndefined,
+} from '../../kube/index.ts';
 import { splice } from '../../program/splice.ts';
 import { scrub } from '../mapping/scrub.ts';
 import { findPod, type KubeletTenant } from './find-pod.ts';
 import type { Client } from './kubelet-tenants.ts';
-import {
-  notAllowedThere,
-  printedOnAndOn,
-  printedTooMuch,
-  Refusal,
-  readText,
-  superRefusal,
-  tooManyRuns,
-  unreachable,
-} from './refusal.ts';
+import { notAllowedThere, Refusal, readText, superRefusal, unreachable } from './refusal.ts';
 import { type PodRequest, subresourcePath } from './request-path.ts';
 import { type StreamBandwidth, throttle } from './stream-bandwidth.ts';
 import type { SuperAnswer, SuperCalls } from './super-calls.ts';
@@ -28,6 +26,9 @@ const maxBytes = 16 << 20;
 /** Output is held in pieces of so many bytes; of what one has printed that fails the first is shown. */
 const pieceBytes = 64 << 10;
 const timeoutMs = 120_000;
+const printedTooMuch = 'the command was ended: it printed more than is read of one run by "/run"; use exec';
+const heldTooMuch =
+  'the command was ended: what is held of commands run by "/run" is full, and this cluster has most of it; use exec';
 /** How long a client may take to read the answer. */
 const readWithinMs = 30_000;
 const runsAtOnce = 2;
@@ -69,7 +70,7 @@ export class Output {
   }
 }
 
-/** The client went away, or this server ends: there is no one to answer. */
+/** The client went away, or this server ends: no answer can be sent. */
 const gone = new Error('the connection is closed');
 
 interface Run {
@@ -100,24 +101,18 @@ export class CommandRuns {
     this.#options = options;
     this.#bandwidth = bandwidth;
     this.#limits = { bytes: maxBytesOfAll, printed: maxPrinted, ...limits };
-    const { ca, cert, key, tlsServerName, insecureSkipTlsVerify } = options;
-    this.#agent = new Agent({
-      allowH2: false,
-      connect: {
-        ...(ca === undefined ? {} : { ca }),
-        ...(cert === undefined ? {} : { cert }),
-        ...(key === undefined ? {} : { key }),
-        ...(tlsServerName === undefined ? {} : { servername: tlsServerName }),
-        ...(insecureSkipTlsVerify ? { rejectUnauthorized: false } : {}),
-      },
-    });
+    this.#agent = new Agent({ allowH2: false, connect: tlsOptions(options) });
   }
 
   /** Throws Refusal before the first byte. */
   async run({ uid, tenant }: Client, pod: PodRequest, response: ServerResponse): Promise<void> {
     let own = 0;
     for (const each of this.#running) if (each.uid === uid) own += 1;
-    if (own >= runsAtOnce) throw tooManyRuns(runsAtOnce);
+    if (own >= runsAtOnce)
+      throw new Refusal(
+        429,
+        `as many commands of this cluster run by "/run" as may at once (${runsAtOnce}): wait, or use exec`,
+      );
     const output = new Output();
     const ending = new AbortController();
     const end = (why: Error): void => {
@@ -132,8 +127,8 @@ export class CommandRuns {
     const print = (content: Buffer): void => {
       this.#bandwidth.charge(uid, content.length);
       printed += content.length;
-      if (printed > this.#limits.printed) end(printedOnAndOn());
-      else this.#hold(output, content);
+      if (printed <= this.#limits.printed) this.#hold(output, content);
+      else end(new Refusal(500, printedTooMuch));
     };
     try {
       response.once('close', () => end(gone));
@@ -175,7 +170,7 @@ export class CommandRuns {
     const before = output.heldBytes;
     output.add(content);
     if (output.heldBytes === before) return;
-    while (this.#heldBytes() > this.#limits.bytes) this.#largest()?.end(printedTooMuch());
+    while (this.#heldBytes() > this.#limits.bytes) this.#largest()?.end(new Refusal(500, heldTooMuch));
   }
 
   #heldBytes(): number {
@@ -203,23 +198,21 @@ export class CommandRuns {
     print: (content: Buffer) => void,
     signal: AbortSignal,
   ): Promise<Status | undefined> {
-    const { token, authorization, server } = this.#options;
-    const given = (await authorization?.()) ?? (token === undefined ? undefined : `Bearer ${token}`);
+    const authorization = await authorizationOf(this.#options);
     signal.throwIfAborted();
-    const url = new URL(server);
+    const url = new URL(this.#options.server);
     const socket = new WebSocket(`wss://${url.host}${url.pathname.replace(/\/+$/, '')}${path}`, {
       protocols: [protocol],
       dispatcher: this.#agent,
-      headers: given === undefined ? {} : { authorization: given },
+      headers: withoutUndefined({ authorization }),
     });
     socket.binaryType = 'arraybuffer';
     const { promise, resolve, reject } = Promise.withResolvers<Status | undefined>();
     let status: Status | undefined;
-    const end = (): void => {
+    const release = onAbort(signal, () => {
       reject(signal.reason);
       socket.close();
-    };
-    signal.addEventListener('abort', end, { once: true });
+    });
     socket.addEventListener('message', ({ data }) => {
       const message = Buffer.from(data as ArrayBuffer);
       const [channel] = message;
@@ -232,7 +225,7 @@ export class CommandRuns {
     try {
       return await promise;
     } finally {
-      signal.removeEventListener('abort', end);
+      release();
     }
   }
 }
@@ -261,8 +254,8 @@ function parse(content: Buffer): Status | undefined {
 }
 
 /**
- * What of an upgrade belongs to the two that talk. All else stays behind: who the client is, whom it would
- * like to be taken for, where it comes from.
+ * Headers of an upgrade that belong to the protocol. Those that authenticate or impersonate a client, or say where it
+ * comes from, stay behind.
  */
 const handedOn = [
   'upgrade',

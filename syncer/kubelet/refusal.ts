@@ -15,56 +15,12 @@ export class Refusal extends Error {
   }
 }
 
-export function unknownClient(why: string): Refusal {
-  return new Refusal(401, `the client certificate is not that of a tenant's API server: ${why}`);
-}
-
-export function tooMany(limit: number): Refusal {
-  return new Refusal(
-    429,
-    `this cluster has ${limit} connections to its pods open already (logs, exec, attach, port-forward): end some of them`,
-  );
-}
-
-export function tooManyRuns(limit: number): Refusal {
-  return new Refusal(
-    429,
-    `as many commands of this cluster run by "/run" as may at once (${limit}): wait, or use exec`,
-  );
-}
-
-export function printedTooMuch(): Refusal {
-  return new Refusal(
-    500,
-    'the command was ended: what is held of commands run by "/run" is full, and this cluster has most of it; use exec',
-  );
-}
-
-export function printedOnAndOn(): Refusal {
-  return new Refusal(
-    500,
-    'the command was ended: it printed more than is read of one run by "/run"; use exec',
-  );
-}
-
 export function notReady(): Refusal {
   return new Refusal(503, 'the pods of this cluster are not known yet; try again in a moment');
 }
 
 export function podNotFound(name: string): Refusal {
   return new Refusal(404, `pod "${name}" does not exist on this node`);
-}
-
-export function containerNotFound(container: string, pod: string): Refusal {
-  return new Refusal(404, `container "${container}" not found in pod "${pod}"`);
-}
-
-export function simulated(what: string, pod: string): Refusal {
-  // 500 is what an API server passes on together with the words that came with it.
-  return new Refusal(
-    500,
-    `${what} is not available for pod ${pod}: its node is simulated and runs no containers`,
-  );
 }
 
 export function nodeWide(path: string): Refusal {
@@ -75,17 +31,8 @@ export function nodeWide(path: string): Refusal {
   );
 }
 
-export function noNode(name: string | undefined): Refusal {
-  if (name !== undefined) return new Refusal(404, `node "${name}" does not exist`);
-  return new Refusal(400, 'the request does not say of which node: ask for /api/v1/nodes/NAME/proxy/...');
-}
-
 export function unknownPath(path: string): Refusal {
   return new Refusal(404, `${path} is not available on this node`);
-}
-
-export function upgradeRequired(): Refusal {
-  return new Refusal(400, 'Upgrade request required');
 }
 
 export function wrongMethod(method: string, path: string): Refusal {

@@ -11,7 +11,7 @@ interface BandwidthOptions {
 
 /** A piece costs as much as one of this size, however small it is: reading and writing it takes some 30 µs. */
 const fewestBytes = 4 * 1024;
-/** Who waits looks again so often: what another one has used meanwhile changes whose turn it is. */
+/** A stream that waits looks again so often: what others have used meanwhile changes whose turn it is. */
 const longestSleepMs = 20;
 
 /** A token bucket of one second's worth. More than it holds may be taken: what is owed is waited for. */
@@ -158,7 +158,7 @@ export class StreamBandwidth {
 
 type Done = (error?: Error | null) => void;
 
-/** Has all that is written to the socket from now on wait for its turn: who writes waits as for a slow reader. */
+/** Has all that is written to the socket from now on wait for its turn: its writer waits as for a slow reader. */
 export function throttle(socket: Socket, bandwidth: StreamBandwidth, tenant: string): void {
   const { _write: write, _writev: writev } = socket;
   const ending = new AbortController();

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Agent, type AgentOptions, request } from 'node:https';
 import type { Socket } from 'node:net';
-import type { ConnectionOptions } from '../../kube/index.ts';
+import { authorizationOf, type ConnectionOptions, tlsOptions } from '../../kube/index.ts';
 import { unreachable } from './refusal.ts';
 
 interface SuperCall {
@@ -39,25 +39,22 @@ export class SuperCalls {
   constructor(options: ConnectionOptions) {
     this.#options = options;
     this.#url = new URL(options.server);
-    const { ca, cert, key, tlsServerName, insecureSkipTlsVerify } = options;
     // Passed on to the socket, which Node's types do not say: a client that has sent everything may still be answered.
     const halfOpen = { allowHalfOpen: true } as AgentOptions;
     this.#agent = new Agent({
       ...halfOpen,
       keepAlive: false,
       ALPNProtocols: ['http/1.1'],
-      ...(ca === undefined ? {} : { ca }),
-      ...(cert === undefined ? {} : { cert }),
-      ...(key === undefined ? {} : { key }),
-      ...(tlsServerName === undefined ? {} : { servername: tlsServerName }),
-      ...(insecureSkipTlsVerify ? { rejectUnauthorized: false } : {}),
+      ...tlsOptions(options),
     });
   }
 
   /** Throws Refusal when there is no answer, and the signal's reason. */
   async open(call: SuperCall): Promise<SuperAnswer> {
     const { hostname, port, pathname } = this.#url;
-    const authorization = await this.#authorization();
+    const authorization = await authorizationOf(this.#options).catch((error: unknown) => {
+      throw unreachable(error);
+    });
     call.signal.throwIfAborted();
     const { promise, resolve, reject } = Promise.withResolvers<SuperAnswer>();
     const sent = request({
@@ -99,14 +96,5 @@ export class SuperCalls {
 
   close(): void {
     this.#agent.destroy();
-  }
-
-  async #authorization(): Promise<string | undefined> {
-    const { token, authorization } = this.#options;
-    try {
-      return (await authorization?.()) ?? (token === undefined ? undefined : `Bearer ${token}`);
-    } catch (error) {
-      throw unreachable(error);
-    }
   }
 }

@@ -1,7 +1,8 @@
 import { labelKeys } from '../../api/labels.ts';
 import { type Clock, type KubeClient, type KubeObject, parseQuantity, resources } from '../../kube/index.ts';
 import type { Lookup } from '../context.ts';
-import { isSimulated, type Pod } from './find-pod.ts';
+import type { Container, Pod } from '../kinds/pods/types.ts';
+import { isSimulated } from './find-pod.ts';
 
 /** What one container has used. */
 export interface ContainerUsage {
@@ -93,7 +94,7 @@ class KubeletSource implements UsageSource {
     const usage = this.#ask(node);
     const reading: Reading = { endedAtMs: undefined, usage };
     this.#readings.set(node, reading);
-    // A failure is kept, too: a node that is down would have each who asks wait for it.
+    // A failure is kept, too: a node that is down would have each request wait for it.
     const end = (): void => {
       reading.endedAtMs = this.#clock.monotonic();
     };
@@ -101,7 +102,7 @@ class KubeletSource implements UsageSource {
     return usage;
   }
 
-  /** Shared by all who ask meanwhile, so that none of them can end it. */
+  /** Shared by all requests meanwhile, so that none of them can end it. */
   async #ask(node: string): Promise<Map<string, PodUsage>> {
     // Rates come from the kubelet: with its plain counters two readings would be needed, ten seconds apart.
     const path = `/api/v1/nodes/${encodeURIComponent(node)}/proxy/stats/summary?only_cpu_and_memory=true`;
@@ -212,19 +213,14 @@ const simulatedUse = { cpu: 'simulation.skerry.dev/cpu', memory: 'simulation.ske
 /** Where neither annotation nor request says it. */
 const simulatedDefault = { cpu: 0.01, memory: 32 * 2 ** 20 } as const;
 
-interface SimulatedContainer {
-  readonly name: string;
-  readonly resources?: { readonly requests?: Readonly<Record<string, unknown>> };
-}
-
 /**
  * What a running pod on a simulated node is said to use, as no container runs there: what its annotations say, spread
  * evenly over its containers, else half of what each requests.
  */
-function simulatedUsage({ metadata, spec, ...pod }: Pod, nowMs: number): PodUsage | undefined {
-  if ((pod['status'] as { phase?: string } | undefined)?.phase !== 'Running') return undefined;
-  const containers = (spec?.containers ?? []) as readonly SimulatedContainer[];
-  const amount = (resource: 'cpu' | 'memory', { resources: own }: SimulatedContainer): number => {
+function simulatedUsage({ metadata, spec, status }: Pod, nowMs: number): PodUsage | undefined {
+  if (status?.phase !== 'Running') return undefined;
+  const containers = spec?.containers ?? [];
+  const amount = (resource: 'cpu' | 'memory', { resources: own }: Container): number => {
     const said = parseQuantity(metadata.annotations?.[simulatedUse[resource]]);
     if (said !== undefined && said >= 0) return said / containers.length;
     const request = own?.requests?.[resource];

@@ -1,13 +1,7 @@
 import { hash } from 'node:crypto';
 import { labelKeys } from '../../api/labels.ts';
 import type { TenantInfo } from '../context.ts';
-import { matchesNothing } from './network-isolation.ts';
-
-/** What selects namespaces by their labels. */
-interface NamespaceSelector {
-  matchLabels?: Record<string, string>;
-  matchExpressions?: { key: string; operator: string; values?: string[] }[];
-}
+import { type LabelSelector, matchesNothing } from './network-isolation.ts';
 
 /**
  * Where a super namespace keeps a label of the tenant's Namespace. Under a key of Skerry's own it means
@@ -54,9 +48,9 @@ export function isMirroredNamespaceLabel(key: string): boolean {
  * labels are mirrored selects none.
  */
 export function superNamespaceSelector(
-  { matchLabels, matchExpressions }: NamespaceSelector,
+  { matchLabels, matchExpressions }: LabelSelector,
   tenant: Pick<TenantInfo, 'uid'>,
-): NamespaceSelector {
+): LabelSelector {
   const terms = Object.keys(matchLabels ?? {}).length + (matchExpressions ?? []).length;
   if (terms > maxMirroredLabels)
     return { matchLabels: { [labelKeys.tenant]: tenant.uid }, matchExpressions: [matchesNothing] };

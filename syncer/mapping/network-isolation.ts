@@ -123,12 +123,20 @@ const openPorts: PolicyPort[] = [
   ...['TCP', 'UDP', 'SCTP'].map((protocol) => ({ protocol, port: 30_000, endPort: 32_767 })),
 ];
 
-const ownIngress: LabelSelector = {
-  matchExpressions: [{ key: labelKeys.ownIngress, operator: 'DoesNotExist' }],
-};
-const ownEgress: LabelSelector = {
-  matchExpressions: [{ key: labelKeys.ownEgress, operator: 'DoesNotExist' }],
-};
+/** Labels of pods that policies of the tenant's own hold for, and in which direction each says so. */
+export const ownPolicyKeys = [
+  ['Ingress', labelKeys.ownIngress],
+  ['Egress', labelKeys.ownEgress],
+] as const;
+
+/** The labels of that kind that a pod has. */
+export function ownPolicyKeysOf(labels: Labels = {}): string[] {
+  return ownPolicyKeys.map(([, key]) => key).filter((key) => labels[key] !== undefined);
+}
+
+function without(key: string): LabelSelector {
+  return { matchExpressions: [{ key, operator: 'DoesNotExist' }] };
+}
 
 /**
  * The NetworkPolicies of every super namespace of a tenant, by name. Each holds for the pods that no policy of the
@@ -140,13 +148,13 @@ export function isolationPolicies(
 ): Readonly<Record<string, NetworkPolicySpec>> {
   const notOfTenants: Peer = { namespaceSelector: { matchExpressions: [matchesNothing] } };
   const ingress: NetworkPolicySpec = {
-    podSelector: ownIngress,
+    podSelector: without(labelKeys.ownIngress),
     policyTypes: ['Ingress'],
     // Controllers, monitoring and API servers of the operator, and what comes from outside.
     ingress: [{ from: [ownNamespaces(tenant), notOfTenants, ...outside(podCIDRs)] }],
   };
   const egress: NetworkPolicySpec = {
-    podSelector: ownEgress,
+    podSelector: without(labelKeys.ownEgress),
     policyTypes: ['Egress'],
     egress: alwaysOpen(tenant, { podCIDRs, closedCIDRs }),
   };

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { resources } from '../../kube/index.ts';
+import { type Condition, resources } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
 import { isOurs, tenantNamespaceOf, tenantUidOf } from './labels.ts';
 import {
@@ -39,6 +39,17 @@ export function scrub(text: string, context: ScrubContext): string {
   if (!hideNodes) return scrubbed;
   const replaced = (name: string) => nodeName(name, context);
   return scrubbed.replace(ipv6Shape, replaced).replace(nodeNameShape, replaced);
+}
+
+export function scrubbedConditions(
+  conditions: readonly Condition[] | undefined,
+  context: ScrubContext,
+): Condition[] | undefined {
+  return conditions?.map((condition) =>
+    condition.message === undefined
+      ? condition
+      : { ...condition, message: scrub(condition.message, context) },
+  );
 }
 
 /** What a node's name, one of its addresses or a host name in its domain is to this tenant; anything else stays. */

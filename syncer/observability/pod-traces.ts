@@ -1,6 +1,7 @@
 import type { KubeObject, Store, StoreEvent } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
 import type { EngineObserver } from '../engine.ts';
+import type { Pod } from '../kinds/pods/types.ts';
 import { originalUid, tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
 import { StepTable, Trace, type TraceContext } from './trace.ts';
 
@@ -14,11 +15,6 @@ interface TenantTraces {
   readonly label: string;
   /** By `namespace/name`, the oldest first. */
   readonly pods: Map<string, Trace>;
-}
-
-interface Pod extends KubeObject {
-  spec?: { nodeName?: string };
-  status?: { phase?: string; conditions?: { type: string; status: string }[] };
 }
 
 /**

@@ -140,9 +140,9 @@ describe('syncer metrics', () => {
         'skerry_syncer_reflector_problems_total{source="ns/a",resource="pods",phase="watch"} 1',
         'skerry_syncer_reflector_problems_total{source="super",resource="nodes",phase="list"} 1',
         'skerry_syncer_fenced_writes_total 1',
+        'skerry_syncer_tenants 1',
         'skerry_syncer_objects{side="tenant",kind="pods"} 9',
         'skerry_syncer_objects{side="super",kind="pods"} 8',
-        'skerry_syncer_tenants 1',
       ]);
     });
 
@@ -226,9 +226,9 @@ async function lines(metrics: SyncerMetrics, part: string): Promise<string[]> {
 describe('metrics of pods', () => {
   it('add up how long each step takes, whoever the pod belongs to', async () => {
     const metrics = new SyncerMetrics();
-    metrics.pods.step('queue', 3);
-    metrics.pods.step('queue', 20_000);
-    metrics.pods.step('start', 700);
+    metrics.podStep('queue', 3);
+    metrics.podStep('queue', 20_000);
+    metrics.podStep('start', 700);
     expect(await lines(metrics, 'pod_step_seconds_count')).toEqual([
       'skerry_syncer_pod_step_seconds_count{step="queue"} 2',
       'skerry_syncer_pod_step_seconds_count{step="start"} 1',
@@ -243,9 +243,9 @@ describe('metrics of pods', () => {
 
   it('tell the tenants apart in the time until pods are ready, as many as have series of their own', async () => {
     const metrics = new SyncerMetrics({ maxTenants: 1 });
-    metrics.pods.ready('ns/a', 40);
-    metrics.pods.ready('ns/b', 40);
-    metrics.pods.ready('ns/c', 40);
+    metrics.podReady('ns/a', 40);
+    metrics.podReady('ns/b', 40);
+    metrics.podReady('ns/c', 40);
     const counts = () => lines(metrics, 'pod_ready_seconds_count');
     expect(await counts()).toEqual([
       'skerry_syncer_pod_ready_seconds_count{tenant="ns/a"} 1',

@@ -9,9 +9,6 @@ class TenantLabels {
   readonly #named = new Set<string>();
 
   constructor(limit: number) {
-    if (!(Number.isInteger(limit) && limit >= 0)) {
-      throw new RangeError(`maxTenants is ${limit}; give a whole number, 0 or more`);
-    }
     this.#limit = limit;
   }
 
@@ -33,29 +30,23 @@ class TenantLabels {
   }
 }
 
-/** What all prom-client metrics with labels can do. */
-interface Labelled {
-  remove(labels: Record<string, string>): void;
-}
-
 /**
- * The series of one metric that carry a tenant, so that they can go when the tenant does.
+ * A metric with the series of each tenant, so that they can go when the tenant does.
  * Label objects are made once per series: making and hashing them is most of the cost of an observation.
  */
-class TenantSeries<Label extends string> {
-  readonly #metric: Labelled;
-  readonly #tenantLabel: string;
-  readonly #otherLabels: readonly Label[];
+class TenantSeries<Metric extends Counter | Histogram> {
+  readonly metric: Metric;
+  /** The first is the tenant's. */
+  readonly #labelNames: readonly string[];
   /** By tenant, then by the values of the other labels. */
   readonly #series = new Map<string, Map<string, Record<string, string>>>();
 
-  constructor(metric: Labelled, tenantLabel: string, otherLabels: readonly Label[]) {
-    this.#metric = metric;
-    this.#tenantLabel = tenantLabel;
-    this.#otherLabels = otherLabels;
+  constructor(metric: Metric, labelNames: readonly string[]) {
+    this.metric = metric;
+    this.#labelNames = labelNames;
   }
 
-  /** The labels of one series; `values` in the order of the other labels. */
+  /** The labels of one series; `values` in the order of the label names. */
   labels(tenant: string, ...values: string[]): Record<string, string> {
     let ofTenant = this.#series.get(tenant);
     if (ofTenant === undefined) {
@@ -65,15 +56,15 @@ class TenantSeries<Label extends string> {
     const key = values.length === 1 ? (values[0] as string) : values.join('\0');
     let labels = ofTenant.get(key);
     if (labels === undefined) {
-      labels = { [this.#tenantLabel]: tenant };
-      for (const [i, label] of this.#otherLabels.entries()) labels[label] = values[i] ?? '';
+      const all = [tenant, ...values];
+      labels = Object.fromEntries(this.#labelNames.map((name, i) => [name, all[i] ?? '']));
       ofTenant.set(key, labels);
     }
     return labels;
   }
 
   remove(tenant: string): void {
-    for (const labels of this.#series.get(tenant)?.values() ?? []) this.#metric.remove(labels);
+    for (const labels of this.#series.get(tenant)?.values() ?? []) this.metric.remove(labels);
     this.#series.delete(tenant);
   }
 }
@@ -89,45 +80,7 @@ interface QueueDepth {
   processing: number;
 }
 
-interface ObjectCount {
-  side: Side;
-  kind: string;
-  count: number;
-}
-
 const queueStates = ['live', 'background', 'delayed', 'processing'] as const;
-
-/** Gauges of queue and caches, asked for whenever metrics are rendered. */
-function registerGauges(
-  registry: Registry,
-  labels: TenantLabels,
-  read: { depths: () => Iterable<QueueDepth>; objects: () => Iterable<ObjectCount> },
-): void {
-  const registers = [registry];
-  new Gauge({
-    name: 'skerry_syncer_queue_depth',
-    help: 'Items in the queue: ready (live, background), delayed (back-off included), processing.',
-    labelNames: ['tenant', 'state'],
-    registers,
-    collect() {
-      this.reset();
-      for (const depth of read.depths()) {
-        const tenant = labels.peek(depth.tenant);
-        for (const state of queueStates) this.inc({ tenant, state }, depth[state]);
-      }
-    },
-  });
-  new Gauge({
-    name: 'skerry_syncer_objects',
-    help: 'Objects in the caches, over all tenants.',
-    labelNames: ['side', 'kind'],
-    registers,
-    collect() {
-      this.reset();
-      for (const { side, kind, count } of read.objects()) this.inc({ side, kind }, count);
-    },
-  });
-}
 
 /** How many pods may be with the scheduler at once, and where each tenant's stand. */
 interface SchedulingWindowState {
@@ -136,90 +89,6 @@ interface SchedulingWindowState {
 }
 
 const windowStates = ['parked', 'scheduling', 'refused'] as const;
-
-/** Gauges of the scheduling window, asked for whenever metrics are rendered; no series where there is no window. */
-function registerWindowGauges(
-  registry: Registry,
-  labels: TenantLabels,
-  read: () => SchedulingWindowState | undefined,
-): void {
-  const registers = [registry];
-  new Gauge({
-    name: 'skerry_syncer_scheduling_window',
-    help: 'Pods that may be with the scheduler of the super cluster at once.',
-    registers,
-    collect() {
-      const state = read();
-      if (state === undefined) this.remove();
-      else this.set(state.size);
-    },
-  });
-  new Gauge({
-    name: 'skerry_syncer_scheduling_pods',
-    help: 'Pods without a node: parked (not created yet), scheduling (with the scheduler), refused (it has found none).',
-    labelNames: ['tenant', 'state'],
-    registers,
-    collect() {
-      this.reset();
-      for (const counts of read()?.tenants ?? []) {
-        const tenant = labels.peek(counts.tenant);
-        for (const state of windowStates) this.inc({ tenant, state }, counts[state]);
-      }
-    },
-  });
-}
-
-/** One set for each step: 1 ms to a minute, in which the scheduler or an image may keep a pod. */
-const stepBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
-/** One set for each tenant. */
-const readyBuckets = [0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
-
-/** How long pods take, and where. */
-class PodMetrics {
-  readonly #labels: TenantLabels;
-  readonly #steps: Histogram;
-  readonly #stepLabels = new Map<string, { step: string }>();
-  readonly #ready: Histogram;
-  readonly #readySeries: TenantSeries<never>;
-
-  constructor(registry: Registry, labels: TenantLabels) {
-    const registers = [registry];
-    this.#labels = labels;
-    this.#steps = new Histogram({
-      name: 'skerry_syncer_pod_step_seconds',
-      help: 'Time that new pods spent between two points of their way.',
-      labelNames: ['step'],
-      buckets: stepBuckets,
-      registers,
-    });
-    this.#ready = new Histogram({
-      name: 'skerry_syncer_pod_ready_seconds',
-      help: 'Time from when a new pod was seen in its tenant until it was seen there as ready.',
-      labelNames: ['tenant'],
-      buckets: readyBuckets,
-      registers,
-    });
-    this.#readySeries = new TenantSeries(this.#ready, 'tenant', []);
-  }
-
-  step(step: string, tookMs: number): void {
-    let labels = this.#stepLabels.get(step);
-    if (labels === undefined) {
-      labels = { step };
-      this.#stepLabels.set(step, labels);
-    }
-    this.#steps.observe(labels, tookMs / 1_000);
-  }
-
-  ready(tenant: string, tookMs: number): void {
-    this.#ready.observe(this.#readySeries.labels(this.#labels.of(tenant)), tookMs / 1_000);
-  }
-
-  /** Removes the series of a tenant that had a label of its own. */
-  remove(tenant: string): void {
-    this.#readySeries.remove(tenant);
-  }
-}
 
 /** One call of an API server, as `kube` reports it. */
 interface ApiCall {
@@ -240,6 +109,10 @@ interface SyncerMetricsOptions {
 
 /** Few, because there is one set for each tenant and kind: 1 ms to 10 s. */
 const bucketsSeconds = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10];
+/** One set for each step of a pod: 1 ms to a minute, in which the scheduler or an image may keep it. */
+const stepBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+/** One set for each tenant. */
+const readyBuckets = [0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
 /**
  * What the syncer counts and measures, in Prometheus' text format. Each instance has its own registry.
@@ -247,118 +120,90 @@ const bucketsSeconds = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10];
  * Series with a tenant appear when there is something to say, are bounded by `maxTenants`, and go with `removeTenant`.
  */
 export class SyncerMetrics {
-  readonly pods: PodMetrics;
   readonly #registry = new Registry();
   readonly #labels: TenantLabels;
   readonly #joined = new Set<string>();
-  #depths: () => Iterable<QueueDepth> = () => [];
-  #objects: () => Iterable<ObjectCount> = () => [];
+  readonly #tenantSeries: TenantSeries<Counter | Histogram>[] = [];
 
-  readonly #wait: Histogram;
-  readonly #waitSeries: TenantSeries<'kind'>;
-  readonly #service: Histogram;
-  readonly #serviceSeries: TenantSeries<'kind'>;
-  readonly #errors: Counter;
-  readonly #errorSeries: TenantSeries<'kind' | 'code'>;
-  readonly #drift: Counter;
-  readonly #driftSeries: TenantSeries<'kind' | 'finding'>;
-  readonly #resyncs: Counter;
-  readonly #resyncSeries: TenantSeries<never>;
-  readonly #resyncTime: Histogram;
-  readonly #problems: Counter;
-  readonly #problemSeries: TenantSeries<'resource' | 'phase'>;
-  readonly #calls: Counter;
-  readonly #callDuration: Histogram;
-  readonly #fenced: Counter;
-  readonly #cacheLimits: Counter;
-  readonly #cacheLimitSeries: TenantSeries<never>;
+  readonly #wait = this.#tenantHistogram(
+    'skerry_syncer_queue_wait_seconds',
+    'Time that items waited in the queue when they could have run, without delays and back-off.',
+    ['tenant', 'kind'],
+    bucketsSeconds,
+  );
+  readonly #service = this.#tenantHistogram(
+    'skerry_syncer_service_seconds',
+    'Time that workers spent on items.',
+    ['tenant', 'kind'],
+    bucketsSeconds,
+  );
+  readonly #errors = this.#tenantCounter(
+    'skerry_syncer_reconcile_errors_total',
+    'Runs that ended in an error, by its code.',
+    ['tenant', 'kind', 'code'],
+  );
+  readonly #drift = this.#tenantCounter(
+    'skerry_syncer_drift_findings_total',
+    'Differences between tenant and super cluster that the resync found.',
+    ['tenant', 'kind', 'finding'],
+  );
+  readonly #resyncs = this.#tenantCounter(
+    'skerry_syncer_resyncs_total',
+    'Comparisons of both sides of a tenant that the resync has ended.',
+    ['tenant'],
+  );
+  readonly #resyncTime = new Histogram({
+    name: 'skerry_syncer_resync_seconds',
+    help: 'Time that comparing both sides of one tenant took, without waiting in between.',
+    buckets: bucketsSeconds,
+    registers: [this.#registry],
+  });
+  readonly #problems = this.#tenantCounter(
+    'skerry_syncer_reflector_problems_total',
+    'Lists and watches that failed; source is a tenant, or "super" for the super cluster.',
+    ['source', 'resource', 'phase'],
+  );
+  readonly #calls = new Counter({
+    name: 'skerry_syncer_api_calls_total',
+    help: 'Calls of API servers, by HTTP status; "none" where there was no answer.',
+    labelNames: ['side', 'verb', 'resource', 'code'],
+    registers: [this.#registry],
+  });
+  readonly #callDuration = new Histogram({
+    name: 'skerry_syncer_api_call_seconds',
+    help: 'Duration of calls of API servers, watches left out.',
+    labelNames: ['side', 'verb'],
+    buckets: bucketsSeconds,
+    registers: [this.#registry],
+  });
+  readonly #fenced = new Counter({
+    name: 'skerry_syncer_fenced_writes_total',
+    help: 'Writes that were not sent because the Lease of this replica was not renewed in time.',
+    registers: [this.#registry],
+  });
+  readonly #cacheLimits = this.#tenantCounter(
+    'skerry_syncer_cache_limits_exceeded_total',
+    'How often a tenant was let go of for a time because its objects take too much memory.',
+    ['tenant'],
+  );
+  readonly #podSteps = new Histogram({
+    name: 'skerry_syncer_pod_step_seconds',
+    help: 'Time that new pods spent between two points of their way.',
+    labelNames: ['step'],
+    buckets: stepBuckets,
+    registers: [this.#registry],
+  });
+  readonly #podReady = this.#tenantHistogram(
+    'skerry_syncer_pod_ready_seconds',
+    'Time from when a new pod was seen in its tenant until it was seen there as ready.',
+    ['tenant'],
+    readyBuckets,
+  );
 
-  constructor(options: SyncerMetricsOptions = {}) {
-    this.#labels = new TenantLabels(options.maxTenants ?? 250);
-    const registers = [this.#registry];
-
-    this.#wait = new Histogram({
-      name: 'skerry_syncer_queue_wait_seconds',
-      help: 'Time that items waited in the queue when they could have run, without delays and back-off.',
-      labelNames: ['tenant', 'kind'],
-      buckets: bucketsSeconds,
-      registers,
-    });
-    this.#waitSeries = new TenantSeries(this.#wait, 'tenant', ['kind']);
-    this.#service = new Histogram({
-      name: 'skerry_syncer_service_seconds',
-      help: 'Time that workers spent on items.',
-      labelNames: ['tenant', 'kind'],
-      buckets: bucketsSeconds,
-      registers,
-    });
-    this.#serviceSeries = new TenantSeries(this.#service, 'tenant', ['kind']);
-    this.#errors = new Counter({
-      name: 'skerry_syncer_reconcile_errors_total',
-      help: 'Runs that ended in an error, by its code.',
-      labelNames: ['tenant', 'kind', 'code'],
-      registers,
-    });
-    this.#errorSeries = new TenantSeries(this.#errors, 'tenant', ['kind', 'code']);
-    this.#drift = new Counter({
-      name: 'skerry_syncer_drift_findings_total',
-      help: 'Differences between tenant and super cluster that the resync found.',
-      labelNames: ['tenant', 'kind', 'finding'],
-      registers,
-    });
-    this.#driftSeries = new TenantSeries(this.#drift, 'tenant', ['kind', 'finding']);
-    this.#resyncs = new Counter({
-      name: 'skerry_syncer_resyncs_total',
-      help: 'Comparisons of both sides of a tenant that the resync has ended.',
-      labelNames: ['tenant'],
-      registers,
-    });
-    this.#resyncSeries = new TenantSeries(this.#resyncs, 'tenant', []);
-    this.#resyncTime = new Histogram({
-      name: 'skerry_syncer_resync_seconds',
-      help: 'Time that comparing both sides of one tenant took, without waiting in between.',
-      buckets: bucketsSeconds,
-      registers,
-    });
-    this.#problems = new Counter({
-      name: 'skerry_syncer_reflector_problems_total',
-      help: 'Lists and watches that failed; source is a tenant, or "super" for the super cluster.',
-      labelNames: ['source', 'resource', 'phase'],
-      registers,
-    });
-    this.#problemSeries = new TenantSeries(this.#problems, 'source', ['resource', 'phase']);
-    this.#calls = new Counter({
-      name: 'skerry_syncer_api_calls_total',
-      help: 'Calls of API servers, by HTTP status; "none" where there was no answer.',
-      labelNames: ['side', 'verb', 'resource', 'code'],
-      registers,
-    });
-    this.#callDuration = new Histogram({
-      name: 'skerry_syncer_api_call_seconds',
-      help: 'Duration of calls of API servers, watches left out.',
-      labelNames: ['side', 'verb'],
-      buckets: bucketsSeconds,
-      registers,
-    });
-    this.#fenced = new Counter({
-      name: 'skerry_syncer_fenced_writes_total',
-      help: 'Writes that were not sent because the Lease of this replica was not renewed in time.',
-      registers,
-    });
-    this.#cacheLimits = new Counter({
-      name: 'skerry_syncer_cache_limits_exceeded_total',
-      help: 'How often a tenant was let go of for a time because its objects take too much memory.',
-      labelNames: ['tenant'],
-      registers,
-    });
-    this.#cacheLimitSeries = new TenantSeries(this.#cacheLimits, 'tenant', []);
-    this.pods = new PodMetrics(this.#registry, this.#labels);
-    registerGauges(this.#registry, this.#labels, {
-      depths: () => this.#depths(),
-      objects: () => this.#objects(),
-    });
+  constructor({ maxTenants = 250, processMetrics = false }: SyncerMetricsOptions = {}) {
+    this.#labels = new TenantLabels(maxTenants);
     this.gauge('skerry_syncer_tenants', 'Tenants served by this syncer.', () => this.#joined.size);
-    if (options.processMetrics === true) collectDefaultMetrics({ register: this.#registry });
+    if (processMetrics) collectDefaultMetrics({ register: this.#registry });
   }
 
   get contentType(): string {
@@ -371,65 +216,65 @@ export class SyncerMetrics {
   }
 
   /**
-   * Asks for the depth of the queue whenever metrics are rendered.
+   * Asks for the depth of the queue whenever metrics are rendered. Like all `collect` methods, to be called once.
    * @param nameOf the tenant label for what the queue calls a tenant
    */
   collectFrom(
     depths: () => Iterable<QueueDepth>,
     nameOf: (tenant: string) => string = (tenant) => tenant,
   ): void {
-    this.#depths = function* named() {
-      for (const depth of depths()) yield { ...depth, tenant: nameOf(depth.tenant) };
-    };
+    this.#tenantGauge(
+      'skerry_syncer_queue_depth',
+      'Items in the queue: ready (live, background), delayed (back-off included), processing.',
+      ['tenant', 'state'],
+      (add) => {
+        for (const depth of depths())
+          for (const state of queueStates) add(nameOf(depth.tenant), { state }, depth[state]);
+      },
+    );
   }
 
-  /** Asks for the number of objects in the caches whenever metrics are rendered. */
-  collectObjectsFrom(objects: () => Iterable<ObjectCount>): void {
-    this.#objects = objects;
-  }
-
-  /** Asks for what the objects of tenants take whenever metrics are rendered. To be called once. */
-  collectCachesFrom(read: () => Iterable<{ tenant: string; bytes: number }>): void {
-    const labels = this.#labels;
+  /** The number of objects in the caches. */
+  collectObjectsFrom(read: () => Iterable<{ side: Side; kind: string; count: number }>): void {
     new Gauge({
-      name: 'skerry_syncer_cache_bytes',
-      help: 'About what the objects of a tenant take in the memory of this syncer.',
-      labelNames: ['tenant'],
+      name: 'skerry_syncer_objects',
+      help: 'Objects in the caches, over all tenants.',
+      labelNames: ['side', 'kind'],
       registers: [this.#registry],
       collect() {
         this.reset();
-        for (const { tenant, bytes } of read()) this.inc({ tenant: labels.peek(tenant) }, bytes);
+        for (const { side, kind, count } of read()) this.inc({ side, kind }, count);
       },
     });
   }
 
-  /** Asks for what tenants have of what their quotas limit whenever metrics are rendered. To be called once. */
+  /** What the objects of tenants take. */
+  collectCachesFrom(read: () => Iterable<{ tenant: string; bytes: number }>): void {
+    this.#tenantGauge(
+      'skerry_syncer_cache_bytes',
+      'About what the objects of a tenant take in the memory of this syncer.',
+      ['tenant'],
+      (add) => {
+        for (const { tenant, bytes } of read()) add(tenant, {}, bytes);
+      },
+    );
+  }
+
+  /** What tenants have of what their quotas limit. */
   collectQuotasFrom(
     read: () => Iterable<{ tenant: string; resource: string; used: number; limit: number }>,
   ): void {
-    const labels = this.#labels;
-    const gauge = (name: string, help: string, of: 'used' | 'limit'): void => {
-      new Gauge({
-        name,
-        help,
-        labelNames: ['tenant', 'resource'],
-        registers: [this.#registry],
-        collect() {
-          this.reset();
-          for (const { tenant, resource, ...usage } of read())
-            this.inc({ tenant: labels.peek(tenant), resource }, usage[of]);
-        },
-      });
-    };
-    gauge(
-      'skerry_tenant_quota_used',
-      'What a tenant has in the super cluster of a limited resource.',
-      'used',
-    );
-    gauge('skerry_tenant_quota_limit', 'What it may have.', 'limit');
+    const labelNames = ['tenant', 'resource'];
+    const help = 'What a tenant has in the super cluster of a limited resource.';
+    this.#tenantGauge('skerry_tenant_quota_used', help, labelNames, (add) => {
+      for (const { tenant, resource, used } of read()) add(tenant, { resource }, used);
+    });
+    this.#tenantGauge('skerry_tenant_quota_limit', 'What it may have.', labelNames, (add) => {
+      for (const { tenant, resource, limit } of read()) add(tenant, { resource }, limit);
+    });
   }
 
-  /** Asks when certificates of tenants expire whenever metrics are rendered. To be called once. */
+  /** When certificates of tenants expire. */
   collectExpiriesFrom(read: () => Iterable<{ tenant: string; kind: string; atMs: number }>): void {
     const labels = this.#labels;
     new Gauge({
@@ -450,16 +295,30 @@ export class SyncerMetrics {
     });
   }
 
-  /** Asks for the state of the scheduling window whenever metrics are rendered. To be called once. */
+  /** The state of the scheduling window; no series where there is no window. */
   collectSchedulingFrom(
     read: () => SchedulingWindowState | undefined,
     nameOf: (tenant: string) => string = (tenant) => tenant,
   ): void {
-    registerWindowGauges(this.#registry, this.#labels, () => {
-      const state = read();
-      const named = state?.tenants.map((counts) => ({ ...counts, tenant: nameOf(counts.tenant) })) ?? [];
-      return state && { ...state, tenants: named };
+    new Gauge({
+      name: 'skerry_syncer_scheduling_window',
+      help: 'Pods that may be with the scheduler of the super cluster at once.',
+      registers: [this.#registry],
+      collect() {
+        const state = read();
+        if (state === undefined) this.remove();
+        else this.set(state.size);
+      },
     });
+    this.#tenantGauge(
+      'skerry_syncer_scheduling_pods',
+      'Pods without a node: parked (not created yet), scheduling (with the scheduler), refused (it has found none).',
+      ['tenant', 'state'],
+      (add) => {
+        for (const counts of read()?.tenants ?? [])
+          for (const state of windowStates) add(nameOf(counts.tenant), { state }, counts[state]);
+      },
+    );
   }
 
   /** One more gauge, which is asked for whenever metrics are rendered. */
@@ -475,20 +334,20 @@ export class SyncerMetrics {
   }
 
   waited(tenant: string, kind: string, waitMs: number): void {
-    this.#wait.observe(this.#waitSeries.labels(this.#labels.of(tenant), kind), waitMs / 1_000);
+    this.#wait.metric.observe(this.#wait.labels(this.#labels.of(tenant), kind), waitMs / 1_000);
   }
 
   served(tenant: string, kind: string, serviceMs: number): void {
-    this.#service.observe(this.#serviceSeries.labels(this.#labels.of(tenant), kind), serviceMs / 1_000);
+    this.#service.metric.observe(this.#service.labels(this.#labels.of(tenant), kind), serviceMs / 1_000);
   }
 
   /** `code`: an HTTP status, or a code from a catalogue of errors; never a message. */
   reconcileError(tenant: string, kind: string, code: string): void {
-    this.#errors.inc(this.#errorSeries.labels(this.#labels.of(tenant), kind, codeLabel(code)));
+    this.#errors.metric.inc(this.#errors.labels(this.#labels.of(tenant), kind, codeLabel(code)));
   }
 
   resynced(tenant: string): void {
-    this.#resyncs.inc(this.#resyncSeries.labels(this.#labels.of(tenant)));
+    this.#resyncs.metric.inc(this.#resyncs.labels(this.#labels.of(tenant)));
   }
 
   /** How long one comparison took. */
@@ -497,24 +356,18 @@ export class SyncerMetrics {
   }
 
   drift(tenant: string, kind: string, finding: string, count = 1): void {
-    this.#drift.inc(this.#driftSeries.labels(this.#labels.of(tenant), kind, finding), count);
+    this.#drift.metric.inc(this.#drift.labels(this.#labels.of(tenant), kind, finding), count);
   }
 
   /** `source`: a tenant, or `super`. */
   reflectorProblem(source: string, resource: string, phase: string): void {
     const label = source === 'super' ? source : this.#labels.of(source);
-    this.#problems.inc(this.#problemSeries.labels(label, resource, phase));
+    this.#problems.metric.inc(this.#problems.labels(label, resource, phase));
   }
 
-  apiCall(side: Side, call: ApiCall): void {
-    const { verb, resource } = call;
-    this.#calls.inc({
-      side,
-      verb,
-      resource,
-      code: call.status === 0 ? 'none' : codeLabel(String(call.status)),
-    });
-    if (verb !== 'watch') this.#callDuration.observe({ side, verb }, call.durationMs / 1_000);
+  apiCall(side: Side, { verb, resource, status, durationMs }: ApiCall): void {
+    this.#calls.inc({ side, verb, resource, code: status === 0 ? 'none' : codeLabel(String(status)) });
+    if (verb !== 'watch') this.#callDuration.observe({ side, verb }, durationMs / 1_000);
   }
 
   fencedWrite(): void {
@@ -523,7 +376,16 @@ export class SyncerMetrics {
 
   /** A tenant was let go of for a time because its objects take too much memory. */
   cacheLimitExceeded(tenant: string): void {
-    this.#cacheLimits.inc(this.#cacheLimitSeries.labels(this.#labels.of(tenant)));
+    this.#cacheLimits.metric.inc(this.#cacheLimits.labels(this.#labels.of(tenant)));
+  }
+
+  /** A new pod has spent so long between two points of its way. */
+  podStep(step: string, tookMs: number): void {
+    this.#podSteps.observe({ step }, tookMs / 1_000);
+  }
+
+  podReady(tenant: string, tookMs: number): void {
+    this.#podReady.metric.observe(this.#podReady.labels(this.#labels.of(tenant)), tookMs / 1_000);
   }
 
   /** Counts a tenant among those served. */
@@ -536,17 +398,47 @@ export class SyncerMetrics {
   removeTenant(tenant: string): void {
     this.#joined.delete(tenant);
     if (!this.#labels.release(tenant)) return;
-    const all = [
-      this.#waitSeries,
-      this.#serviceSeries,
-      this.#errorSeries,
-      this.#driftSeries,
-      this.#resyncSeries,
-      this.#problemSeries,
-      this.#cacheLimitSeries,
-    ];
-    for (const series of all) series.remove(tenant);
-    this.pods.remove(tenant);
+    for (const series of this.#tenantSeries) series.remove(tenant);
+  }
+
+  #tenantCounter(name: string, help: string, labelNames: readonly string[]): TenantSeries<Counter> {
+    return this.#ofTenants(new Counter({ name, help, labelNames, registers: [this.#registry] }), labelNames);
+  }
+
+  #tenantHistogram(
+    name: string,
+    help: string,
+    labelNames: readonly string[],
+    buckets: number[],
+  ): TenantSeries<Histogram> {
+    const metric = new Histogram({ name, help, labelNames, buckets, registers: [this.#registry] });
+    return this.#ofTenants(metric, labelNames);
+  }
+
+  #ofTenants<M extends Counter | Histogram>(metric: M, labelNames: readonly string[]): TenantSeries<M> {
+    const series = new TenantSeries(metric, labelNames);
+    this.#tenantSeries.push(series);
+    return series;
+  }
+
+  /** Asked for whenever metrics are rendered; the values of tenants without a label of their own add up. */
+  #tenantGauge(
+    name: string,
+    help: string,
+    labelNames: readonly string[],
+    read: (add: (tenant: string, labels: Record<string, string>, value: number) => void) => void,
+  ): void {
+    const tenants = this.#labels;
+    new Gauge({
+      name,
+      help,
+      labelNames,
+      registers: [this.#registry],
+      collect() {
+        this.reset();
+        read((tenant, labels, value) => this.inc({ tenant: tenants.peek(tenant), ...labels }, value));
+      },
+    });
   }
 }
 

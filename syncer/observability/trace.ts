@@ -1,4 +1,4 @@
-import type { PodReport, SpanReport, StageOwner } from '../../api/pod-report.ts';
+import type { PodReport, StageOwner } from '../../api/pod-report.ts';
 import type { Clock } from '../../kube/index.ts';
 
 /**
@@ -59,80 +59,6 @@ export const podSpans: readonly PodSpan[] = [
   { name: 'start', whose: 'kubelet', from: ['scheduled', 'tokensWritten'], to: 'ready' },
   { name: 'status', whose: 'skerry', from: ['ready', 'bound'], to: 'told' },
 ];
-
-/** When steps were reached, in milliseconds since `seen`; undefined: not yet. */
-interface StepTimes {
-  at(step: PodStep): number | undefined;
-}
-
-/** When a span that ends at `endMs` began; `undefined`: it has not. */
-function spanStart(span: PodSpan, times: StepTimes, endMs: number): number | undefined {
-  let start: number | undefined;
-  for (const step of span.from) {
-    const at = times.at(step);
-    if (at !== undefined && at <= endMs && (start === undefined || at > start)) start = at;
-  }
-  return start;
-}
-
-type PodFacts = Pick<PodReport, 'tenant' | 'namespace' | 'name' | 'uid' | 'node' | 'createdAt' | 'seenAt'>;
-
-/** @param nowMs since `seen` */
-function podReport(facts: PodFacts, times: StepTimes, nowMs: number): PodReport {
-  const told = times.at('told');
-  const deleted = times.at('deleted');
-  const totalMs = roundedMs(told ?? deleted ?? nowMs);
-  const state = told !== undefined ? 'ready' : deleted === undefined ? 'pending' : 'deleted';
-  const steps = podSteps
-    .flatMap((name) => {
-      const at = times.at(name);
-      return at === undefined ? [] : [{ name, atMs: roundedMs(at) }];
-    })
-    .toSorted((a, b) => a.atMs - b.atMs);
-  const waitsFor = state === 'pending' ? waiting(times, nowMs) : undefined;
-  return {
-    ...facts,
-    state,
-    totalMs,
-    shares: sharesOf(times, totalMs),
-    steps,
-    spans: podSpans.flatMap((span) => spanReport(span, times)),
-    ...(waitsFor === undefined ? {} : { waitsFor }),
-  };
-}
-
-/**
- * Who took how much of the whole. The scheduler has the super object from when it is there, kubelet from when the super
- * object has a node and its tokens; everything else is Skerry's.
- */
-function sharesOf(times: StepTimes, totalMs: number): Record<StageOwner, number> {
-  const share = (name: string): number => {
-    const span = podSpans.find((each) => each.name === name) as PodSpan;
-    const end = Math.min(times.at(span.to) ?? totalMs, totalMs);
-    const start = spanStart(span, times, end);
-    return start === undefined ? 0 : roundedMs(end - start);
-  };
-  const scheduler = share('schedule');
-  const kubelet = share('start');
-  return { skerry: roundedMs(Math.max(0, totalMs - scheduler - kubelet)), scheduler, kubelet };
-}
-
-function spanReport(span: PodSpan, times: StepTimes): SpanReport[] {
-  const end = times.at(span.to);
-  const start = end === undefined ? undefined : spanStart(span, times, end);
-  if (end === undefined || start === undefined) return [];
-  return [{ name: span.name, whose: span.whose, atMs: roundedMs(start), tookMs: roundedMs(end - start) }];
-}
-
-/** The first span that has begun and not ended. */
-function waiting(times: StepTimes, nowMs: number): PodReport['waitsFor'] {
-  for (const span of podSpans) {
-    if (span.isOptional === true || times.at(span.to) !== undefined) continue;
-    const start = spanStart(span, times, nowMs);
-    if (start !== undefined) return { name: span.name, whose: span.whose, sinceMs: roundedMs(nowMs - start) };
-  }
-  return undefined;
-}
 
 /** A hundredth of a millisecond is more than the clock of an event loop is good for. */
 export function roundedMs(ms: number): number {
@@ -211,7 +137,7 @@ const spansTo = new Map<PodStep, readonly PodSpan[]>(
 );
 
 /** The way of one pod, which begins now. */
-export class Trace implements StepTimes {
+export class Trace {
   readonly tenant: string;
   readonly namespace: string;
   readonly name: string;
@@ -234,6 +160,7 @@ export class Trace implements StepTimes {
     context.table.set(this.#row, 'seen', 0);
   }
 
+  /** When the step was reached, in milliseconds since `seen`; undefined: not yet. */
   at(step: PodStep): number | undefined {
     return this.#context.table.get(this.#row, step);
   }
@@ -256,7 +183,7 @@ export class Trace implements StepTimes {
     const atMs = this.#nowMs;
     table.set(this.#row, step, atMs);
     for (const span of spansTo.get(step) ?? []) {
-      const start = spanStart(span, this, atMs);
+      const start = this.#startOf(span, atMs);
       if (start !== undefined) onSpan?.(span.name, atMs - start);
     }
     if (step === 'told') onReady?.(this.tenant, atMs);
@@ -270,7 +197,7 @@ export class Trace implements StepTimes {
   /** How long a span took that has ended. */
   tookMs(span: PodSpan): number | undefined {
     const end = this.at(span.to);
-    const start = end === undefined ? undefined : spanStart(span, this, end);
+    const start = end === undefined ? undefined : this.#startOf(span, end);
     return end === undefined || start === undefined ? undefined : end - start;
   }
 
@@ -281,14 +208,71 @@ export class Trace implements StepTimes {
 
   report(): PodReport {
     const { tenant, namespace, name, uid, node } = this;
-    const seenAtMs = this.#context.clock.now() - this.#nowMs;
-    const facts = {
+    const nowMs = this.#nowMs;
+    const told = this.at('told');
+    const deleted = this.at('deleted');
+    const totalMs = roundedMs(told ?? deleted ?? nowMs);
+    const state = told !== undefined ? 'ready' : deleted === undefined ? 'pending' : 'deleted';
+    const steps = podSteps.flatMap((step) => {
+      const at = this.at(step);
+      return at === undefined ? [] : [{ name: step, atMs: roundedMs(at) }];
+    });
+    const spans = podSpans.flatMap((span) => {
+      const tookMs = this.tookMs(span);
+      if (tookMs === undefined) return [];
+      const atMs = roundedMs((this.at(span.to) as number) - tookMs);
+      return [{ name: span.name, whose: span.whose, atMs, tookMs: roundedMs(tookMs) }];
+    });
+    const waitsFor = state === 'pending' ? this.#waitsFor(nowMs) : undefined;
+    return {
       ...{ tenant, namespace, name, uid },
-      seenAt: new Date(seenAtMs).toISOString(),
+      seenAt: new Date(this.#context.clock.now() - nowMs).toISOString(),
       ...(this.#createdAt === undefined ? {} : { createdAt: this.#createdAt }),
       ...(node === undefined ? {} : { node }),
+      state,
+      totalMs,
+      shares: this.#shares(totalMs),
+      steps: steps.toSorted((a, b) => a.atMs - b.atMs),
+      spans,
+      ...(waitsFor === undefined ? {} : { waitsFor }),
     };
-    return podReport(facts, this, this.#nowMs);
+  }
+
+  /**
+   * How much of the whole each took. The scheduler has the super object from when it is there, kubelet from when the
+   * super object has a node and its tokens; everything else is Skerry's.
+   */
+  #shares(totalMs: number): Record<StageOwner, number> {
+    const share = (name: string): number => {
+      const span = podSpans.find((each) => each.name === name) as PodSpan;
+      const end = Math.min(this.at(span.to) ?? totalMs, totalMs);
+      const start = this.#startOf(span, end);
+      return start === undefined ? 0 : roundedMs(end - start);
+    };
+    const scheduler = share('schedule');
+    const kubelet = share('start');
+    return { skerry: roundedMs(Math.max(0, totalMs - scheduler - kubelet)), scheduler, kubelet };
+  }
+
+  /** The first span that has begun and not ended. */
+  #waitsFor(nowMs: number): PodReport['waitsFor'] {
+    for (const span of podSpans) {
+      if (span.isOptional === true || this.has(span.to)) continue;
+      const start = this.#startOf(span, nowMs);
+      if (start !== undefined)
+        return { name: span.name, whose: span.whose, sinceMs: roundedMs(nowMs - start) };
+    }
+    return undefined;
+  }
+
+  /** When a span that ends at `endMs` began; `undefined`: it has not. */
+  #startOf(span: PodSpan, endMs: number): number | undefined {
+    let start: number | undefined;
+    for (const step of span.from) {
+      const at = this.at(step);
+      if (at !== undefined && at <= endMs && (start === undefined || at > start)) start = at;
+    }
+    return start;
   }
 
   get #nowMs(): number {

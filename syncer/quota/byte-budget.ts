@@ -4,14 +4,14 @@ interface ByteBudgetOptions {
   monotonicMs: () => number;
   /** How much the bucket holds: as many milliseconds' worth. */
   burstMs: number;
-  /** Has somebody who waits ask again, this long from now. */
+  /** Queues a waiting key again, this long from now. */
   wake: (id: string, afterMs: number) => void;
 }
 
 /**
  * How many bytes a tenant may have moved in a minute: a token bucket. One may take more than is left, so that something
- * large is possible at all; the next has to wait until that is made up for. Who has to wait is served in the order in
- * which they came, one at a time, and nobody passes them.
+ * large is possible at all; the next has to wait until that is made up for. Keys that wait are served in the order in
+ * which they came, one at a time, before any other.
  */
 export class ByteBudget {
   readonly #options: ByteBudgetOptions;
@@ -21,7 +21,7 @@ export class ByteBudget {
   /** Bytes of the last minute; what is older counts less and less. */
   #recent = 0;
   readonly #waiting = new Set<string>();
-  /** Whose turn has come in the run that is under way, and who have not taken anything yet. */
+  /** Keys whose turn has come in the run that is under way, and that have not taken anything yet. */
   readonly #served = new Set<string>();
 
   constructor(options: ByteBudgetOptions) {
@@ -39,7 +39,7 @@ export class ByteBudget {
   }
 
   /**
-   * Milliseconds after which to ask again; 0: it may go on, and what it moves is to be taken. Whoever waits is woken when
+   * Milliseconds after which to ask again; 0: it may go on, and what it moves is to be taken. A key that waits is woken when
    * its turn comes, and may ask earlier, or once more when it has come, without losing it.
    */
   waitMs(id: string): number {

@@ -56,7 +56,7 @@ export class QuotaLedger {
   /** In the order in which they came. */
   readonly #waiting = new Map<string, Waiter>();
   readonly #standing: Record<Line, number> = { hopeful: 0, hopeless: 0 };
-  /** Who has found the line full, in the order in which they came. */
+  /** Keys that have found the line full, in the order in which they came. */
   readonly #beyond: Readonly<Record<Line, Set<string>>> = { hopeful: new Set(), hopeless: new Set() };
   readonly #maxWaiting: number;
   /**
@@ -122,7 +122,7 @@ export class QuotaLedger {
    */
   reserve(id: string, charge: Charge): readonly Excess[] {
     const waiter = this.#waiting.get(id);
-    // Whoever has room is let in by `admit`.
+    // `admit` lets in what there is room for.
     if (waiter !== undefined && isSame(waiter.charge, charge)) return waiter.excess;
     this.#leave(id);
     const excess = this.#excess(id, charge, this.#claimed);

@@ -23,10 +23,10 @@ export interface SuperWatch {
   /** Of its store and in metrics: the controller's. */
   readonly name: string;
   readonly resource: Resource;
-  /** `marked`: only objects with Skerry's labels; `all`: every one. */
-  readonly superScope: 'marked' | 'all';
+  /** `marked`: objects of the tenants that this replica serves; `allTenants`: of every tenant; `all`: every one. */
+  readonly superScope: 'marked' | 'allTenants' | 'all';
   /** Label selector, beside our own mark. */
-  readonly selector?: string;
+  readonly selector?: string | undefined;
   readonly indexes?: Readonly<Record<string, (object: KubeObject) => readonly string[]>>;
   /** Drops from a cached object what is never compared nor written. */
   readonly compact?: (object: KubeObject) => KubeObject;
@@ -155,7 +155,7 @@ function makeStore(
       return sharedTexts.share(compact === undefined ? object : compact(object, previous));
     },
     indexes,
-    ...(onGrowth === undefined ? {} : { onGrowth }),
+    onGrowth,
   });
 }
 

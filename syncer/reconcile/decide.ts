@@ -1,6 +1,7 @@
 import type { KubeObject } from '../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../context.ts';
 import type { Action, DownKind, Notice, SyncedKind, UpKind } from '../kinds/contract.ts';
+import { warning } from '../kinds/validation.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import type { Tombstone } from './tenant-state.ts';
 
@@ -26,7 +27,7 @@ export interface Situation {
 
 /**
  * What has to hold before the actions may be carried out, because they destroy something on the word
- * of a cache: the server of `side` is who it should be, and, if `live`, answers 404 for the object.
+ * of a cache: the server of `side` has the expected identity, and, if `live`, answers 404 for the object.
  */
 export interface DeleteCheck {
   readonly side: 'tenant' | 'super';
@@ -44,8 +45,16 @@ const nothing: Decision = { actions: [] };
 /** Our own object will show in the cache, and that queues the key; a look from time to time costs next to nothing. */
 const notShownYet: Decision = { actions: [{ do: 'later', afterMs: 1_000 }] };
 
-function notice(type: Notice['type'], reason: string, message: string): Decision {
-  return { actions: [{ do: 'notice', notice: { type, reason, message } }] };
+function notice(said: Notice): Decision {
+  return { actions: [{ do: 'notice', notice: said }] };
+}
+
+/** An object of the super cluster that is none of ours has the name. */
+export function nameConflict(objectKind: string, name: string): Notice {
+  return warning(
+    'NameConflict',
+    `${objectKind} ${name} cannot be synced: its place in the cluster is taken by an object that Skerry did not make`,
+  );
 }
 
 /** Sync rule `four-cases` for an object that is born in the tenant. Pure. */
@@ -60,11 +69,7 @@ export function decideDown(kind: DownKind, situation: Situation): Decision {
       return { actions: kind.down(tenantObject, superObject, context) };
     }
     if (kind.admit?.(tenantObject, context).wanted === false) return nothing;
-    return notice(
-      'Warning',
-      'NameConflict',
-      `${kind.resource.kind} ${situation.key.name} cannot be synced: its place in the cluster is taken by an object that Skerry did not make`,
-    );
+    return notice(nameConflict(kind.resource.kind, situation.key.name));
   }
 
   if (originalUid(superObject) !== tenantObject.metadata.uid) {
@@ -198,8 +203,8 @@ function creation(kind: DownKind, tenantObject: KubeObject, context: SyncContext
 /** The same cases the other way round, for an object that is born in the super cluster. Pure. */
 export function decideUp(kind: UpKind, situation: Situation): Decision {
   const { tenantObject, superObject, context, key } = situation;
-  const place = superObject === undefined ? undefined : kind.tenantRef(superObject, context);
-  const belongs = place !== undefined && place.name === key.name && place.namespace === key.namespace;
+  const ref = superObject === undefined ? undefined : kind.tenantRef(superObject, context);
+  const belongs = ref !== undefined && ref.name === key.name && ref.namespace === key.namespace;
 
   if (superObject === undefined || !belongs) {
     if (tenantObject === undefined || originalUid(tenantObject) === undefined) return nothing;
@@ -217,11 +222,8 @@ export function decideUp(kind: UpKind, situation: Situation): Decision {
   if (mark === undefined) {
     if (kind.adopts?.(tenantObject, superObject, context) === true)
       return guarded(kind.up(tenantObject, superObject, context));
-    return notice(
-      'Warning',
-      'NameConflict',
-      `the cluster offers a ${kind.resource.kind} named ${key.name}; yours of the same name is left alone`,
-    );
+    const message = `the cluster offers a ${kind.resource.kind} named ${key.name}; yours of the same name is left alone`;
+    return notice(warning('NameConflict', message));
   }
   if (mark !== superObject.metadata.uid) {
     const actions = withoutOriginal(kind, tenantObject, context);

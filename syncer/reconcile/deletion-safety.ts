@@ -1,11 +1,5 @@
 import { annotationKeys } from '../../api/labels.ts';
-import {
-  isNotFound,
-  type KubeClient,
-  type KubeObject,
-  type ObjectRef,
-  type Resource,
-} from '../../kube/index.ts';
+import { ignoreNotFound, type KubeClient, type KubeObject, type ObjectRef } from '../../kube/index.ts';
 import { originalUid } from '../mapping/labels.ts';
 import type { Situation } from './decide.ts';
 import type { Work } from './execute.ts';
@@ -15,7 +9,7 @@ import type { TenantState } from './tenant-state.ts';
 
 export interface DeletionSafetyOptions {
   superIdentity: IdentityGuard;
-  /** A server is not who it should be: deletes of this tenant have stopped until the operator has spoken. */
+  /** A server has another identity than expected: deletes of this tenant have stopped until the operator has spoken. */
   onMismatch: (tenant: TenantState, side: 'tenant' | 'super') => void;
   /** A mass-deletion guard closed for this tenant. */
   onHeld: (tenant: TenantState) => void;
@@ -118,7 +112,7 @@ export async function liveObject(
     side === 'tenant' ? situation.key : (tenant.superRef(kind, situation.key) ?? lastRef(situation));
   if (ref === undefined) return searchOriginal(work, superLists);
   const client = side === 'tenant' ? tenant.client : superClient;
-  const live = await getLive(client, kind.resource, ref, signal);
+  const live = await ignoreNotFound(client.get(kind.resource, ref, { signal }));
   if (live === undefined) return undefined;
   const other = side === 'tenant' ? situation.superObject : situation.tenantObject;
   // What is gone stays gone, whatever has its name now.
@@ -157,18 +151,4 @@ function isCopyOf(copy: KubeObject, original: KubeObject): boolean {
 /** A pod knows its super object by UID, even if all marks were taken off that one. */
 function isBoundTo(tenantObject: KubeObject, superObject: KubeObject): boolean {
   return tenantObject.metadata.annotations?.[annotationKeys.superUid] === superObject.metadata.uid;
-}
-
-export async function getLive(
-  client: KubeClient,
-  resource: Resource,
-  ref: { namespace?: string | undefined; name: string },
-  signal: AbortSignal,
-): Promise<KubeObject | undefined> {
-  try {
-    return await client.get(resource, ref, { signal });
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
 }

@@ -19,7 +19,7 @@ export interface Finding {
   readonly requires?: readonly KeyRef[];
 }
 
-/** What a decision means for whoever reads it; `undefined`: both sides agree. */
+/** A decision in the terms of a report; `undefined`: both sides agree. */
 export function findingOf(drift: Drift | undefined, actions: readonly Action[]): Finding | undefined {
   if (drift === undefined) {
     const said = actions.find(

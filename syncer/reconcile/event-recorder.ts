@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import {
   apiVersionOf,
+  ignoreNotFound,
   isAlreadyExists,
-  isNotFound,
   type KubeClient,
   type KubeObject,
   metaTime,
@@ -52,7 +52,7 @@ export class EventRecorder {
   async record(resource: Resource, object: KubeObject, said: Notice, signal: AbortSignal): Promise<void> {
     const notice = { ...said, message: printable(said.message, longestMessage) };
     const nowMs = this.#nowMs();
-    const { name, message } = this.#place(object, notice, nowMs);
+    const { name, message } = this.#eventFor(object, notice, nowMs);
     const before = this.#written.get(name);
     if (before !== undefined && nowMs - before.atMs < repeatMs) {
       before.count += 1;
@@ -81,7 +81,7 @@ export class EventRecorder {
   }
 
   /** The event that says it. Words that differ every time, like numbers in them, end up in one. */
-  #place(object: KubeObject, notice: Notice, nowMs: number): { name: string; message: string } {
+  #eventFor(object: KubeObject, notice: Notice, nowMs: number): { name: string; message: string } {
     const together = eventName(object, notice.reason, '');
     let similar = this.#similar.get(together);
     if (similar === undefined || nowMs - similar.sinceMs >= similarMs) {
@@ -119,15 +119,10 @@ export class EventRecorder {
     count: number,
     signal: AbortSignal,
   ): Promise<boolean> {
-    try {
-      const patch = { message, count, lastTimestamp };
-      const options = { type: 'merge', signal, cutManagedFields: true } as const;
-      await this.#client.patch(resources.events, metadata, patch, options);
-      return true;
-    } catch (error) {
-      if (isNotFound(error)) return false;
-      throw error;
-    }
+    const patch = { message, count, lastTimestamp };
+    const options = { type: 'merge', signal, cutManagedFields: true } as const;
+    const call = this.#client.patch(resources.events, metadata, patch, options);
+    return (await ignoreNotFound(call)) !== undefined;
   }
 }
 

@@ -1,6 +1,7 @@
 import {
   ApiError,
   applyMergePatch,
+  ignoreNotFound,
   isAlreadyExists,
   isNotFound,
   type KubeClient,
@@ -16,7 +17,7 @@ import { hasLostItsLabel, isOurs, originalUid } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
 import { contestedNotice } from './contested-writes.ts';
 import { done, isRecoverable, isRefusal, isTransientRefusal, type Outcome } from './controller.ts';
-import type { Situation } from './decide.ts';
+import { nameConflict, type Situation } from './decide.ts';
 import { deleteObject, expectCreated, patchObject, refOf, type WriteTarget } from './guarded-writes.ts';
 import type { DefinitionGuard } from './guards.ts';
 import { keyId } from './keys.ts';
@@ -46,15 +47,14 @@ async function bindPod(
     metadata: { name, namespace, uid, annotations, ...(labels === undefined ? {} : { labels }) },
     target: { apiVersion: 'v1', kind: 'Node', name: node },
   };
-  try {
-    await work.tenant.client.createSubresource(resources.pods, refOf(tenantObject), 'binding', binding, {
+  const { client, expectations } = work.tenant;
+  const bound = await ignoreNotFound(
+    client.createSubresource(resources.pods, refOf(tenantObject), 'binding', binding, {
       signal: work.signal,
-    });
-    if (resourceVersion !== undefined)
-      work.tenant.expectations.tenant.expectReplaced(keyId(key), resourceVersion);
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
+    }),
+  );
+  if (bound !== undefined && resourceVersion !== undefined)
+    expectations.tenant.expectReplaced(keyId(key), resourceVersion);
 }
 
 /** Called before and after each action. Must not throw. */
@@ -86,7 +86,7 @@ interface Unsent {
   readonly unsent: Notice;
 }
 
-interface ExecutorOptions {
+export interface ExecutorOptions {
   superClient: KubeClient;
   /** Whether a key that another one requires is in agreement. */
   isDependencyMet: (tenant: TenantState, key: KeyRef) => boolean;
@@ -98,7 +98,7 @@ interface ExecutorOptions {
   gates?: ReadonlyMap<string, ActionGate> | undefined;
   /** For all kinds, asked before the kind's own. */
   quotaGate?: ActionGate | undefined;
-  observer?: ExecutorObserver;
+  observer?: ExecutorObserver | undefined;
 }
 
 /** How long a write that may be refused is not tried again. */
@@ -106,22 +106,10 @@ const refusedForMs = 60_000;
 
 /** Carries out the actions of one decision, in order, until one fails or asks to wait. */
 export class Executor {
-  readonly #superClient: KubeClient;
-  readonly #isDependencyMet: ExecutorOptions['isDependencyMet'];
-  readonly #enqueue: ExecutorOptions['enqueue'];
-  readonly #holdsBack: ExecutorOptions['holdsBack'];
-  readonly #gates: ReadonlyMap<string, ActionGate>;
-  readonly #quotaGate: ActionGate | undefined;
-  readonly #observer: ExecutorObserver;
+  readonly #options: ExecutorOptions;
 
   constructor(options: ExecutorOptions) {
-    this.#superClient = options.superClient;
-    this.#isDependencyMet = options.isDependencyMet;
-    this.#enqueue = options.enqueue;
-    this.#holdsBack = options.holdsBack;
-    this.#gates = options.gates ?? new Map();
-    this.#quotaGate = options.quotaGate;
-    this.#observer = options.observer ?? {};
+    this.#options = options;
   }
 
   async run(actions: readonly Action[], work: Work): Promise<Outcome> {
@@ -158,7 +146,7 @@ export class Executor {
         superRefused = true;
         continue;
       }
-      this.#observer.acting?.(tenant, situation.key, action);
+      this.#options.observer?.acting?.(tenant, situation.key, action);
       switch (action.do) {
         case 'require':
           if (this.#waits(work, action.keys)) return done;
@@ -198,7 +186,7 @@ export class Executor {
           break;
       }
       if (outcome !== undefined) return outcome;
-      this.#observer.acted?.(tenant, situation.key, action);
+      this.#options.observer?.acted?.(tenant, situation.key, action);
     }
     return later;
   }
@@ -222,7 +210,7 @@ export class Executor {
     work: Work,
     decided: Action,
   ): Promise<Action | Outcome | Skip | Unsent | { contested: true }> {
-    if (decided.do === 'createSuper' && (await this.#holdsBack?.(work)) === true) return done;
+    if (decided.do === 'createSuper' && (await this.#options.holdsBack?.(work)) === true) return done;
     const unsent = refusalOf(work, decided);
     if (unsent !== undefined) return { unsent };
     if (await this.#isContested(work, decided)) return { contested: true };
@@ -234,8 +222,9 @@ export class Executor {
   }
 
   async #ask(work: Work, action: GatedAction): Promise<GatedAction | Outcome | Skip> {
-    const granted = this.#quotaGate === undefined ? action : await this.#quotaGate(work, action);
-    const gate = this.#gates.get(work.kind.name);
+    const granted =
+      this.#options.quotaGate === undefined ? action : await this.#options.quotaGate(work, action);
+    const gate = this.#options.gates?.get(work.kind.name);
     return gate === undefined || 'is' in granted || 'skip' in granted ? granted : gate(work, granted);
   }
 
@@ -257,10 +246,10 @@ export class Executor {
 
   /** Whether the key has to wait for one of these; then they are queued and it comes back after them. */
   #waits(work: Work, keys: readonly KeyRef[]): boolean {
-    const missing = keys.filter((key) => !this.#isDependencyMet(work.tenant, key));
+    const missing = keys.filter((key) => !this.#options.isDependencyMet(work.tenant, key));
     for (const key of missing) {
       work.tenant.dependents.add(key, work.situation.key);
-      this.#enqueue(work.tenant, key);
+      this.#options.enqueue(work.tenant, key);
     }
     return missing.length > 0;
   }
@@ -271,7 +260,7 @@ export class Executor {
       const metadataOnly = payloadOf(kind) !== undefined;
       const cutManagedFields = hasKnownFields(kind);
       const created = await sendRelying(work, { creates: object }, () =>
-        this.#superClient.create(kind.resource, object, { signal, metadataOnly, cutManagedFields }),
+        this.#options.superClient.create(kind.resource, object, { signal, metadataOnly, cutManagedFields }),
       );
       if (created === 'overtaken') return overtaken;
       this.#expectSuper(work, created);
@@ -353,7 +342,7 @@ export class Executor {
   async #superExists(work: Work, object: KubeObject): Promise<Outcome> {
     const { kind, tenant, situation, signal } = work;
     const { tenantObject } = situation;
-    const live = await this.#superClient.get(kind.resource, refOf(object), { signal });
+    const live = await this.#options.superClient.get(kind.resource, refOf(object), { signal });
     if (isOurs(live, tenant.info)) {
       // The super object of an earlier tenant object goes when the cache shows it, past the same guards as any other.
       if (originalUid(live) !== tenantObject?.metadata.uid) return { is: 'retry', code: 'earlierObject' };
@@ -365,9 +354,9 @@ export class Executor {
       if (adopts || hasLostItsLabel(live, tenantObject))
         return this.#takeOver(kind, tenantObject, live, work);
     }
-    const message = `${kind.resource.kind} ${situation.key.name} cannot be synced: its place in the cluster is taken by an object that Skerry did not make`;
-    await recordNotice(work, { type: 'Warning', reason: 'NameConflict', message });
-    return { is: 'refused', code: 'notOurs', message };
+    const conflict = nameConflict(kind.resource.kind, situation.key.name);
+    await recordNotice(work, conflict);
+    return { is: 'refused', code: 'notOurs', message: conflict.message };
   }
 
   /** Makes the super object carry our marks. */
@@ -397,7 +386,7 @@ export class Executor {
   }
 
   #superSide(work: Work): WriteTarget {
-    return targetOf(this.#superClient, work);
+    return targetOf(this.#options.superClient, work);
   }
 
   #tenantSide(work: Work): WriteTarget {

@@ -1,7 +1,7 @@
 import {
   applyMergePatch,
+  ignoreNotFound,
   isForbidden,
-  isNotFound,
   type KubeClient,
   type KubeObject,
   type MergePatch,
@@ -23,7 +23,7 @@ export interface WriteTarget {
   readonly tenant: TenantState;
   readonly key: KeyRef;
   readonly signal: AbortSignal;
-  /** As for a call of the client: nobody reads the managedFields of an answer. */
+  /** As for a call of the client: the managedFields of an answer are not read. */
   readonly cutManagedFields: boolean;
 }
 
@@ -58,7 +58,7 @@ export async function patchObject(
       type: 'merge',
       signal,
       cutManagedFields,
-      ...(subresource === undefined ? {} : { subresource }),
+      subresource,
     });
   const whole = (): KubeObject => applyMergePatch(object, guarded) as KubeObject;
   const patchToWhole = async (): Promise<KubeObject> =>
@@ -68,17 +68,13 @@ export async function patchObject(
       .update(resource, whole(), { signal, metadataOnly: true, cutManagedFields })
       // Roles that an operator wrote for an earlier version may not have this verb.
       .catch((error: unknown) => (isForbidden(error) ? patchToWhole() : Promise.reject(error)));
-  try {
-    // Without a resourceVersion a whole object would undo what others have written since.
-    const patched = await (isWhole !== true ? patchWith(guarded) : uidOnly ? patchToWhole() : replaceIt());
-    const side = client === tenant.client ? 'tenant' : 'super';
-    const { resourceVersion: written } = patched.metadata;
-    if (written !== undefined) tenant.expectations[side].expectVersion(keyId(key), written);
-    return patched;
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-    return undefined;
-  }
+  // Without a resourceVersion a whole object would undo what others have written since.
+  const write = isWhole !== true ? patchWith(guarded) : uidOnly ? patchToWhole() : replaceIt();
+  const patched = await ignoreNotFound(write);
+  const side = client === tenant.client ? 'tenant' : 'super';
+  const written = patched?.metadata.resourceVersion;
+  if (written !== undefined) tenant.expectations[side].expectVersion(keyId(key), written);
+  return patched;
 }
 
 /** Of the fields that the guarded patch names, what makes them those of the whole object. */
@@ -100,16 +96,8 @@ export async function deleteObject(
 ): Promise<void> {
   if (object === undefined) return;
   const { uid } = object.metadata;
-  try {
-    await client.delete(resource, refOf(object), {
-      signal,
-      propagationPolicy: 'Background',
-      ...(uid === undefined ? {} : { uid }),
-      ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }),
-    });
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
+  const options = { signal, propagationPolicy: 'Background', uid, gracePeriodSeconds } as const;
+  await ignoreNotFound(client.delete(resource, refOf(object), options));
 }
 
 /** Remembers what was created until the cache shows it. The watch may have been faster than the answer. */
@@ -123,5 +111,5 @@ export function expectCreated({ client, tenant, key }: WriteTarget, created: Kub
 }
 
 export function refOf({ metadata: { namespace, name = '' } }: KubeObject): ObjectRef {
-  return namespace === undefined ? { name } : { namespace, name };
+  return { namespace, name };
 }

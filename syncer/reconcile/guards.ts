@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { isNotFound, type KubeClient, type Resource, resources } from '../../kube/index.ts';
+import { ignoreNotFound, type KubeClient, type Resource, resources } from '../../kube/index.ts';
 import type { TenantInfo } from '../context.ts';
 import { isOlder } from './expectations.ts';
 
@@ -74,19 +74,10 @@ export class IdentityGuard {
   }
 
   async #check(): Promise<boolean> {
-    const uid = await this.#currentUid();
+    const ref = { name: 'kube-system' };
+    const uid = (await ignoreNotFound(this.#client.get(resources.namespaces, ref)))?.metadata.uid;
     if (this.#expectedUid === undefined && uid !== undefined) this.#expectedUid = uid;
     return uid !== undefined && uid === this.#expectedUid && this.#distrusted === undefined;
-  }
-
-  async #currentUid(): Promise<string | undefined> {
-    try {
-      const namespace = await this.#client.get(resources.namespaces, { name: 'kube-system' });
-      return namespace.metadata.uid;
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
   }
 }
 
@@ -99,13 +90,8 @@ export class DefinitionGuard {
 
   constructor(client: KubeClient, name: string, uid: string) {
     this.#check = new SingleFlight(async () => {
-      try {
-        const { metadata } = await client.get(resources.customResourceDefinitions, { name });
-        return metadata.uid === uid && metadata.deletionTimestamp === undefined;
-      } catch (error) {
-        if (isNotFound(error)) return false;
-        throw error;
-      }
+      const live = await ignoreNotFound(client.get(resources.customResourceDefinitions, { name }));
+      return live?.metadata.uid === uid && live.metadata.deletionTimestamp === undefined;
     });
   }
 

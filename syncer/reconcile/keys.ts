@@ -16,10 +16,8 @@ export function keyId(key: KeyRef): string {
 
 /** The key of an object of the tenant. */
 export function tenantKeyOf(kind: SyncedKind, object: KubeObject): KeyRef {
-  const { namespace, name } = object.metadata;
-  return namespace === undefined
-    ? { kind: kind.name, name: name ?? '' }
-    : { kind: kind.name, namespace, name: name ?? '' };
+  const { namespace, name = '' } = object.metadata;
+  return { kind: kind.name, namespace, name };
 }
 
 /** The key in its tenant's coordinates of a super object that carries our marks. */
@@ -29,9 +27,7 @@ export function downKeyOf(kind: SuperObjects, superObject: KubeObject): KeyRef |
   if (namespace === undefined || name === undefined || originalUid(superObject) === undefined)
     return undefined;
   const tenantName = kind.tenantName?.(name, superObject) ?? name;
-  return kind.resource.namespaced
-    ? { kind: kind.name, namespace, name: tenantName }
-    : { kind: kind.name, name: tenantName };
+  return { kind: kind.name, namespace: kind.resource.namespaced ? namespace : undefined, name: tenantName };
 }
 
 /**
@@ -39,12 +35,8 @@ export function downKeyOf(kind: SuperObjects, superObject: KubeObject): KeyRef |
  * key if it is cluster-scoped: there may be a copy from before.
  */
 export function upKeyOf(kind: UpKind, superObject: KubeObject, context: SyncContext): KeyRef | undefined {
-  const place = kind.tenantRef(superObject, context);
-  if (place !== undefined) {
-    return place.namespace === undefined
-      ? { kind: kind.name, name: place.name }
-      : { kind: kind.name, namespace: place.namespace, name: place.name };
-  }
+  const ref = kind.tenantRef(superObject, context);
+  if (ref !== undefined) return { kind: kind.name, namespace: ref.namespace, name: ref.name };
   const { name } = superObject.metadata;
   if (kind.resource.namespaced || name === undefined) return undefined;
   return { kind: kind.name, name: kind.copyName?.(name, context) ?? name };

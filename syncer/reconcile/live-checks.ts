@@ -39,7 +39,7 @@ interface List {
   readonly objects: Promise<readonly KubeObject[]>;
 }
 
-/** What a server has of a resource, as metadata, asked for once for all who search it at about the same time. */
+/** What a server has of a resource, as metadata, asked for once for all searches at about the same time. */
 export class SharedLists {
   readonly #client: KubeClient;
   readonly #lists = new Map<Resource, List>();

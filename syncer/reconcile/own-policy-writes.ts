@@ -1,5 +1,5 @@
 import { deepEqual } from 'fast-equals';
-import { ApiError, type KubeObject, type ObjectRef } from '../../kube/index.ts';
+import { ApiError, type KubeObject, type ObjectRef, withoutUndefined } from '../../kube/index.ts';
 import type { ChangingPolicies } from '../context.ts';
 import { isOlder } from './expectations.ts';
 
@@ -40,8 +40,8 @@ const unseenForMs = 300_000;
 
 /**
  * Sync rule `tenant-isolation`: which NetworkPolicies of one tenant are being changed in the super cluster, and which
- * labels are being written there that rely on them. Whoever writes a label looks at the changes and registers the write
- * in one go; whoever changes a policy registers that first and then waits for the writes under way.
+ * labels are being written there that rely on them. A writer of labels looks at the changes and registers its write in
+ * one go; a writer of policies registers its change first and then waits for the writes under way.
  */
 export class OwnPolicyWrites implements ChangingPolicies {
   readonly #nowMs: () => number;
@@ -125,7 +125,7 @@ export class OwnPolicyWrites implements ChangingPolicies {
   prune(shown: (ref: ObjectRef) => KubeObject | undefined): void {
     for (const write of this.#labels) {
       const { namespace, name = '' } = write.pod.metadata;
-      this.isUnseen(write, shown({ ...(namespace === undefined ? {} : { namespace }), name }));
+      this.isUnseen(write, shown({ namespace, name }));
     }
     for (const [uid, { endedAtMs }] of this.#changes) if (this.#isOver(endedAtMs)) this.#changes.delete(uid);
   }
@@ -152,15 +152,7 @@ export class OwnPolicyWrites implements ChangingPolicies {
 
 /** As much of a pod as is asked for: many are kept until the cache is known to show them. */
 function labelled({ metadata: { namespace, name, uid, resourceVersion, labels } }: KubeObject): KubeObject {
-  return {
-    metadata: {
-      ...(namespace === undefined ? {} : { namespace }),
-      ...(name === undefined ? {} : { name }),
-      ...(uid === undefined ? {} : { uid }),
-      ...(resourceVersion === undefined ? {} : { resourceVersion }),
-      ...(labels === undefined ? {} : { labels }),
-    },
-  };
+  return { metadata: withoutUndefined({ namespace, name, uid, resourceVersion, labels }) };
 }
 
 function isShown({ pod, state, guard }: KnownWrite, shown: KubeObject | undefined): boolean {

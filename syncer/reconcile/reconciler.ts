@@ -1,4 +1,4 @@
-import type { KubeClient, KubeObject } from '../../kube/index.ts';
+import type { KubeObject } from '../../kube/index.ts';
 import type { KeyRef, TenantInfo } from '../context.ts';
 import type { Notice, SyncedKind } from '../kinds/contract.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
@@ -17,14 +17,7 @@ import {
 } from './decide.ts';
 import { DeletionSafety, type DeletionSafetyOptions, liveObject, type Verdict } from './deletion-safety.ts';
 import { type Finding, findingOf } from './differences.ts';
-import {
-  type ActionGate,
-  Executor,
-  type ExecutorObserver,
-  recordNotice,
-  recordRefusal,
-  type Work,
-} from './execute.ts';
+import { Executor, type ExecutorOptions, recordNotice, recordRefusal, type Work } from './execute.ts';
 import { keyId } from './keys.ts';
 import { SharedLists } from './live-checks.ts';
 import { payloadsDiffer, type ReadBudget, withPayload } from './payloads.ts';
@@ -60,19 +53,10 @@ class InSyncCache {
   }
 }
 
-interface ReconcilerOptions extends DeletionSafetyOptions {
+interface ReconcilerOptions extends DeletionSafetyOptions, Omit<ExecutorOptions, 'isDependencyMet'> {
   kinds: readonly SyncedKind[];
-  superClient: KubeClient;
   superCaches: Caches;
-  /** Queues a key at once. */
-  enqueue: (tenant: TenantState, key: KeyRef) => void;
-  holdsBack?: ((work: Work) => Promise<boolean>) | undefined;
-  gates?: ReadonlyMap<string, ActionGate> | undefined;
-  /** For all kinds. */
-  quotaGate?: ActionGate | undefined;
   readBudget?: ReadBudget | undefined;
-  /** Told of every action. */
-  observer?: ExecutorObserver;
 }
 
 /**
@@ -93,13 +77,8 @@ export class Reconciler implements Controller {
     this.#superLists = new SharedLists(options.superClient);
     this.#safety = new DeletionSafety(options);
     this.#executor = new Executor({
-      superClient: options.superClient,
-      enqueue: options.enqueue,
+      ...options,
       isDependencyMet: (tenant, key) => this.isDependencyMet(tenant, key),
-      holdsBack: options.holdsBack,
-      gates: options.gates,
-      quotaGate: options.quotaGate,
-      ...(options.observer === undefined ? {} : { observer: options.observer }),
     });
   }
 

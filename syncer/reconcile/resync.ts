@@ -13,7 +13,7 @@ interface PeriodicOptions {
 
 /**
  * Calls `round` again and again until aborted, first within one interval and then at intervals that vary by a
- * tenth: those who start together do not stay together. Rejects with what a round throws, and when aborted.
+ * tenth: rounds that start together do not stay together. Rejects with what a round throws, and when aborted.
  */
 export async function runPeriodically(
   { everyMs, clock, random }: PeriodicOptions,
@@ -89,7 +89,7 @@ export class Resync {
       const lookedMs = clock.monotonic() - sliceStart;
       if (lookedMs < sliceMs) continue;
       busyMs += lookedMs;
-      // Nobody's turn in the queue is counted for this.
+      // The queue counts this time for no tenant.
       await clock.sleep(lookedMs);
       sliceStart = clock.monotonic();
       if (!isServed(tenant)) break;

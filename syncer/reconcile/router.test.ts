@@ -366,6 +366,20 @@ it('names the last key of a pass that fails in a later slice, and can be asked f
   await expect.poll(() => queued).toHaveLength(4);
 });
 
+it('looks at pods first when a tenant joins, but at what isolates them before', async () => {
+  await using bench = await Bench.start();
+  const metadata = { name: 'x', namespace: 'shop', uid: 't1', resourceVersion: '1' };
+  const { configMaps, secrets, networkPolicies, pods, services } = resources;
+  for (const resource of [configMaps, secrets, services, pods, networkPolicies])
+    bench.show('tenant', resource, { metadata });
+  const { router, heard } = routed(bench);
+  router.enqueueAll(bench.state);
+  const kinds = heard().map((line) => line.split(/[ /]/)[1]);
+  const order = kinds.filter((kind) => kind !== 'namespaces');
+  expect(order.slice(0, 2)).toEqual(['networkpolicies', 'pods']);
+  expect(order.slice(2)).toEqual(expect.arrayContaining(['configmaps', 'secrets', 'services']));
+});
+
 describe('an object that very many follow', () => {
   const ingressClass = (version: number): KubeObject => ({
     metadata: { name: 'shared', uid: 'c1', resourceVersion: String(version) },

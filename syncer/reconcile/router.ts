@@ -6,6 +6,7 @@ import {
   resources,
   type Store,
   type StoreEvent,
+  withoutUndefined,
 } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
@@ -49,6 +50,8 @@ export class Router {
   readonly #options: RouterOptions;
   /** Tenants that are served, by UID of their VirtualCluster. */
   readonly #tenants = new Map<string, TenantState>();
+  /** Those that are looked at first when a tenant joins come first. */
+  readonly #inOrder: readonly SyncedKind[];
   /** Names of kinds of whose super objects policy may demand something at any time. */
   readonly #heldToPolicy: ReadonlySet<string>;
   /** Stores of custom kinds in the super cluster whose events are routed. */
@@ -70,6 +73,8 @@ export class Router {
         onError: (tenant, change, error) => this.#failed(tenant, change, error),
       });
     this.#walks = { tenant: walks(), super: walks() };
+    const isFirst = ({ joinsFirst }: SyncedKind): boolean => joinsFirst === true;
+    this.#inOrder = [...kinds.filter(isFirst), ...kinds.filter((kind) => !isFirst(kind))];
     const heldToPolicy = kinds.filter((kind) => kind.direction === 'down' && kind.enforce !== undefined);
     this.#heldToPolicy = new Set(heldToPolicy.map(({ name }) => name));
     for (const kind of options.kinds) {
@@ -157,7 +162,7 @@ export class Router {
 
   /** Every key of a tenant that either side has an object for, once. */
   *keysOf(tenant: TenantState): Generator<KeyRef> {
-    for (const kind of this.#options.kinds) yield* this.#keysOfKind(tenant, kind);
+    for (const kind of this.#inOrder) yield* this.#keysOfKind(tenant, kind);
     for (const { kind } of [...tenant.customKinds.values()]) {
       // It may have gone while others had their turn.
       if (this.#isServed(tenant, kind)) yield* this.#keysOfKind(tenant, kind);
@@ -236,14 +241,8 @@ export class Router {
       }
       this.#touch(tenant, kind, 'super', event, priority);
     }
-    if (
-      type === 'modified' &&
-      previous !== undefined &&
-      kind.direction === 'down' &&
-      hasMoved(previous, object)
-    ) {
-      this.#remarked(kind, previous, priority);
-    }
+    if (type !== 'modified' || previous === undefined || kind.direction !== 'down') return;
+    if (hasMoved(previous, object)) this.#remarked(kind, previous, priority);
   }
 
   /** What happened in a super namespace may be seen before the namespace itself, and so before it is known whose. */
@@ -380,16 +379,9 @@ function lastStateOf(kind: SyncedKind, superObject: KubeObject): KubeObject | un
   if (kind.superGone === undefined) return undefined;
   const { namespace, name, uid, deletionTimestamp, generation, annotations } = superObject.metadata;
   const mark = annotations?.[annotationKeys.uid];
-  const kept: KubeObject = {
-    metadata: {
-      ...(namespace !== undefined && { namespace }),
-      ...(name !== undefined && { name }),
-      ...(uid !== undefined && { uid }),
-      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
-      ...(generation !== undefined && { generation }),
-      ...(mark !== undefined && { annotations: { [annotationKeys.uid]: mark } }),
-    },
-  };
+  const marks = mark === undefined ? undefined : { [annotationKeys.uid]: mark };
+  const metadata = { namespace, name, uid, deletionTimestamp, generation, annotations: marks };
+  const kept: KubeObject = { metadata: withoutUndefined(metadata) };
   return kind.direction === 'down' && kind.lastState !== undefined
     ? (applyMergePatch(kept, kind.lastState(superObject)) as KubeObject)
     : kept;
@@ -408,11 +400,5 @@ export function runsAsLetIn(superObject: KubeObject): boolean {
 }
 
 export function sameKeys(a: readonly KeyRef[], b: readonly KeyRef[]): boolean {
-  return (
-    a.length === b.length &&
-    a.every((key, index) => {
-      const other = b[index];
-      return other !== undefined && keyId(key) === keyId(other);
-    })
-  );
+  return a.length === b.length && a.every((key, index) => keyId(key) === keyId(b[index] as KeyRef));
 }

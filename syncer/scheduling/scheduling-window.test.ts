@@ -45,6 +45,19 @@ describe('scheduling window', () => {
       expect(create('greedy', 'p4')).toBe('go');
     });
 
+    it('has it full while a pod is parked, but not for one whose pods find no node', () => {
+      flood('greedy', 4);
+      expect(window.isFull).toBe(false);
+      create('greedy', 'p4');
+      expect(window.isFull).toBe(true);
+      for (const id of ['p0', 'p1', 'p2', 'p3', 'p4']) {
+        create('greedy', id);
+        window.observe('greedy', id, 'refused', 5);
+      }
+      expect(create('greedy', 'p5')).toBe('full');
+      expect(window.isFull).toBe(false);
+    });
+
     it('takes no place by asking whether it may ask, and is parked where it may not', () => {
       for (const id of ['a', 'b', 'c', 'd', 'e']) expect(window.mayAsk('greedy', id, 0)).toBe('go');
       expect(window.counts()).toEqual([{ tenant: 'greedy', parked: 0, scheduling: 0, refused: 0 }]);

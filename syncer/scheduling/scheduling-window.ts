@@ -210,6 +210,13 @@ export class SchedulingWindow {
     return this.#active;
   }
 
+  /** Whether a pod waits for a slot that the pods of all tenants have in use. */
+  get isFull(): boolean {
+    for (const { isStalled, refused } of this.#asking)
+      if (!isStalled && refused < this.#maxRefused) return true;
+    return false;
+  }
+
   /** Adds a tenant, or changes its weight. Calls for tenants that were not added have no effect. */
   join(uid: string, weight: number): void {
     const tenant = this.#tenants.get(uid);

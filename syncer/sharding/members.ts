@@ -1,6 +1,6 @@
 import {
   type Clock,
-  isNotFound,
+  ignoreNotFound,
   type KubeClient,
   type Lease,
   Reflector,
@@ -117,13 +117,12 @@ export class Peers {
   /** Asks the server itself. */
   async isDead(replica: string, signal: AbortSignal): Promise<boolean> {
     const { client, namespace } = this.#options;
-    try {
-      const ref = { namespace, name: leaseName(replica) };
-      this.members.saw(await client.get<Lease>(resources.leases, ref, { signal, timeoutMs: callTimeoutMs }));
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-      this.members.sawNone(replica);
-    }
+    const ref = { namespace, name: leaseName(replica) };
+    const lease = await ignoreNotFound(
+      client.get<Lease>(resources.leases, ref, { signal, timeoutMs: callTimeoutMs }),
+    );
+    if (lease === undefined) this.members.sawNone(replica);
+    else this.members.saw(lease);
     return this.members.stateOf(replica) === 'dead';
   }
 
@@ -139,9 +138,7 @@ export class Peers {
     for (const name of idle) {
       if (!(await this.isDead(name, signal))) continue;
       const ref = { namespace, name: leaseName(name) };
-      await client.delete(resources.leases, ref, { signal }).catch((error: unknown) => {
-        if (!isNotFound(error)) throw error;
-      });
+      await ignoreNotFound(client.delete(resources.leases, ref, { signal }));
       this.members.forget(name);
     }
   }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type Clock, instantOf } from '../../kube/index.ts';
+import { type Clock, readClock } from '../../kube/index.ts';
 import { FakeClock } from '../../kube/testing/index.ts';
 import { Fence, LeaseLapsed } from './own-lease.ts';
 
@@ -9,7 +9,7 @@ describe('a fence', () => {
     let refused = 0;
     const fence = new Fence({ windowMs: 6_000, clock, onRefused: () => (refused += 1) });
     expect(() => fence.check()).toThrow(LeaseLapsed);
-    const sentAt = instantOf(clock);
+    const sentAt = readClock(clock);
     await clock.advance(2_000);
     fence.open(sentAt);
     expect(() => fence.check()).not.toThrow();
@@ -24,7 +24,7 @@ describe('a fence', () => {
     let slept = 0;
     const clock: Clock = { now: () => 1_000 + slept, monotonic: () => 5, sleep: () => Promise.resolve() };
     const fence = new Fence({ windowMs: 6_000, clock });
-    fence.open(instantOf(clock));
+    fence.open(readClock(clock));
     expect(fence.isOpen).toBe(true);
     slept = 60_000;
     expect(fence.isOpen).toBe(false);

@@ -4,43 +4,40 @@ import { annotationKeys } from '../../api/labels.ts';
 import { holderVersion } from '../../api/program-versions.ts';
 import {
   type Clock,
+  type ClockReading,
+  CodedError,
   elapsedMs,
-  type Instant,
-  instantOf,
+  ignoreNotFound,
   isAlreadyExists,
   isConflict,
   isNotFound,
   type Lease,
   microTime,
+  readClock,
   resources,
 } from '../../kube/index.ts';
 import { componentLabel, leaseName, type ShardClient } from './shard-map.ts';
 
 /** This replica has not kept its Lease: others may serve its tenants by now, and until that is known it writes nothing. */
-export class LeaseLapsed extends Error {
+export class LeaseLapsed extends CodedError<'LeaseLapsed'> {
   override readonly name = 'LeaseLapsed';
-  readonly code = 'LeaseLapsed';
-  readonly retryable = true;
 
   constructor() {
-    super('the Lease of this replica was not renewed in time; nothing is written until it is');
+    const message = 'the Lease of this replica was not renewed in time; nothing is written until it is';
+    super('LeaseLapsed', message, true);
   }
 }
 
 /** Another process has taken over the name of this replica. */
-export class ReplicaReplaced extends Error {
+export class ReplicaReplaced extends CodedError<'ReplicaReplaced'> {
   override readonly name = 'ReplicaReplaced';
-  readonly code = 'ReplicaReplaced';
-  readonly retryable = false;
-  readonly replica: string;
-  readonly holder: string;
 
   constructor(replica: string, holder: string) {
     super(
+      'ReplicaReplaced',
       `another vc-syncer has started as replica "${replica}" (${holder}), so this one stops; give each that runs at the same time a --replica of its own`,
+      false,
     );
-    this.replica = replica;
-    this.holder = holder;
   }
 }
 
@@ -81,7 +78,7 @@ export class Fence {
   readonly windowMs: number;
   readonly #clock: Clock;
   readonly #onRefused: (() => void) | undefined;
-  #renewedAt: Instant | undefined;
+  #renewedAt: ClockReading | undefined;
 
   constructor({ windowMs, clock, onRefused }: FenceOptions) {
     this.windowMs = windowMs;
@@ -94,7 +91,7 @@ export class Fence {
   }
 
   /** Open for one window from when that renewal was sent. */
-  open(renewedAt: Instant): void {
+  open(renewedAt: ClockReading): void {
     this.#renewedAt = renewedAt;
   }
 
@@ -121,9 +118,9 @@ interface OwnLeaseOptions {
   /** How long after a renewal was sent it surely holds. */
   windowMs: number;
   /** Where the metrics of this replica are, as a URL. */
-  metricsAddress: string | undefined;
+  metricsAddress?: string | undefined;
   /** Of this program. */
-  version: string | undefined;
+  version?: string | undefined;
   clock: Clock;
 }
 
@@ -134,7 +131,7 @@ const callTimeoutMs = 2_000;
 export class OwnLease {
   readonly #options: OwnLeaseOptions;
   #lease: Lease | undefined;
-  #renewedAt: Instant | undefined;
+  #renewedAt: ClockReading | undefined;
   #term = 0;
 
   constructor(options: OwnLeaseOptions) {
@@ -142,7 +139,7 @@ export class OwnLease {
   }
 
   /** When the last renewal that arrived was sent. */
-  get renewedAt(): Instant | undefined {
+  get renewedAt(): ClockReading | undefined {
     return this.#renewedAt;
   }
 
@@ -161,14 +158,14 @@ export class OwnLease {
 
   /** Takes the Lease over from an earlier process of this name, or makes it. */
   async take(signal: AbortSignal): Promise<void> {
-    const sentAt = instantOf(this.#options.clock);
+    const sentAt = readClock(this.#options.clock);
     const present = await this.#read(signal);
     await this.#write(present, sentAt, signal);
   }
 
   /** Throws ReplicaReplaced when another process has taken the name over, and what the client throws. */
   async renew(signal: AbortSignal): Promise<void> {
-    const sentAt = instantOf(this.#options.clock);
+    const sentAt = readClock(this.#options.clock);
     try {
       await this.#write(this.#lease, sentAt, signal);
     } catch (error) {
@@ -197,16 +194,13 @@ export class OwnLease {
   }
 
   async #read(signal: AbortSignal): Promise<Lease | undefined> {
-    try {
-      const { client } = this.#options;
-      return await client.get<Lease>(resources.leases, this.#ref, { signal, timeoutMs: callTimeoutMs });
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
+    const { client } = this.#options;
+    return ignoreNotFound(
+      client.get<Lease>(resources.leases, this.#ref, { signal, timeoutMs: callTimeoutMs }),
+    );
   }
 
-  async #write(present: Lease | undefined, sentAt: Instant, signal: AbortSignal): Promise<void> {
+  async #write(present: Lease | undefined, sentAt: ClockReading, signal: AbortSignal): Promise<void> {
     const { client } = this.#options;
     const options = { signal, timeoutMs: callTimeoutMs };
     const wanted = this.#wanted(present);

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import { labelKeys } from '../../api/labels.ts';
 import {
+  ignoreNotFound,
   isAlreadyExists,
   isConflict,
   isNotFound,
@@ -36,7 +37,7 @@ interface ConfigMap extends KubeObject {
   data?: Record<string, string>;
 }
 
-/** Who has which bucket, at one resourceVersion of the ConfigMap. */
+/** The owners of buckets, at one resourceVersion of the ConfigMap. */
 export interface ShardMap {
   readonly owners: ReadonlyMap<number, string>;
   /** As it was read; `undefined`: there is none. */
@@ -48,9 +49,10 @@ type Changes = ReadonlyMap<number, string | undefined>;
 
 /** Annotation that counts writes, so that even one that changes no owner makes older readers fail. */
 const revisionKey = 'skerry.dev/revision';
-const callTimeoutMs = 4_000;
+/** For each call. */
+const timeoutMs = 4_000;
 
-/** The ConfigMap that says who has which bucket. It is read live, and written only as it was read. */
+/** The ConfigMap that maps buckets to replicas. It is read live, and written only as it was read. */
 export class ShardMapStore {
   readonly #client: ShardClient;
   readonly #ref: { namespace: string; name: string };
@@ -61,12 +63,9 @@ export class ShardMapStore {
   }
 
   async read(signal?: AbortSignal): Promise<ShardMap> {
-    try {
-      return parsed(await this.#client.get<ConfigMap>(resources.configMaps, this.#ref, callOptions(signal)));
-    } catch (error) {
-      if (isNotFound(error)) return { owners: new Map(), object: undefined };
-      throw error;
-    }
+    const call = this.#client.get<ConfigMap>(resources.configMaps, this.#ref, { signal, timeoutMs });
+    const object = await ignoreNotFound(call);
+    return object === undefined ? { owners: new Map(), object } : parsed(object);
   }
 
   /** Changes the map if it is still as it was read; `undefined`: it is not. */
@@ -89,8 +88,8 @@ export class ShardMapStore {
     try {
       return parsed(
         object === undefined
-          ? await this.#client.create(resources.configMaps, wanted, callOptions(signal))
-          : await this.#client.update(resources.configMaps, wanted, callOptions(signal)),
+          ? await this.#client.create(resources.configMaps, wanted, { signal, timeoutMs })
+          : await this.#client.update(resources.configMaps, wanted, { signal, timeoutMs }),
       );
     } catch (error) {
       if (isConflict(error) || isAlreadyExists(error)) return undefined;
@@ -106,10 +105,6 @@ function parsed(object: ConfigMap): ShardMap {
     if (/^\d+$/.test(key)) owners.set(Number(key), owner);
   }
   return { owners, object };
-}
-
-function callOptions(signal: AbortSignal | undefined): { signal?: AbortSignal; timeoutMs: number } {
-  return { timeoutMs: callTimeoutMs, ...(signal === undefined ? {} : { signal }) };
 }
 
 /** The buckets of one replica. */

@@ -1,4 +1,4 @@
-import { type Clock, isConflict, isNotFound, resources, Wakeup } from '../../kube/index.ts';
+import { type Clock, isConflict, isNotFound, onAbort, resources, Wakeup } from '../../kube/index.ts';
 import { bucketCount } from '../mapping/labels.ts';
 import { type FollowRecords, type Members, Peers } from './members.ts';
 import { type Fence, OwnLease, ReplicaReplaced } from './own-lease.ts';
@@ -44,77 +44,11 @@ function bucketPlan(self: string, owners: ReadonlyMap<number, string>, members: 
   return { give, take };
 }
 
-interface BucketAcquisitionOptions {
-  client: ShardClient;
-  namespace: string;
-  replica: string;
-  lease: OwnLease;
-  map: ShardMapStore;
-  holder: BucketHolder;
-  /** Until this, others keep what they have: this replica can serve no tenant yet. */
-  ready: Promise<void>;
-  clock: Clock;
-  logger: { warn(fields: object, message: string): void };
-  againAfterMs: number;
-}
-
-/** What a replica does before it has its Lease. */
-class BucketAcquisition {
-  readonly #options: BucketAcquisitionOptions;
-
-  constructor(options: BucketAcquisitionOptions) {
-    this.#options = options;
-  }
-
-  /** Announces the expected buckets to the holder, waits until it is ready, takes the Lease. Retries until aborted. */
-  async join(signal: AbortSignal): Promise<void> {
-    await this.#expect(signal);
-    await untilReady(this.#options.ready, signal);
-    await this.#take(signal);
-  }
-
-  /** The buckets of the last process of this name, which this one most likely gets. */
-  async #expect(signal: AbortSignal): Promise<void> {
-    const { map, holder, replica, clock, logger, againAfterMs } = this.#options;
-    for (;;) {
-      try {
-        const present = await map.read(signal);
-        return holder.expect(present.object === undefined ? everyBucket() : ownedBy(present, replica));
-      } catch (error) {
-        signal.throwIfAborted();
-        logger.warn({ err: error }, 'cannot read who serves which tenants; nothing is served without it');
-        await clock.sleep(againAfterMs, signal);
-      }
-    }
-  }
-
-  async #take(signal: AbortSignal): Promise<void> {
-    const { client, namespace, lease, clock, logger, againAfterMs } = this.#options;
-    for (;;) {
-      try {
-        return await lease.take(signal);
-      } catch (error) {
-        signal.throwIfAborted();
-        if (isConflict(error)) continue;
-        if (isNotFound(error)) {
-          await client
-            .create(resources.namespaces, { metadata: { name: namespace } }, { signal })
-            .catch((cause: unknown) => logger.warn({ err: cause }, 'cannot make the namespace for Leases'));
-        } else {
-          logger.warn({ err: error }, 'cannot take the Lease of this replica; nothing is served without it');
-        }
-        await clock.sleep(againAfterMs, signal);
-      }
-    }
-  }
-}
-
 async function untilReady(ready: Promise<void>, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
   const stopped = Promise.withResolvers<never>();
-  const stop = (): void => stopped.reject(signal.reason);
-  signal.addEventListener('abort', stop, { once: true });
-  await Promise.race([ready, stopped.promise]).finally(() => signal.removeEventListener('abort', stop));
+  const release = onAbort(signal, () => stopped.reject(signal.reason));
+  await Promise.race([ready, stopped.promise]).finally(release);
 }
 
 function everyBucket(): Set<number> {
@@ -158,7 +92,6 @@ const lastCallsMs = 5_000;
 export class Shards {
   readonly #options: ShardsOptions;
   readonly #lease: OwnLease;
-  readonly #joining: BucketAcquisition;
   readonly #map: ShardMapStore;
   readonly #peers: Peers;
   readonly #wakeup = new Wakeup();
@@ -170,8 +103,7 @@ export class Shards {
   #isReplaced = false;
 
   constructor(options: ShardsOptions) {
-    const { client, namespace, replica, identity, metricsAddress, version, clock, fence } = options;
-    const { durationMs = 10_000, renewMs = 2_000 } = options;
+    const { client, namespace, fence, durationMs = 10_000, renewMs = 2_000 } = options;
     if (renewMs >= fence.windowMs || fence.windowMs >= durationMs) {
       throw new RangeError(
         'a Lease is renewed well within the window, and the window ends well before the Lease',
@@ -179,25 +111,9 @@ export class Shards {
     }
     this.#options = options;
     this.#renewMs = renewMs;
-    this.#lease = new OwnLease({
-      client,
-      namespace,
-      replica,
-      identity,
-      metricsAddress,
-      version,
-      durationMs,
-      windowMs: fence.windowMs,
-      clock,
-    });
+    this.#lease = new OwnLease({ ...options, durationMs, windowMs: fence.windowMs });
     this.#map = new ShardMapStore(client, namespace);
-    this.#joining = new BucketAcquisition({
-      ...options,
-      lease: this.#lease,
-      map: this.#map,
-      againAfterMs: renewMs / 2,
-    });
-    this.#peers = new Peers({ client, namespace, replica, durationMs, clock });
+    this.#peers = new Peers({ ...options, durationMs });
   }
 
   /** The buckets that this replica owns. */
@@ -210,7 +126,7 @@ export class Shards {
     const ending = new AbortController();
     const both = AbortSignal.any([signal, ending.signal]);
     try {
-      await this.#joining.join(both);
+      await this.#join(both);
       await Promise.all([
         this.#keepRenewed(both),
         this.#keepAgreeing(both),
@@ -237,6 +153,48 @@ export class Shards {
     } catch (error) {
       if (error instanceof ReplicaReplaced) return;
       this.#options.logger.warn({ err: error }, 'buckets could not be handed over; others take them later');
+    }
+  }
+
+  /** What a replica does before it has its Lease; retries until aborted. */
+  async #join(signal: AbortSignal): Promise<void> {
+    await this.#expect(signal);
+    await untilReady(this.#options.ready, signal);
+    await this.#take(signal);
+  }
+
+  /** The buckets of the last process of this name, which this one most likely gets. */
+  async #expect(signal: AbortSignal): Promise<void> {
+    const { holder, replica, clock, logger } = this.#options;
+    for (;;) {
+      try {
+        const present = await this.#map.read(signal);
+        return holder.expect(present.object === undefined ? everyBucket() : ownedBy(present, replica));
+      } catch (error) {
+        signal.throwIfAborted();
+        logger.warn({ err: error }, 'cannot read the map of buckets; no tenant is served without it');
+        await clock.sleep(this.#renewMs / 2, signal);
+      }
+    }
+  }
+
+  async #take(signal: AbortSignal): Promise<void> {
+    const { client, namespace, clock, logger } = this.#options;
+    for (;;) {
+      try {
+        return await this.#lease.take(signal);
+      } catch (error) {
+        signal.throwIfAborted();
+        if (isConflict(error)) continue;
+        if (isNotFound(error)) {
+          await client
+            .create(resources.namespaces, { metadata: { name: namespace } }, { signal })
+            .catch((cause: unknown) => logger.warn({ err: cause }, 'cannot make the namespace for Leases'));
+        } else {
+          logger.warn({ err: error }, 'cannot take the Lease of this replica; nothing is served without it');
+        }
+        await clock.sleep(this.#renewMs / 2, signal);
+      }
     }
   }
 
@@ -269,7 +227,7 @@ export class Shards {
         await this.#agree(signal);
       } catch (error) {
         signal.throwIfAborted();
-        logger.warn({ err: error }, 'cannot find out who serves which tenants');
+        logger.warn({ err: error }, 'cannot read the Leases of replicas and the map of buckets');
         await clock.sleep(this.#renewMs, signal);
         this.#wakeup.signal();
       }
@@ -302,8 +260,8 @@ export class Shards {
   }
 
   /**
-   * The Lease is fresh again, or for the first time: others may have taken what was ours, or be about to. Whoever
-   * is has a Lease; so where there is no other one, reading the map is enough.
+   * The Lease is fresh again, or for the first time: others may have taken what was ours, or be about to. Such
+   * a replica has a Lease; so where there is no other one, reading the map is enough.
    */
   async #confirm(term: number, signal: AbortSignal): Promise<void> {
     const { replica, fence, holder, logger } = this.#options;

@@ -1,4 +1,4 @@
-import { estimateObjectBytes, type KubeObject } from '../../kube/index.ts';
+import { estimateObjectBytes, type ListMeter } from '../../kube/index.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -126,7 +126,7 @@ export class CacheBudget {
   }
 
   /** For one list: `page` throws CacheLimitExceeded when all lists under way are too large; `end` when it is no more. */
-  list(): { page: (objects: readonly KubeObject[]) => void; end: () => void } {
+  list(): ListMeter {
     let bytes = 0;
     return {
       page: (objects) => {

@@ -41,7 +41,7 @@ type Reason =
   | 'SuperClusterRanBackwards';
 
 /**
- * Stops a tenant's deletions while either server is not who it should be (sync rule `side-identity`), says so in a
+ * Stops a tenant's deletions while either server has another identity than expected (sync rule `side-identity`), says so in a
  * condition with the remedy, and goes on when it has passed or the operator has answered. What an earlier
  * syncer has stopped stays so: the condition is the memory.
  */
@@ -192,12 +192,8 @@ export class DeletionFreeze {
     const { state, status } = this.#options;
     state.frozen = reason;
     this.#token = token;
-    await status.condition(
-      this.#ref,
-      state.info.uid,
-      { type: 'IdentityMismatch', status: 'True', reason, message },
-      signal,
-    );
+    const wanted = { type: 'IdentityMismatch', status: 'True', reason, message } as const;
+    await status.condition(this.#ref, state.info.uid, wanted, signal);
   }
 
   /** How far the super cluster has come. Undefined where it shows its past: then deletions are stopped. */
@@ -220,7 +216,7 @@ export class DeletionFreeze {
     state.frozen = undefined;
     this.#token = undefined;
     this.#options.requeue();
-    const message = 'both sides are who they should be';
+    const message = 'both API servers have the expected identities';
     const wanted = { type: 'IdentityMismatch', status: 'False', reason: 'Verified', message } as const;
     await status.condition(this.#ref, state.info.uid, wanted, signal);
   }
@@ -239,7 +235,7 @@ async function kubeSystemUid(
 ): Promise<string | undefined> {
   const found = await client.list<KubeObject>(resources.namespaces, {
     fieldSelector: 'metadata.name=kube-system',
-    ...(signal === undefined ? {} : { signal }),
+    signal,
   });
   const uid = found.items[0]?.metadata.uid;
   return uid !== undefined && uidForm.test(uid) ? uid : undefined;

@@ -5,6 +5,7 @@ import {
   type Clock,
   type KubeClient,
   type KubeObject,
+  linkedController,
   Reflector,
   resources,
   Store,
@@ -25,9 +26,22 @@ import { JoinOrder } from './join-order.ts';
 import { SharedReadTime } from './read-time.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
 import { SleepingTenantUsage, WakeOnExpiry, WakeOnLoss } from './sleeping-tenants.ts';
-import { StatusWriter, type SyncerCondition, type UsedResources } from './status-writer.ts';
-import { everyTenant, type TenantFilter } from './tenant-filter.ts';
+import { notSynced, StatusWriter, type SyncerCondition, type UsedResources } from './status-writer.ts';
 import { cacheLimitBytes, type SyncerSettings, tenantInfo } from './tenant-info.ts';
+
+/** Which tenants are this replica's to serve. */
+export interface TenantFilter {
+  serves(vc: VirtualCluster): boolean;
+  /** Whether the caches of the super cluster hold the objects of all tenants, of all replicas. */
+  readonly seesAll: boolean;
+  /** All VirtualClusters there are; to be called when they have been listed, and when one changes. */
+  see(virtualClusters: Iterable<VirtualCluster>): void;
+  /**
+   * The listener is called when answers change; what it returns resolves when nothing is done any more for tenants
+   * that are not to be served. Returns how to stop that.
+   */
+  subscribe(listener: () => Promise<void>): () => void;
+}
 
 interface DirectoryOptions {
   superClient: KubeClient;
@@ -43,8 +57,7 @@ interface DirectoryOptions {
   settings: () => SyncerSettings;
   clock: Clock;
   logger: SessionLogger;
-  /** Default: every tenant is served. */
-  gate?: TenantFilter;
+  gate: TenantFilter;
   /** Called before each write to a tenant; if it throws, the write is not sent. */
   beforeWrite?: () => void;
   hooks?: DirectoryHooks;
@@ -120,7 +133,7 @@ const provenMs = { usual: 30_000, suspect: 10 * 60_000 };
 const longestTurnMs = 60_000;
 const lastWriteMs = 3_000;
 
-/** What changes when somebody has mended what a session needs. The rest of a VirtualCluster changes all the time. */
+/** What changes when the operator or the manager has mended what a session needs. The rest of a VirtualCluster changes all the time. */
 function circumstancesOf({ metadata, status }: VirtualCluster): string {
   return JSON.stringify([
     metadata.generation,
@@ -132,12 +145,7 @@ function circumstancesOf({ metadata, status }: VirtualCluster): string {
 
 function cannotServe(error: unknown): SyncerCondition {
   const why = error instanceof Error ? error.message : String(error);
-  return {
-    type: 'Synced',
-    status: 'False',
-    reason: 'CannotServe',
-    message: `this tenant is not served: ${why}`,
-  };
+  return notSynced('CannotServe', `this tenant is not served: ${why}`);
 }
 
 /** Which tenants this syncer serves: follows the VirtualClusters and runs a session for each that is ready. */
@@ -147,7 +155,6 @@ export class TenantDirectory {
   readonly #served = new Map<string, Served>();
   readonly #status: StatusWriter;
   readonly #events: EventRecorder;
-  readonly #gate: TenantFilter;
   readonly #order: JoinOrder;
   readonly #memory: SharedCacheBudget;
   /** Of what is measured, which goes by no other clock. */
@@ -156,7 +163,6 @@ export class TenantDirectory {
 
   constructor(options: DirectoryOptions) {
     this.#options = options;
-    this.#gate = options.gate ?? everyTenant;
     this.#order = new JoinOrder(options.clock);
     this.#memory = new SharedCacheBudget(() => options.settings().totalCacheMiB * 1024 * 1024);
     this.#status = new StatusWriter(
@@ -233,7 +239,7 @@ export class TenantDirectory {
   async run(signal: AbortSignal): Promise<void> {
     const { superClient, clock, logger } = this.#options;
     this.#running = signal;
-    const isSleeper = (vc: VirtualCluster): boolean => isAsleep(vc) && this.#gate.serves(vc);
+    const isSleeper = (vc: VirtualCluster): boolean => isAsleep(vc) && this.#options.gate.serves(vc);
     const sleepers = (): VirtualCluster[] => [...this.#store.list()].filter(isSleeper);
     const wakeOnExpiry = new WakeOnExpiry({
       ...{ ...this.#options, sleepers },
@@ -246,7 +252,7 @@ export class TenantDirectory {
       onError: (vc, error) => this.#warn(vc, error, 'cannot wake this tenant, which has lost a pod'),
     });
     const unsubscribe = this.#store.subscribe((event) => {
-      if (reflector.hasSynced) this.#gate.see(this.#store.list());
+      if (reflector.hasSynced) this.#options.gate.see(this.#store.list());
       if (event.type === 'deleted') {
         this.#options.engine.release(event.object.metadata.uid ?? '');
         this.#leave(event.object, signal);
@@ -255,7 +261,7 @@ export class TenantDirectory {
       wakeOnExpiry.sleepersChanged();
       wakeOnLoss.sleepersChanged();
     });
-    const unsubscribeGate = this.#gate.subscribe(() => {
+    const unsubscribeGate = this.#options.gate.subscribe(() => {
       wakeOnExpiry.sleepersChanged();
       wakeOnLoss.gateChanged();
       return this.#reconsider(signal);
@@ -277,7 +283,7 @@ export class TenantDirectory {
         logger.warn({ err: problem.error, phase: problem.phase }, 'cannot follow VirtualClusters'),
     });
     reflector.synced(signal).then(
-      () => this.#gate.see(this.#store.list()),
+      () => this.#options.gate.see(this.#store.list()),
       () => undefined,
     );
     try {
@@ -310,7 +316,7 @@ export class TenantDirectory {
     this.#holdToPolicy(vc);
     if (!this.#isOurs(vc)) {
       if (served !== undefined) this.#leave(vc, signal);
-      else if (isWaitedFor(vc) && this.#gate.serves(vc)) this.#tellLeft(vc, signal);
+      else if (isWaitedFor(vc) && this.#options.gate.serves(vc)) this.#tellLeft(vc, signal);
       return;
     }
     if (served === undefined) {
@@ -331,14 +337,14 @@ export class TenantDirectory {
   /** Whether it is served or not: a tenant decides itself when it sleeps, and what its API server answers. */
   #holdToPolicy(vc: VirtualCluster): void {
     const { engine } = this.#options;
-    if (!isHeldToPolicy(vc) || !this.#gate.serves(vc)) {
+    if (!isHeldToPolicy(vc) || !this.#options.gate.serves(vc)) {
       engine.release(vc.metadata.uid ?? '');
       return;
     }
     const settings = this.#options.settings();
     // What is taken away from one that is asleep stays away until it is awake: not for want of knowledge.
     if (settings.isSuperClusterUnknown === true) return;
-    const info = tenantInfo(vc, settings, this.#gate.seesAll);
+    const info = tenantInfo(vc, settings, this.#options.gate.seesAll);
     engine.holdToPolicy(info, vc.status?.identities?.superCluster);
   }
 
@@ -501,11 +507,10 @@ export class TenantDirectory {
         : `a syncer died ${attempts === 1 ? 'once' : `${attempts} times in a row`} while it took this tenant up, or soon after`;
     const message = `${why}; it joins after all others`;
     this.#warn(served.latest, undefined, message);
-    const condition = { type: 'Synced', status: 'False', reason: 'JoinsLast', message } as const;
-    await this.#report(served, condition);
+    await this.#report(served, notSynced('JoinsLast', message));
   }
 
-  /** A condition of the VirtualCluster, and an event on it for those who look later. */
+  /** A condition of the VirtualCluster, and an event on it, which stays when the condition has changed. */
   async #report(
     { vc: { uid, ...ref }, latest, stop: { signal } }: Served,
     condition: SyncerCondition,
@@ -529,13 +534,7 @@ export class TenantDirectory {
     hooks?.leaving?.(uid);
     hooks?.held?.(`${ref.namespace}/${ref.name}`);
     this.#warn(served.latest, error, 'this tenant takes too much memory and is let go of for a time');
-    const condition = {
-      type: 'Synced',
-      status: 'False',
-      reason: 'CacheLimitExceeded',
-      message: error.message,
-    } as const;
-    await this.#report(served, condition);
+    await this.#report(served, notSynced('CacheLimitExceeded', error.message));
     await this.#pause(served, ms, () => cacheLimitBytes(served.latest, settings()) > error.limitBytes);
   }
 
@@ -549,6 +548,7 @@ export class TenantDirectory {
     const session = new TenantSession({
       ...this.#options,
       vc: served.latest,
+      seesAll: () => this.#options.gate.seesAll,
       credentials,
       status: this.#status,
       memory: this.#memory,
@@ -561,10 +561,7 @@ export class TenantDirectory {
     });
     served.session = session;
     if (!served.stop.signal.aborted) hooks?.serving?.(session, credentials.authorities);
-    const ending = new AbortController();
-    const stop = (): void => ending.abort(served.stop.signal.reason);
-    served.stop.signal.addEventListener('abort', stop, { once: true });
-    if (served.stop.signal.aborted) stop();
+    const { controller: ending, release } = linkedController(served.stop.signal);
     const renewed = this.#untilRenewed(served, credentials.version, ending.signal).finally(() =>
       ending.abort(new Error('credentials changed')),
     );
@@ -578,7 +575,7 @@ export class TenantDirectory {
       delete served.letGo;
       served.session = undefined;
       ending.abort(new Error('session ended'));
-      served.stop.signal.removeEventListener('abort', stop);
+      release();
       await renewed;
     }
   }
@@ -601,7 +598,7 @@ export class TenantDirectory {
   }
 
   #isOurs(vc: VirtualCluster): boolean {
-    return isServed(vc) && this.#gate.serves(vc);
+    return isServed(vc) && this.#options.gate.serves(vc);
   }
 
   /** Ends a tenant's session. One that is on its way out is said to be left; another replica's goes on there. */
@@ -631,12 +628,7 @@ export class TenantDirectory {
   /** Tells the manager, which waits for that before it takes things away. */
   async #sayLeft({ metadata }: VirtualCluster, signal: AbortSignal): Promise<void> {
     const { namespace, name = '', uid = '' } = metadata;
-    const left = {
-      type: 'Synced',
-      status: 'False',
-      reason: leftReason,
-      message: 'the syncer has let go of this tenant',
-    } as const;
+    const left = notSynced(leftReason, 'the syncer has let go of this tenant');
     await this.#status.condition({ namespace, name }, uid, left, signal);
     if (!this.#served.has(uid)) this.#status.forget(uid);
   }

@@ -10,6 +10,7 @@ import {
   customResourcesCondition,
   isolationCondition,
   networkPoliciesCondition,
+  notSynced,
   type StatusWriter,
   type SyncerCondition,
   type UsedResources,
@@ -41,7 +42,7 @@ export class CallHealth {
     this.#nowMs = nowMs;
   }
 
-  /** A call has been answered, or not. Lists and watches are judged by those who follow with them. */
+  /** A call has been answered, or not. Lists and watches are judged by their reflectors. */
   called({ verb, resource, status }: Pick<CallRecord, 'verb' | 'resource' | 'status'>): void {
     if (resource === '' || status === 429 || verb === 'list' || verb === 'watch') return;
     // What a tenant's own admission refuses is its own affair.
@@ -238,7 +239,7 @@ export class Health {
   async #sayCustomResources(signal: AbortSignal): Promise<void> {
     const { state, custom, latest } = this.#options;
     const wanted = customResourcesCondition(state.info, custom.problems);
-    // Who has never asked for any need not read of them.
+    // A VirtualCluster that has never asked for any has no such condition.
     if (wanted.reason === 'NoneWanted' && !findCondition(latest().status?.conditions, wanted.type)) return;
     await this.#say(wanted, signal);
   }
@@ -295,11 +296,10 @@ const joined = {
 
 function callsFail(problem: string): SyncerCondition {
   const message = `the tenant's API server answers health checks, but these calls fail: ${problem}; look for webhooks and APIServices of the tenant that stand in the way`;
-  return { type: 'Synced', status: 'False', reason: 'CallsFail', message };
+  return notSynced('CallsFail', message);
 }
 
 function unreachable(error: unknown): SyncerCondition {
   const why = error instanceof Error ? error.message : String(error);
-  const message = `the tenant's API server does not answer: ${why}`;
-  return { type: 'Synced', status: 'False', reason: 'Unreachable', message };
+  return notSynced('Unreachable', `the tenant's API server does not answer: ${why}`);
 }

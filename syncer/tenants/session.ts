@@ -4,6 +4,8 @@ import {
   type Clock,
   Connection,
   KubeClient,
+  linkedController,
+  onAbort,
   Reflector,
   type Store,
 } from '../../kube/index.ts';
@@ -23,7 +25,6 @@ import { CallHealth, Health } from './health.ts';
 import type { SharedReadTime } from './read-time.ts';
 import type { StatusWriter, UsedResources } from './status-writer.ts';
 import { SuperClusterVersionRecord } from './super-cluster-version-record.ts';
-import type { TenantFilter } from './tenant-filter.ts';
 import { cacheLimitBytes, type SyncerSettings, tenantInfo } from './tenant-info.ts';
 
 export interface SessionLogger {
@@ -45,8 +46,8 @@ interface SessionOptions {
   status: StatusWriter;
   clock: Clock;
   logger: SessionLogger;
-  /** Default: this is the only replica. */
-  gate?: TenantFilter;
+  /** Whether the caches of the super cluster hold the objects of all tenants, of all replicas. */
+  seesAll: () => boolean;
   /** How much memory all tenants may take. */
   memory: SharedCacheBudget;
   /** How much of the thread's time reading from all tenants may take. */
@@ -105,15 +106,16 @@ export class TenantSession {
   constructor(options: SessionOptions) {
     this.#options = options;
     this.#vc = options.vc;
-    const info = tenantInfo(options.vc, options.settings(), options.gate?.seesAll);
+    const info = tenantInfo(options.vc, options.settings(), options.seesAll());
     this.#ref = { namespace: info.namespace, name: info.name };
     this.#calls = new CallHealth(() => options.clock.monotonic());
     const readTime = options.readTime.tenant();
     this.#connection = new Connection({
       ...options.credentials.connection,
       userAgent: 'vc-syncer',
-      // Its answers come within milliseconds, and there are many tenants.
-      maxConnections: 4,
+      // There are many tenants, and most answer within milliseconds.
+      callsWhenNear: 4,
+      maxConnections: 16,
       readLimits: {
         pageBytes,
         answerValues,
@@ -126,7 +128,7 @@ export class TenantSession {
         this.#calls.called(call);
         options.onCall?.(call);
       },
-      ...(options.beforeWrite === undefined ? {} : { beforeWrite: options.beforeWrite }),
+      beforeWrite: options.beforeWrite,
     });
     const caches = new Caches(options.kinds, 'tenant', [], () => this.#budget.grown());
     this.#budget = new CacheBudget({
@@ -178,11 +180,9 @@ export class TenantSession {
   /** Throws CacheLimitExceeded when the tenant takes more memory than it may. */
   async run(signal: AbortSignal): Promise<void> {
     const { engine, logger } = this.#options;
-    const ending = new AbortController();
+    const { controller: ending, release } = linkedController(signal);
     const exceeded = this.#exceeded.signal;
-    const stop = (): void => ending.abort(signal.aborted ? signal.reason : exceeded.reason);
-    for (const end of [signal, exceeded]) end.addEventListener('abort', stop, { once: true });
-    if (signal.aborted) stop();
+    const forget = onAbort(exceeded, () => ending.abort(exceeded.reason));
     const reflectors = this.#reflectors();
     const running = reflectors.map((reflector) => reflector.run(ending.signal));
     try {
@@ -207,7 +207,8 @@ export class TenantSession {
     } finally {
       ending.abort(new Error('session ended'));
       engine.leave(this.state.info.uid);
-      for (const end of [signal, exceeded]) end.removeEventListener('abort', stop);
+      release();
+      forget();
       await Promise.all(running);
       await this.#connection.close();
       this.#budget.close();
@@ -218,9 +219,9 @@ export class TenantSession {
 
   /** Takes over changed settings and reads the operator's answers. */
   async update(vc: VirtualCluster, signal: AbortSignal): Promise<void> {
-    const { engine, settings, gate } = this.#options;
+    const { engine, settings, seesAll } = this.#options;
     this.#vc = vc;
-    const info = tenantInfo(vc, settings(), gate?.seesAll);
+    const info = tenantInfo(vc, settings(), seesAll());
     // Settings that are the same stay the same object, by which others know that nothing has changed.
     const hasChanged = JSON.stringify(info) !== JSON.stringify(this.state.info);
     if (hasChanged) this.state.updateInfo(info);
@@ -285,7 +286,7 @@ export class TenantSession {
       pageSize,
       cutManagedFields: hasKnownFields(kind),
       metadataOnly: kind.direction === 'down' && kind.payload !== undefined,
-      ...(kind.selector?.tenant === undefined ? {} : { labelSelector: kind.selector.tenant }),
+      labelSelector: kind.selector?.tenant,
       meterList: () => this.#budget.list(),
       beforeReplace: (_objects, version, signal) => this.#freeze.checkList(kind.resource, version, signal),
       onResourceVersion: (version) => {

@@ -19,23 +19,54 @@ import { byTenantIndex, type Caches } from '../reconcile/caches.ts';
 import { usedEveryMs } from './health.ts';
 import type { StatusWriter, UsedResources } from './status-writer.ts';
 
-interface WakeOnLossOptions {
+interface WakeOptions {
   superClient: Pick<KubeClient, 'create' | 'patch'>;
   /** Skerry's own. */
   systemNamespace: string;
-  /** Complete, as far as the tenants go that are served. */
-  superCaches: Pick<Caches, 'store'>;
   /** The tenants that are asleep, and that this replica would serve. */
   sleepers: () => Iterable<VirtualCluster>;
-  /** Whether the tenant with this UID is one of them. */
-  isSleeper: (uid: string) => boolean;
   clock: Clock;
   onError: (vc: VirtualCluster, error: unknown) => void;
 }
 
+function askToWake(
+  { superClient: client, systemNamespace: namespace, clock, onError }: WakeOptions,
+  vc: VirtualCluster,
+  reason: 'PodLost' | 'TokenExpiring',
+): void {
+  const id = vc.status?.id;
+  if (id === undefined) return;
+  requestWake({ client, namespace, id, nowMs: clock.now(), reason }).catch((error: unknown) =>
+    onError(vc, error),
+  );
+}
+
+const longestWaitMs = 10 * 60_000;
+
+/** Until aborted: looks, and again after the time that `look` returns, or when something has changed. */
+async function keepLooking(
+  look: () => number,
+  changed: Wakeup,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    while (!signal.aborted)
+      await changed.waitFor(Math.max(0, Math.min(look(), longestWaitMs)), clock, signal);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}
+
+interface WakeOnLossOptions extends WakeOptions {
+  /** Complete, as far as the tenants go that are served. */
+  superCaches: Pick<Caches, 'store'>;
+  /** Whether the tenant with this UID is one of the sleepers. */
+  isSleeper: (uid: string) => boolean;
+}
+
 /** A request that the manager has not followed, or that could not be written, is written again. */
 const askAgainOnLossMs = 10_000;
-const longestWaitMs = 10 * 60_000;
 
 interface Sleeper {
   /** `status.sleep.since`. */
@@ -77,16 +108,8 @@ export class WakeOnLoss {
   async run(signal: AbortSignal): Promise<void> {
     const { superCaches, clock } = this.#o;
     const unsubscribe = superCaches.store(resources.pods).subscribe((event) => this.#see(event));
-    try {
-      while (!signal.aborted) {
-        const waitMs = this.#look() - clock.monotonic();
-        await this.#changed.waitFor(Math.max(0, Math.min(waitMs, longestWaitMs)), clock, signal);
-      }
-    } catch (error) {
-      if (!signal.aborted) throw error;
-    } finally {
-      unsubscribe();
-    }
+    const look = (): number => this.#look() - clock.monotonic();
+    await keepLooking(look, this.#changed, clock, signal).finally(unsubscribe);
   }
 
   #see({ type, object, previous }: StoreEvent<KubeObject>): void {
@@ -118,7 +141,7 @@ export class WakeOnLoss {
       if (!sleeper.isLost) continue;
       if (sleeper.askMs <= nowMs) {
         sleeper.askMs = nowMs + askAgainOnLossMs;
-        this.#ask(vc);
+        askToWake(this.#o, vc, 'PodLost');
       }
       nextMs = Math.min(nextMs, sleeper.askMs);
     }
@@ -137,27 +160,11 @@ export class WakeOnLoss {
       if (hasRunSince(pod, atMs)) running++;
     return running < pods;
   }
-
-  #ask(vc: VirtualCluster): void {
-    const { superClient: client, systemNamespace: namespace, clock, onError } = this.#o;
-    const id = vc.status?.id;
-    if (id === undefined) return;
-    requestWake({ client, namespace, id, nowMs: clock.now(), reason: 'PodLost' }).catch((error: unknown) =>
-      onError(vc, error),
-    );
-  }
 }
 
-interface WakeOnExpiryOptions {
-  superClient: Pick<KubeClient, 'create' | 'patch'>;
-  /** Skerry's own. */
-  systemNamespace: string;
+interface WakeOnExpiryOptions extends WakeOptions {
   /** Complete, as far as the tenants go that are served. */
   superCaches: Caches;
-  /** The tenants that are asleep, and that this replica would serve. */
-  sleepers: () => Iterable<VirtualCluster>;
-  clock: Clock;
-  onError: (vc: VirtualCluster, error: unknown) => void;
 }
 
 /** A request that the manager has not followed is written again. */
@@ -188,16 +195,8 @@ export class WakeOnExpiry {
     const unsubscribe = superCaches.watched(tokenWatch.name).subscribe(({ object }) => {
       if (this.#dueMs.delete(object.metadata.labels?.[labelKeys.tenant] ?? '')) this.#changed.signal();
     });
-    try {
-      while (!signal.aborted) {
-        const waitMs = this.#look() - clock.now();
-        await this.#changed.waitFor(Math.max(0, Math.min(waitMs, longestWaitMs)), clock, signal);
-      }
-    } catch (error) {
-      if (!signal.aborted) throw error;
-    } finally {
-      unsubscribe();
-    }
+    const look = (): number => this.#look() - clock.now();
+    await keepLooking(look, this.#changed, clock, signal).finally(unsubscribe);
   }
 
   /** Asks for those whose time has come; returns when the next one has to be woken. */
@@ -212,7 +211,7 @@ export class WakeOnExpiry {
       // Its pod may have ended since.
       if (dueMs <= nowMs) dueMs = this.#wakeAtMs(uid);
       if (dueMs <= nowMs) {
-        this.#ask(vc, nowMs);
+        askToWake(this.#o, vc, 'TokenExpiring');
         dueMs = nowMs + askAgainOnExpiryMs;
       }
       this.#dueMs.set(uid, dueMs);
@@ -236,15 +235,6 @@ export class WakeOnExpiry {
     const podName = tokenSecrets.tenantName?.(name, secret) ?? '';
     const pod = this.#o.superCaches.get<Pod>(resources.pods, { namespace, name: podName });
     return pod !== undefined && !isFinished(pod);
-  }
-
-  #ask(vc: VirtualCluster, nowMs: number): void {
-    const { superClient: client, systemNamespace: namespace, onError } = this.#o;
-    const id = vc.status?.id;
-    if (id === undefined) return;
-    requestWake({ client, namespace, id, nowMs, reason: 'TokenExpiring' }).catch((error: unknown) =>
-      onError(vc, error),
-    );
   }
 }
 

@@ -11,7 +11,7 @@ import { isAsleep, isServed, type VirtualCluster } from '../../api/virtual-clust
 import {
   type Condition,
   findCondition,
-  isNotFound,
+  ignoreNotFound,
   type KubeClient,
   modifyStatus,
   type ObjectRef,
@@ -37,12 +37,12 @@ export interface UsedResources {
 type Status = NonNullable<VirtualCluster['status']>;
 type Usage = NonNullable<Status['usage']>;
 
-const joining = {
-  type: 'Synced',
-  status: 'False',
-  reason: 'Joining',
-  message: 'what the tenant has is being taken up',
-} as const;
+/** A tenant is not served, or not as it should be. */
+export function notSynced(reason: string, message: string): SyncerCondition {
+  return { type: 'Synced', status: 'False', reason, message };
+}
+
+const joining = notSynced('Joining', 'what the tenant has is being taken up');
 
 /**
  * Writes the syncer's own part of a VirtualCluster's status, and only when it says something new. One write
@@ -71,7 +71,7 @@ export class StatusWriter {
   condition(ref: ObjectRef, uid: string, wanted: SyncerCondition, signal?: AbortSignal): Promise<void> {
     const said = `${wanted.status}/${wanted.reason}/${wanted.message}`;
     const shown = findCondition(this.#cached(ref)?.status?.conditions, wanted.type);
-    // The manager has said meanwhile that nobody says anything.
+    // The manager has written meanwhile that no syncer reports anything.
     if (shown?.reason === noSyncerReason) this.#last.get(uid)?.delete(wanted.type);
     return this.#say(ref, uid, wanted.type, said, signal, (status) => ({
       ...status,
@@ -90,12 +90,15 @@ export class StatusWriter {
     };
     await this.#inLine(uid, async () => {
       this.#last.get(uid)?.delete(joining.type);
-      await modifyStatus<VirtualCluster>(this.#client, resources.virtualClusters, ref, change, {
-        signal,
-      }).catch((error: unknown) => {
-        if (!isNotFound(error)) throw error;
-        stays = false;
-      });
+      const options = { signal };
+      const call = modifyStatus<VirtualCluster>(
+        this.#client,
+        resources.virtualClusters,
+        ref,
+        change,
+        options,
+      );
+      if ((await ignoreNotFound(call)) === undefined) stays = false;
     });
     return stays;
   }
@@ -241,20 +244,14 @@ export class StatusWriter {
     signal: AbortSignal | undefined,
     change: (status: Status, vc: VirtualCluster) => Status | undefined,
   ): Promise<void> {
-    try {
-      await modifyStatus<VirtualCluster>(
-        this.#client,
-        resources.virtualClusters,
-        ref,
-        (vc) => {
-          const status = vc.metadata.uid === uid ? change(vc.status ?? {}, vc) : undefined;
-          return status === undefined ? undefined : { ...vc, status };
-        },
-        signal === undefined ? {} : { signal },
-      );
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-    }
+    const changed = (vc: VirtualCluster): VirtualCluster | undefined => {
+      const status = vc.metadata.uid === uid ? change(vc.status ?? {}, vc) : undefined;
+      return status === undefined ? undefined : { ...vc, status };
+    };
+    const options = { signal };
+    await ignoreNotFound(
+      modifyStatus<VirtualCluster>(this.#client, resources.virtualClusters, ref, changed, options),
+    );
   }
 }
 

@@ -1,12 +1,5 @@
 import { annotationKeys } from '../../api/labels.ts';
-import {
-  type CallOptions,
-  isAlreadyExists,
-  isNotFound,
-  type KubeClient,
-  type KubeObject,
-  resources,
-} from '../../kube/index.ts';
+import { ignoreNotFound, isAlreadyExists, type KubeClient, resources } from '../../kube/index.ts';
 import { isOlder } from '../reconcile/expectations.ts';
 import type { IdentityGuard } from '../reconcile/guards.ts';
 
@@ -37,7 +30,7 @@ export class SuperClusterVersionRecord {
 
   /** How far the super cluster has come, and what was written down where it is behind that. */
   async look(signal: AbortSignal): Promise<{ now: string; shown?: string }> {
-    const lease = await this.#read(signal);
+    const lease = await ignoreNotFound(this.#tenant.get(resources.leases, ref, { signal }));
     const now = await this.#version(signal);
     const [, uid, shown] =
       form.exec(String(lease?.metadata.annotations?.[annotationKeys.superCluster])) ?? [];
@@ -51,34 +44,14 @@ export class SuperClusterVersionRecord {
     if (expectedUid === undefined || distrusted !== undefined) return;
     const options = { signal, timeoutMs: writeTimeoutMs };
     const annotations = { [annotationKeys.superCluster]: `${expectedUid}@${now}` };
-    try {
-      await this.#write(annotations, options);
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-      await this.#tenant
-        .create(resources.leases, { metadata: { ...ref, annotations }, spec: {} }, options)
-        .catch((raced: unknown) => {
-          if (!isAlreadyExists(raced)) throw raced;
-        });
-    }
-  }
-
-  async #write(annotations: Record<string, string>, options: CallOptions): Promise<void> {
-    await this.#tenant.patch(
-      resources.leases,
-      ref,
-      { metadata: { annotations } },
-      { type: 'merge', ...options },
-    );
-  }
-
-  async #read(signal: AbortSignal): Promise<KubeObject | undefined> {
-    try {
-      return await this.#tenant.get(resources.leases, ref, { signal });
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
+    const patch = { metadata: { annotations } };
+    const merge = { type: 'merge', ...options } as const;
+    if ((await ignoreNotFound(this.#tenant.patch(resources.leases, ref, patch, merge))) !== undefined) return;
+    await this.#tenant
+      .create(resources.leases, { metadata: { ...ref, annotations }, spec: {} }, options)
+      .catch((raced: unknown) => {
+        if (!isAlreadyExists(raced)) throw raced;
+      });
   }
 
   /** Always of the same kind: a server may keep its events elsewhere than the rest. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
-import type { TenantFilter } from './tenant-filter.ts';
+import type { TenantFilter } from './directory.ts';
 import { DirectoryWorld } from './testing/directory-world.ts';
 
 /** Lets through whom a test names. */

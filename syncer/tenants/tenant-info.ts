@@ -1,27 +1,27 @@
 import { defaultPolicy } from '../../api/policy.ts';
 import { defaultQuota } from '../../api/quota.ts';
 import { isExposedByService, podEndpoint, type VirtualCluster } from '../../api/virtual-cluster.ts';
-import type { NetworkIsolation, TenantInfo } from '../context.ts';
+import type { TenantInfo } from '../context.ts';
 import { defaultAllowedAnnotations, defaultDeniedKeyPrefixes } from '../mapping/metadata.ts';
+import type { SyncerOptions } from '../settings.ts';
+
+/** The same for all tenants of this syncer. */
+type SharedInfo = Pick<
+  TenantInfo,
+  | 'kubelet'
+  | 'nodeLabels'
+  | 'protectedCIDRs'
+  | 'isSuperClusterUnknown'
+  | 'allowedAnnotations'
+  | 'deniedKeyPrefixes'
+  | 'transparentKeyPrefixes'
+  | 'networkPoliciesEnforced'
+  | 'isolation'
+  | 'ingressAnnotations'
+>;
 
 /** What the syncer itself adds to each tenant's settings. */
-export interface SyncerSettings {
-  readonly kubelet: { readonly address: string; readonly port: number; readonly name?: string };
-  readonly nodeLabels: readonly string[];
-  readonly protectedCIDRs: readonly string[];
-  /** Some of what is known of the super cluster stands for the worst, for want of knowledge. */
-  readonly isSuperClusterUnknown?: true;
-  readonly allowedAnnotations: readonly string[];
-  readonly deniedKeyPrefixes: readonly string[];
-  readonly transparentKeyPrefixes: readonly string[];
-  readonly networkPoliciesEnforced: boolean;
-  readonly isolation?: NetworkIsolation | undefined;
-  readonly ingressAnnotations: readonly string[];
-  /** How much memory the objects of a tenant may take whose policy does not say it. */
-  readonly tenantCacheMiB: number;
-  /** What the objects of all tenants together may take in this syncer, in MiB. */
-  readonly totalCacheMiB: number;
-}
+export type SyncerSettings = SharedInfo & Pick<SyncerOptions, 'tenantCacheMiB' | 'totalCacheMiB'>;
 
 /** How much memory the objects of this tenant may take in the syncer. */
 export function cacheLimitBytes(
@@ -32,8 +32,8 @@ export function cacheLimitBytes(
 }
 
 /**
- * The settings of one VirtualCluster as kinds read them. Throws for one that `isServed` refuses. Who does not see
- * the objects of all tenants lets none point at addresses beyond its own: they may be another one's.
+ * The settings of one VirtualCluster as kinds read them. Throws for one that `isServed` refuses. A replica that does not
+ * see the objects of all tenants lets none point at addresses beyond its own: they may be another one's.
  */
 export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings, seesAll = true): TenantInfo {
   const { metadata, spec, status } = vc;
@@ -55,6 +55,7 @@ export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings, seesAll
     nodeSelector,
     ...policy
   } = status.policy ?? {};
+  const { tenantCacheMiB: _each, totalCacheMiB: _all, ...shared } = settings;
   const { address = status.advertisedAddress, port = 443 } = podEndpoint(vc);
   return {
     uid: metadata.uid,
@@ -65,12 +66,7 @@ export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings, seesAll
     clusterDomain: spec?.clusterDomain ?? 'cluster.local',
     serviceCidrs: [status.serviceCIDR],
     serviceIpMode: status.serviceIPMode ?? 'slice',
-    apiServer: {
-      address,
-      port,
-      isService: isExposedByService(vc),
-    },
-    kubelet: settings.kubelet,
+    apiServer: { address, port, isService: isExposedByService(vc) },
     nodes: spec?.nodes?.mode ?? 'all',
     syncConfigMaps: spec?.sync?.configMaps ?? 'used',
     syncSecrets: spec?.sync?.secrets ?? 'used',
@@ -78,16 +74,10 @@ export function tenantInfo(vc: VirtualCluster, settings: SyncerSettings, seesAll
     nodeSelector: nodeSelector ?? spec?.nodes?.selector ?? {},
     syncIngresses: spec?.sync?.ingresses ?? false,
     syncNetworkPolicies: spec?.sync?.networkPolicies ?? true,
-    networkPoliciesEnforced: settings.networkPoliciesEnforced,
-    isolation: settings.isolation,
-    isSuperClusterUnknown: settings.isSuperClusterUnknown,
-    ingressAnnotations: settings.ingressAnnotations,
     customResources: spec?.sync?.customResources ?? [],
     policy: { ...defaultPolicy, quota: defaultQuota, ...policy, ...(seesAll ? {} : { endpointCIDRs: [] }) },
-    nodeLabels: settings.nodeLabels,
-    protectedCIDRs: settings.protectedCIDRs,
+    ...shared,
     allowedAnnotations: [...defaultAllowedAnnotations, ...settings.allowedAnnotations],
     deniedKeyPrefixes: [...defaultDeniedKeyPrefixes, ...settings.deniedKeyPrefixes],
-    transparentKeyPrefixes: settings.transparentKeyPrefixes,
   };
 }

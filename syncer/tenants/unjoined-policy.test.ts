@@ -13,7 +13,7 @@ import { serviceKind } from '../kinds/services/services.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import { Caches } from '../reconcile/caches.ts';
 import { TenantState } from '../reconcile/tenant-state.ts';
-import type { TenantFilter } from './tenant-filter.ts';
+import type { TenantFilter } from './directory.ts';
 import { tenantInfo } from './tenant-info.ts';
 import { DirectoryWorld } from './testing/directory-world.ts';
 

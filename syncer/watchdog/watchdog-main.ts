@@ -43,7 +43,7 @@ setInterval(() => {
   });
 }, tickMs);
 
-/** Whose fault it is, by what the other thread does right now or by who has most; '' for nobody. */
+/** The tenant that is suspected, by what the other thread does right now or by who has most memory; '': none. */
 function ask(wasFull: boolean, onAnswer: (answer: string) => void): void {
   const session = new Session();
   session.connectToMainThread();

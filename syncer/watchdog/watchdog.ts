@@ -8,7 +8,7 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 export class CurrentTenant {
   readonly #uid = new AsyncLocalStorage<string>();
 
-  /** UID of a VirtualCluster; undefined where work is nobody's or everybody's. */
+  /** UID of a VirtualCluster; undefined where work is for no tenant or for all. */
   get uid(): string | undefined {
     return this.#uid.getStore();
   }
@@ -47,7 +47,7 @@ interface WatchdogOptions {
   atWork: CurrentTenant;
   /** The VirtualCluster with this UID, if it is served. */
   suspect: (uid: string) => Suspect | undefined;
-  /** The one whose objects take most of the memory that all of them take, and at least so much; undefined: no one's do. */
+  /** The one whose objects take most of the memory that all of them take, and at least so much; undefined: none's do. */
   largest: (atLeastBytes: number) => Suspect | undefined;
   /** How the super cluster is reached; the same as this thread reaches it. */
   kubeconfig?: string | undefined;
@@ -76,10 +76,10 @@ export class Watchdog {
   }
 
   /**
-   * Whose fault it is that this thread is stuck. `wasFull`: memory was before the work that is under way, whose pauses may
+   * The tenant that is suspected of this thread being stuck. `wasFull`: memory was before the work that is under way, whose pauses may
    * be no more than those of the garbage collector.
    */
-  whom(wasFull: boolean): Suspect | undefined {
+  suspect(wasFull: boolean): Suspect | undefined {
     const { atWork, suspect, largest } = this.#options;
     const atLeastBytes = noticeableShare * getHeapStatistics().heap_size_limit;
     const byMemory = wasFull ? largest(atLeastBytes) : undefined;
@@ -96,7 +96,7 @@ export class Watchdog {
     }, tickMs / 2);
     const key = Symbol.for(questionName);
     const answer = (wasFull: boolean): string => {
-      const found = this.whom(wasFull);
+      const found = this.suspect(wasFull);
       return found === undefined ? '' : JSON.stringify(found);
     };
     Object.defineProperty(globalThis, key, { value: answer, configurable: true });

@@ -79,6 +79,17 @@ it('knows whether a live item waits for nothing but a free worker', () => {
   expect(queue.hasLiveWaiting()).toBe(false);
 });
 
+it('has live items waiting while all workers are held, also where each tenant is at its limit', () => {
+  const { queue } = queueOf(2);
+  for (const tenant of ['a', 'b']) for (const id of ['x', 'y']) queue.add({ tenant, id });
+  const taken = [queue.take(), queue.take()];
+  expect(taken.map((item) => item?.tenant).sort()).toEqual(['a', 'b']);
+  expect(queue.hasLiveWaiting()).toBe(true);
+  for (const item of taken) if (item !== undefined) queue.done(item);
+  for (let item = queue.take(); item !== undefined; item = queue.take()) queue.done(item);
+  expect(queue.hasLiveWaiting()).toBe(false);
+});
+
 describe('sync rule `fair-turns`', () => {
   it('serves a newcomer within the next two free slots, although another tenant waits with 1,000 items', () => {
     for (const maxConcurrent of [1, 2, 8]) {

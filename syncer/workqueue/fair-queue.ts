@@ -439,9 +439,9 @@ export class FairQueue<Item> {
     return entry.state !== 'delayed' || entry.dueAt - this.#clock.monotonic() <= withinMs;
   }
 
-  /** Whether a live item waits for nothing but a free worker; those of tenants at their limit do not count. */
+  /** Whether a live item waits for nothing but a free worker, its own tenant's among all that are held. */
   hasLiveWaiting(): boolean {
-    return this.#scheduler.hasRunnable('live');
+    return this.#scheduler.hasLiveWaiting();
   }
 
   /** Live items of a tenant that wait for a worker. */

@@ -254,9 +254,15 @@ export class TenantScheduler<Entry extends LinkedNode<Entry>> {
     for (const tenant of this.#table.values()) this.refresh(tenant, now);
   }
 
-  /** Whether a tenant has something of this priority ready, and may hold a worker for it. */
-  hasRunnable(priority: Priority): boolean {
-    return this.#heaps[priority].size > 0;
+  /**
+   * Whether something live is ready that one more free worker would take up: while some are free, what is ready of tenants
+   * at their limit does not count, as it waits for their own API servers.
+   */
+  hasLiveWaiting(): boolean {
+    if (this.#heaps.live.size > 0) return true;
+    if (this.#processing.live + this.#processing.background < this.maxConcurrent) return false;
+    for (const { ready } of this.#capped) if (ready.live.size > 0) return true;
+    return false;
   }
 
   /** When the next worker is given back by an item that takes long; undefined where nothing waits for one. */

@@ -11,6 +11,7 @@ import {
   defaultVersions,
   familyOf,
   hostPlatform,
+  isOlderVersion,
   knownGoVersion,
   normalizeRequest,
   type Platform,
@@ -77,12 +78,7 @@ export class Binaries {
     this.#clock = clock;
     this.#directories = new UserDirectories(userDirectories, env);
     this.#cache = new BinaryCache(cacheDir, platform);
-    const { connectTimeoutMs, idleTimeoutMs } = options;
-    this.#http = new ReleaseHttp({
-      env,
-      ...(connectTimeoutMs === undefined ? {} : { connectTimeoutMs }),
-      ...(idleTimeoutMs === undefined ? {} : { idleTimeoutMs }),
-    });
+    this.#http = new ReleaseHttp(options);
   }
 
   /** What is on this machine and fit to run; fetches nothing. */
@@ -256,7 +252,7 @@ export class Binaries {
     if (error instanceof BinaryError && error.code === 'HttpStatus') {
       const url = newestPatchUrl(version, this.#mirror(name));
       const newest = await newestPatch(this.#http, url, signal);
-      if (newest !== undefined && version.localeCompare(newest, 'en', { numeric: true }) > 0)
+      if (newest !== undefined && isOlderVersion(newest, version))
         throw noSuchVersion(version, URL.parse(url)?.host ?? url, [newest]);
     }
     await this.#cache.withTemporaryDirectory(name, async (directory) => {
@@ -292,15 +288,10 @@ export class Binaries {
 
   #reporter({ name, version }: BinaryRequest, onProgress: BinariesOptions['onProgress']): Report {
     const since = this.#clock.monotonic();
-    return (stage, message, percent) =>
-      onProgress?.({
-        name,
-        version,
-        stage,
-        message,
-        ...(percent === undefined ? {} : { percent }),
-        elapsedMs: this.#clock.monotonic() - since,
-      });
+    return (stage, message, percent) => {
+      const elapsedMs = this.#clock.monotonic() - since;
+      onProgress?.({ name, version, stage, message, percent, elapsedMs });
+    };
   }
 
   #platformName(): string {

@@ -4,7 +4,6 @@ import {
   chmod,
   constants,
   mkdtemp,
-  open,
   readdir,
   readFile,
   rename,
@@ -14,7 +13,7 @@ import {
 } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { makeDirectory } from '../os/make-directory.ts';
+import { makeDirectory, syncToDisk } from '../os/files.ts';
 import { identify } from '../os/process-identity.ts';
 import type { BinaryRequest, Platform } from './binary.ts';
 import { BinaryError } from './errors.ts';
@@ -157,13 +156,4 @@ export class BinaryCache {
 /** When the process was started, in letters that build tools take in the name of a directory. */
 async function processStartLabel(pid: number): Promise<string | undefined> {
   return (await identify(pid))?.startTime.replaceAll(/[^a-zA-Z0-9]+/g, '-');
-}
-
-async function syncToDisk(path: string): Promise<void> {
-  const handle = await open(path, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }

@@ -45,6 +45,11 @@ export function parseVersion(text: string): Version | undefined {
   return { major: Number(match[1]), minor: Number(match[2]), patch: Number(match[3]), text: match[0] };
 }
 
+/** Compares the numbers in two versions as numbers. */
+export function isOlderVersion(version: string, other: string): boolean {
+  return version.localeCompare(other, 'en', { numeric: true }) < 0;
+}
+
 /**
  * Whether a binary of a user may stand in for the wanted version: same minor version, since patches of one
  * minor share flags and stored formats. kubectl may be one minor off, which is Kubernetes' own skew policy.
@@ -121,7 +126,7 @@ export const defaultVersions = {
   kwok: '0.8.0',
 } as const satisfies Record<BinaryFamily, string>;
 
-/** In the order in which a stack starts them: each is built when those before it are. Nobody needs kubectl to start. */
+/** In the order in which a stack starts them: each is built when those before it are. No component needs kubectl to start. */
 export const binaryNames: readonly BinaryName[] = [
   'etcd',
   'kube-apiserver',
@@ -177,7 +182,7 @@ export interface BinaryProgress {
   /** Without name and version: `31 of 105 MB`. */
   message: string;
   /** 0..100, where the end is known. */
-  percent?: number;
+  percent?: number | undefined;
   /** Since this binary was asked for. */
   elapsedMs: number;
 }

@@ -1,4 +1,3 @@
-export { lockHolder, withFileLock } from '../os/file-lock.ts';
 export { Binaries, type BinaryListing } from './binaries.ts';
 export type { BinaryProgress } from './binary.ts';
 export {
@@ -9,6 +8,7 @@ export {
   defaultRequests,
   defaultVersions,
   hostPlatform,
+  isOlderVersion,
 } from './binary.ts';
 export { defaultCacheDirectory } from './binary-cache.ts';
 export { BinaryError } from './errors.ts';

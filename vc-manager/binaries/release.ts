@@ -7,11 +7,7 @@ import { BinaryError } from './errors.ts';
 /** SHA-256 of a file's content, lower-case hexadecimal. */
 export async function sha256OfFile(path: string, signal?: AbortSignal): Promise<string> {
   const hash = createHash('sha256');
-  await pipeline(
-    createReadStream(path, { highWaterMark: 1 << 20 }),
-    hash,
-    signal === undefined ? {} : { signal },
-  );
+  await pipeline(createReadStream(path, { highWaterMark: 1 << 20 }), hash, { ...(signal && { signal }) });
   return hash.digest('hex');
 }
 

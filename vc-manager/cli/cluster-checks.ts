@@ -2,16 +2,16 @@ import ipaddr from 'ipaddr.js';
 import { networkPolicyEngine } from '../../api/network-policy-engines.ts';
 import {
   ApiError,
+  ignoreNotFound,
   isDeniedByAdmission,
   isNotFound,
   type KubeClient,
   type KubeObject,
   type Resource,
-  resource,
   resources,
 } from '../../kube/index.ts';
 import { defaultVersions } from '../binaries/index.ts';
-import { widestServiceRange } from '../os/network.ts';
+import { widestServiceRanges } from '../operator/setup.ts';
 
 /** Result of one check of a machine or a cluster. */
 export interface CheckResult {
@@ -36,18 +36,11 @@ export function missing(name: string, detail: string, remedy: string): CheckResu
 }
 
 const reviews = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
-const definitions = resource(
-  'apiextensions.k8s.io',
-  'v1',
-  'customresourcedefinitions',
-  'CustomResourceDefinition',
-  false,
-);
 /** Of the chart, and of `vc-manager operator`. */
 const defaultPool = '10.112.0.0/12';
 const isDefaultClass = 'storageclass.kubernetes.io/is-default-class';
 
-/** What whoever installs the chart has to be allowed to create. */
+/** What the user who installs the chart has to be allowed to create. */
 const created = [
   ['', 'namespaces'],
   ['apiextensions.k8s.io', 'customresourcedefinitions'],
@@ -190,24 +183,10 @@ async function checkServiceAddresses(
     });
   } catch (error) {
     if (!isNotFound(error)) throw error;
-    const services = await firstServiceRange(client, signal);
-    return checkServiceRange({
-      services,
-      pods,
-      nodes,
-      refusal: 'it has no ServiceCIDRs (1.33 or newer has)',
-    });
+    const services = await widestServiceRanges(client, signal);
+    const refusal = 'it has no ServiceCIDRs (1.33 or newer has)';
+    return checkServiceRange({ services, pods, nodes, refusal });
   }
-}
-
-/** Before 1.33 nothing else tells it than the first address. */
-async function firstServiceRange(client: KubeClient, signal: AbortSignal): Promise<string[]> {
-  const ref = { namespace: 'default', name: 'kubernetes' };
-  const { spec } = await client.get<KubeObject & { spec?: { clusterIP?: string } }>(resources.services, ref, {
-    signal,
-  });
-  const address = spec?.clusterIP ?? '';
-  return ipaddr.IPv4.isValid(address) ? [widestServiceRange(address)] : [];
 }
 
 export function checkServiceRange({ services = [], pods = [], nodes = [], refusal }: Addresses): CheckResult {
@@ -352,15 +331,8 @@ export function checkNetworkPolicies(apis: unknown, nodes: readonly KubeObject[]
 
 async function checkEarlier(client: KubeClient, signal: AbortSignal): Promise<CheckResult> {
   const name = 'Skerry';
-  try {
-    await client.get(definitions, { name: 'virtualclusters.skerry.dev' }, { signal });
-    return warn(
-      name,
-      'its kinds are there already',
-      'use helm upgrade; there is one release for each cluster',
-    );
-  } catch (error) {
-    if (isNotFound(error)) return ok(name, 'not there yet');
-    throw error;
-  }
+  const ref = { name: 'virtualclusters.skerry.dev' };
+  const found = await ignoreNotFound(client.get(resources.customResourceDefinitions, ref, { signal }));
+  if (found === undefined) return ok(name, 'not there yet');
+  return warn(name, 'its kinds are there already', 'use helm upgrade; there is one release for each cluster');
 }

@@ -1,5 +1,8 @@
+import { createInterface } from 'node:readline/promises';
 import { Argument, Option } from 'commander';
 import { duration } from './arguments.ts';
+import type { Cli } from './context.ts';
+import { CliError } from './errors.ts';
 
 /** A word that the shell offers. */
 export interface Candidate {
@@ -59,4 +62,37 @@ export function waitTimeoutOption(): Option {
 /** `-o`, where a table for people is the default. */
 export function outputOption(description = 'how to print them'): Option {
   return new Option('-o, --output <format>', description).choices(['table', 'json', 'yaml']).default('table');
+}
+
+export const yesOption = {
+  flags: '-y, --yes',
+  description: 'do not ask; a script, which has no terminal, needs it',
+} as const;
+
+/** Throws `InvalidArgument` without a terminal to ask on, before anything is done. `yes`: the answer was given. */
+export function requireTerminal({ stdin, stderr }: Cli, { yes }: { readonly yes?: boolean }): void {
+  if (yes === true || (stdin?.isTTY === true && stderr.isTTY === true)) return;
+  throw new CliError(
+    'InvalidArgument',
+    'nothing was done: this asks on a terminal before it goes on, and there is none. Scripts say --yes',
+  );
+}
+
+/** Asks a person on a terminal. Throws `Interrupted` for every answer but yes, and nothing has been done by then. */
+export async function confirm(cli: Cli, flags: { readonly yes?: boolean }, question: string): Promise<void> {
+  requireTerminal(cli, flags);
+  const { stdin, stderr, signal } = cli;
+  if (flags.yes === true || stdin === undefined) return;
+  const lines = createInterface({ input: stdin, output: stderr });
+  try {
+    const answer = await lines.question(`${question} [y/N] `, { signal });
+    if (/^(y|yes)$/i.test(answer.trim())) return;
+  } catch (error) {
+    signal.throwIfAborted();
+    // The terminal has ended without an answer.
+    if (!(error instanceof Error)) throw error;
+  } finally {
+    lines.close();
+  }
+  throw new CliError('Interrupted', 'nothing was done');
 }

@@ -1,7 +1,7 @@
 import { PassThrough } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../kube/index.ts';
-import { confirm } from './confirm.ts';
+import { confirm } from './command-line.ts';
 import type { Cli } from './context.ts';
 import { Captured } from './testing/captured.ts';
 

@@ -10,7 +10,7 @@ export interface Output {
 /** Passed to every command; commands use no other environment, streams or clock. */
 export interface Cli {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Absent: nobody can be asked. */
+  /** Absent: no question can be asked. */
   readonly stdin?: NodeJS.ReadableStream & { readonly isTTY?: boolean };
   /** Data only. */
   readonly stdout: Output & NodeJS.WritableStream;

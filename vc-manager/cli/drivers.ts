@@ -1,5 +1,5 @@
 import type { DriverName } from '../../api/drivers.ts';
-import type { Clock, KubeClient } from '../../kube/index.ts';
+import { type Clock, type KubeClient, messageOf } from '../../kube/index.ts';
 import { Binaries, defaultCacheDirectory } from '../binaries/index.ts';
 import { ComposeDriver } from '../drivers/compose/compose-driver.ts';
 import type { ControlPlaneDriver, OnProblem } from '../drivers/driver.ts';
@@ -98,7 +98,7 @@ const factories: Record<DriverName, DriverFactory> = {
         environment: { ...env },
         egress: egressOf(tenantEgress),
         onProblem,
-        ...(imageRegistry === undefined ? {} : { imageRegistry }),
+        imageRegistry,
       }),
     reader: ({ stateDir, clock, onProblem }) =>
       new ComposeDriver({ root: composeProjectsDirectory(stateDir), clock, onProblem, egress: egressOf([]) }),
@@ -109,8 +109,8 @@ const factories: Record<DriverName, DriverFactory> = {
       return new KubernetesDriver({
         client,
         clock,
-        ...(imageRegistry === undefined ? {} : { imageRegistry }),
-        ...(storageClass === undefined ? {} : { storage: storageOf(storageClass, storageSize) }),
+        imageRegistry,
+        storage: storageClass === undefined ? undefined : storageOf(storageClass, storageSize),
         network: { systemNamespace, egress: tenantEgress },
         onProblem,
       });
@@ -135,8 +135,7 @@ export function readOnlyDriver(name: DriverName, place: Omit<DriverContext, 'env
 
 /** For commands: lines of stderr. */
 export function noteProblems({ stderr }: Pick<Cli, 'stderr'>): OnProblem {
-  return (error, what) =>
-    stderr.write(`note: ${what}: ${error instanceof Error ? error.message : String(error)}\n`);
+  return (error, what) => stderr.write(`note: ${what}: ${messageOf(error)}\n`);
 }
 
 export const noBinaries = {

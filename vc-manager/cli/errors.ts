@@ -6,6 +6,7 @@ import {
   isNotFound,
   isUnauthorized,
   KubeconfigError,
+  messageOf,
 } from '../../kube/index.ts';
 
 /** How a command ended, for scripts. Documented in docs/cli.md; never renumbered. */
@@ -119,7 +120,7 @@ export function describeFailure(error: unknown): Failure {
   }
   if (error instanceof KubeconfigError) return { message: error.message, exitCode: exitCodes.failure };
   if (error instanceof ApiError) return describeApiError(error);
-  return { message: error instanceof Error ? error.message : String(error), exitCode: exitCodes.failure };
+  return { message: messageOf(error), exitCode: exitCodes.failure };
 }
 
 function describeApiError(error: ApiError): Failure {

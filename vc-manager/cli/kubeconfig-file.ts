@@ -1,7 +1,9 @@
-import { readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
-import { delimiter, dirname, join } from 'node:path';
-import { makeDirectory } from '../os/make-directory.ts';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { homedir, tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { execa } from 'execa';
+import { messageOf } from '../../kube/index.ts';
+import { replaceFile } from '../os/files.ts';
 import type { Cli } from './context.ts';
 import { CliError } from './errors.ts';
 
@@ -15,20 +17,57 @@ export async function changeKubeconfigFile(
 ): Promise<string> {
   const named = (env['KUBECONFIG'] ?? '').split(delimiter).find((each) => each !== '');
   const file = named ?? join(env['HOME'] ?? homedir(), '.kube', 'config');
-  const temporary = `${file}.${process.pid}.tmp`;
   try {
-    await makeDirectory(dirname(file), 0o700);
     const existing = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return '';
       throw error;
     });
-    await writeFile(temporary, change(existing), { mode: 0o600 });
-    await rename(temporary, file);
+    await replaceFile(file, change(existing));
     return file;
   } catch (cause) {
-    await rm(temporary, { force: true });
     if (cause instanceof CliError) throw cause;
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new CliError('StateUnusable', `${file} could not be changed (${why})`, { cause });
+    throw new CliError('StateUnusable', `${file} could not be changed (${messageOf(cause)})`, { cause });
+  }
+}
+
+/**
+ * Runs a command with $KUBECONFIG for one tenant, as if the shell had started it, and ends with its exit code. The
+ * kubeconfig lies in a directory that only this user may enter, and goes with the command.
+ */
+export async function runWithKubeconfig(
+  cli: Cli,
+  kubeconfig: string,
+  [command = '', ...args]: readonly string[],
+): Promise<void> {
+  const directory = await mkdtemp(join(tmpdir(), 'skerry-kubeconfig-'));
+  try {
+    const file = join(directory, 'kubeconfig');
+    await writeFile(file, kubeconfig, { mode: 0o600 });
+    // Tests capture what a terminal shows.
+    const isOurs = cli.stdout === process.stdout;
+    const child = execa(command, args, {
+      env: { ...cli.env, KUBECONFIG: file },
+      extendEnv: false,
+      stdin: 'inherit',
+      stdout: isOurs ? 'inherit' : 'pipe',
+      stderr: isOurs ? 'inherit' : 'pipe',
+      buffer: false,
+      reject: false,
+    });
+    // A terminal sends its signals to the command, too, which decides what comes of them.
+    cli.onSignal((signal) => {
+      if (process.stdin.isTTY !== true) child.kill(signal);
+    });
+    child.stdout?.pipe(cli.stdout, { end: false });
+    child.stderr?.pipe(cli.stderr, { end: false });
+    const { exitCode, signal, code } = await child;
+    if (code === 'ENOENT' || code === 'EACCES')
+      throw new CliError(
+        'NotFound',
+        `"${command}" cannot be run (${code}): is it installed, and in the PATH?`,
+      );
+    cli.setExitCode(exitCode ?? (signal === undefined ? 1 : 130));
+  } finally {
+    await rm(directory, { recursive: true, force: true });
   }
 }

@@ -108,6 +108,10 @@ export function table(
         .join('\n')}\n`;
 }
 
+export function indented(text: string): string {
+  return text.replaceAll(/^(?=.)/gm, '  ');
+}
+
 /** An age as kubectl writes it: `45s`, `3m12s`, `14m`, `5h20m`, `3d4h`, `90d`. */
 export function age(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1000));

@@ -189,3 +189,16 @@ export function progressFor({ stderr, clock, env }: Pick<Cli, 'stderr' | 'clock'
   const canRedraw = stderr.isTTY === true && env['TERM'] !== 'dumb';
   return canRedraw ? new TerminalProgress(stderr, clock) : new PlainProgress(stderr, clock);
 }
+
+/** Runs `work` with progress on stderr. */
+export async function withProgress<T>(
+  cli: Pick<Cli, 'stderr' | 'clock' | 'env'>,
+  work: (progress: Progress) => Promise<T>,
+): Promise<T> {
+  const progress = progressFor(cli);
+  try {
+    return await work(progress);
+  } finally {
+    progress.close();
+  }
+}

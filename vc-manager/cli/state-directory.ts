@@ -1,11 +1,10 @@
-import { randomUUID } from 'node:crypto';
-import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { z } from 'zod';
-import type { Clock } from '../../kube/index.ts';
-import { lockHolder, withFileLock } from '../binaries/index.ts';
-import { makeDirectory } from '../os/make-directory.ts';
+import { type Clock, messageOf } from '../../kube/index.ts';
+import { lockHolder, withFileLock } from '../os/file-lock.ts';
+import { makeDirectory, replaceFile } from '../os/files.ts';
 import type { Cli, GlobalFlags } from './context.ts';
 import { alreadyRunning, CliError } from './errors.ts';
 
@@ -101,23 +100,17 @@ export async function isStateDirectory(directory: string): Promise<boolean> {
 }
 
 export async function writeSettings(directory: string, settings: StateSettings): Promise<void> {
-  const path = join(directory, settingsFile);
-  const temporary = `${path}.${randomUUID()}.tmp`;
   try {
-    await makeDirectory(dirname(path), 0o700);
-    await writeFile(temporary, `${JSON.stringify(settings, null, 2)}\n`, { mode: 0o600 });
-    await rename(temporary, path);
+    await replaceFile(join(directory, settingsFile), `${JSON.stringify(settings, null, 2)}\n`);
   } catch (error) {
-    await rm(temporary, { force: true });
     throw cannotUse(directory, error);
   }
 }
 
 function cannotUse(directory: string, error: unknown): CliError {
-  const why = error instanceof Error ? error.message : String(error);
   return new CliError(
     'StateUnusable',
-    `the state directory ${directory} cannot be used (${why}): make it writable, or name another with --state-dir`,
+    `the state directory ${directory} cannot be used (${messageOf(error)}): make it writable, or name another with --state-dir`,
     { cause: error },
   );
 }

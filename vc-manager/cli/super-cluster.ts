@@ -1,12 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import {
-  Connection,
   type ConnectionOptions,
-  KubeClient,
+  type KubeClient,
   KubeconfigError,
   loadKubeconfig,
   parseKubeconfig,
+  withClient,
 } from '../../kube/index.ts';
 import type { Cli, GlobalFlags } from './context.ts';
 import { CliError } from './errors.ts';
@@ -25,16 +25,11 @@ export async function withSuperCluster<T>(
   return withConnection({ requestTimeoutMs, ...options }, work);
 }
 
-export async function withConnection<T>(
+export function withConnection<T>(
   options: ConnectionOptions,
   work: (client: KubeClient) => Promise<T>,
 ): Promise<T> {
-  const connection = new Connection({ userAgent, ...options });
-  try {
-    return await work(new KubeClient(connection));
-  } finally {
-    await connection.close();
-  }
+  return withClient({ userAgent, ...options }, work);
 }
 
 export async function findSuperCluster(cli: Cli, flags: GlobalFlags): Promise<ConnectionOptions> {

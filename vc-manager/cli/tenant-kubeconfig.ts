@@ -1,25 +1,28 @@
 import { createHash } from 'node:crypto';
-import { apiVersion, internalSecretNames } from '../../api/names.ts';
+import { internalSecretNames } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   ApiError,
   type Clock,
+  decodeSecretData,
   isAlreadyExists,
   type KubeClient,
   type KubeObject,
   metaTime,
-  printable,
   renderKubeconfig,
   resources,
 } from '../../kube/index.ts';
+import { virtualClusterEvent } from '../operator/events.ts';
 import { adminGroup, issue, trustOf } from '../pki/index.ts';
+import type { Cli, GlobalFlags } from './context.ts';
 import { CliError } from './errors.ts';
-import { adminKubeconfig } from './virtual-clusters.ts';
+import { withSuperCluster } from './super-cluster.ts';
+import { adminKubeconfig, getVirtualCluster, validRef } from './virtual-clusters.ts';
 
 interface Caller {
   readonly clock: Pick<Clock, 'now'>;
   readonly signal: AbortSignal;
-  /** Whom the client acts for, if the super cluster knows them by another name. */
+  /** The user that the client acts for, if the super cluster knows it by another name. */
   readonly user?: string;
 }
 
@@ -47,6 +50,20 @@ export async function tenantKubeconfig(
     if (!(error instanceof ApiError || error instanceof CliError)) throw error;
   }
   return stored;
+}
+
+interface Flags extends GlobalFlags {
+  namespace: string;
+  personal?: boolean;
+}
+
+/** The same of the tenant that a command line names. */
+export function namedTenantKubeconfig(cli: Cli, name: string, flags: Flags): Promise<string> {
+  const ref = validRef(name, flags.namespace);
+  return withSuperCluster(cli, flags, async (client) => {
+    const vc = await getVirtualCluster(client, ref, cli.signal);
+    return tenantKubeconfig(client, vc, cli, flags.personal);
+  });
 }
 
 /** Long enough for a look around, and nothing revokes it. */
@@ -99,14 +116,7 @@ async function readPki(
   ref: { namespace: string; name: string },
   signal: AbortSignal,
 ): Promise<{ data: Record<string, string>; required: (entry: string) => string }> {
-  const { data = {} } = await client.get<KubeObject & { data?: Record<string, string> }>(
-    resources.secrets,
-    ref,
-    { signal },
-  );
-  const decoded = Object.fromEntries(
-    Object.entries(data).map(([entry, encoded]) => [entry, Buffer.from(encoded, 'base64').toString()]),
-  );
+  const decoded = decodeSecretData(await client.get(resources.secrets, ref, { signal }));
   const required = (entry: string): string => {
     if (!decoded[entry])
       throw new CliError('NotReady', `Secret ${ref.namespace}/${ref.name} has no ${entry}`);
@@ -130,25 +140,15 @@ async function whoAmI(client: KubeClient, signal: AbortSignal): Promise<string> 
 /** One event for each that does the same, with the number of times. */
 async function recordAccess(
   client: KubeClient,
-  { metadata }: VirtualCluster,
+  vc: VirtualCluster,
   { who, message, now }: { who: string; message: string; now: Date },
   signal: AbortSignal,
 ): Promise<void> {
-  const { name = '', namespace = '', uid = '' } = metadata;
-  const { kind } = resources.virtualClusters;
-  const digest = createHash('sha256').update(`${uid}\n${who}\n${message}`).digest('hex').slice(0, 16);
-  const ref = { namespace, name: `${name}.${digest}` };
-  const event = {
-    metadata: ref,
-    involvedObject: { apiVersion, kind, namespace, name, uid },
-    type: 'Normal',
-    reason: 'AdminAccess',
-    message: printable(message, 1_000),
-    source: { component: 'vc-manager' },
-    firstTimestamp: metaTime(now),
-    lastTimestamp: metaTime(now),
-    count: 1,
-  };
+  const { uid = '' } = vc.metadata;
+  const suffix = createHash('sha256').update(`${uid}\n${who}\n${message}`).digest('hex').slice(0, 16);
+  const event = virtualClusterEvent(vc, { reason: 'AdminAccess', message, now, suffix });
+  const { namespace, name = '' } = event.metadata;
+  const ref = { namespace, name };
   try {
     await client.create(resources.events, event, { signal });
   } catch (error) {

@@ -2,7 +2,7 @@ import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import { gatewaysLeaseName, runningGateways, versionOfHolder } from '../../api/program-versions.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../api/warm-pool.ts';
-import { type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
+import { type KubeClient, type KubeObject, resources, serverVersion } from '../../kube/index.ts';
 import { packageVersion } from '../../program/package-root.ts';
 
 /** What runs in which version. */
@@ -12,9 +12,15 @@ export interface Versions {
   node: string;
   superCluster: string;
   /** The leading manager, each replica of the syncer and of the gateway, as Leases say. */
-  running: { program: string; identity: string; version?: string; renewed?: string }[];
+  running: { program: string; identity: string; version: string | undefined; renewed: string | undefined }[];
   templates: { name: string; kubernetes: string }[];
-  tenants: { namespace: string; name: string; kubernetes?: string; wanted?: string; driver?: string }[];
+  tenants: {
+    namespace: string;
+    name: string;
+    kubernetes: string | undefined;
+    wanted: string | undefined;
+    driver: string | undefined;
+  }[];
 }
 
 interface Lease extends KubeObject {
@@ -26,8 +32,8 @@ export async function readVersions(
   systemNamespace: string,
   signal: AbortSignal,
 ): Promise<Versions> {
-  const [version, leases, templates, tenants] = await Promise.all([
-    client.raw('GET', '/version', { signal }) as Promise<{ gitVersion?: string }>,
+  const [superCluster, leases, templates, tenants] = await Promise.all([
+    serverVersion(client, { signal }),
     client.list<Lease>(resources.leases, { namespace: systemNamespace, signal }),
     client.list<ControlPlaneTemplate>(resources.controlPlaneTemplates, { signal }),
     client.list<VirtualCluster>(resources.virtualClusters, { signal }),
@@ -35,7 +41,7 @@ export async function readVersions(
   return {
     skerry: packageVersion(),
     node: process.versions.node,
-    superCluster: (version.gitVersion ?? '').replace(/^v/, ''),
+    superCluster,
     running: leases.items.flatMap(({ metadata, spec }) => {
       if (metadata.name === gatewaysLeaseName)
         return runningGateways(metadata.annotations).map(({ seen, ...gateway }) => ({
@@ -44,14 +50,7 @@ export async function readVersions(
       const program = /(?:^|-)(vc-(?:manager|syncer))/.exec(metadata.name ?? '')?.[1];
       const { holderIdentity: identity = '', renewTime: renewed } = spec ?? {};
       if (program === undefined || identity === '') return [];
-      const running = versionOfHolder(metadata.annotations, identity);
-      return [
-        {
-          ...{ program, identity },
-          ...(running === undefined ? {} : { version: running }),
-          ...(renewed === undefined ? {} : { renewed }),
-        },
-      ];
+      return [{ program, identity, version: versionOfHolder(metadata.annotations, identity), renewed }];
     }),
     templates: templates.items.map(({ metadata, spec }) => ({
       name: metadata.name ?? '',
@@ -62,9 +61,9 @@ export async function readVersions(
       .map(({ metadata, spec, status }) => ({
         namespace: metadata.namespace ?? '',
         name: metadata.name ?? '',
-        ...(status?.version === undefined ? {} : { kubernetes: status.version }),
-        ...(spec?.version === undefined ? {} : { wanted: spec.version }),
-        ...(status?.driver === undefined ? {} : { driver: status.driver }),
+        kubernetes: status?.version,
+        wanted: spec?.version,
+        driver: status?.driver,
       })),
   };
 }

@@ -84,6 +84,16 @@ export async function listTenants(
   }
 }
 
+/** The tenant of this name, else those that `listTenants` gives. */
+export async function oneOrAllTenants(
+  client: KubeClient,
+  name: string | undefined,
+  { namespace, signal }: { namespace: string | undefined; signal: AbortSignal },
+): Promise<VirtualCluster[]> {
+  if (name === undefined) return listTenants(client, { namespace, signal });
+  return [await getVirtualCluster(client, validRef(name, namespace ?? 'default'), signal)];
+}
+
 export async function virtualClusterNotFound(
   client: KubeClient,
   ref: VirtualClusterRef,
@@ -247,7 +257,9 @@ export function limitations({ status }: VirtualCluster): string[] {
 }
 
 /** What the tenant has of what is limited, as the syncer and, of the datastore, the manager last said. */
-export function quotaOf({ status }: VirtualCluster): { resource: string; used?: string; allowed: string }[] {
+export function quotaOf({
+  status,
+}: VirtualCluster): { resource: string; used?: string | undefined; allowed: string }[] {
   const { keys, bytes } = status?.datastoreUsage ?? {};
   const used: Record<string, string> = {
     ...status?.usage?.resources,
@@ -255,7 +267,6 @@ export function quotaOf({ status }: VirtualCluster): { resource: string; used?: 
     ...(bytes === undefined ? {} : { 'datastore.bytes': `${Math.ceil(bytes / 1024)}Ki` }),
   };
   return Object.entries(status?.policy?.quota ?? {}).map(([resource, allowed]) => {
-    const has = Object.hasOwn(used, resource) ? used[resource] : undefined;
-    return { resource, ...(has === undefined ? {} : { used: has }), allowed };
+    return { resource, used: Object.hasOwn(used, resource) ? used[resource] : undefined, allowed };
   });
 }

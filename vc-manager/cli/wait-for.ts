@@ -6,6 +6,7 @@ import {
   connectionFromSecret,
   isForbidden,
   type KubeClient,
+  messageOf,
   Reflector,
   resources,
   Store,
@@ -75,7 +76,7 @@ export async function waitFor(options: WaitOptions): Promise<void> {
     fieldSelector: `metadata.name=${ref.name}`,
     consistentStart: true,
     onProblem: ({ error, failures }) => {
-      silence = error instanceof Error ? error.message : String(error);
+      silence = messageOf(error);
       // Rights may come a moment after the credential.
       if (isForbidden(error) && failures >= refusalsUntilFailed) reject(error);
     },

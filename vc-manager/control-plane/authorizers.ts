@@ -23,7 +23,7 @@ const storesNothing = [
 
 /**
  * Controllers without which a deletion does not end: they take finalizers off, and write that a namespace is going. What
- * they create is refused like everybody's.
+ * they create is refused like that of any user.
  */
 const finishers = [
   'namespace-controller',
@@ -58,7 +58,7 @@ function unlessCredential(certPem: string): string {
 /** All of them have to hold; the last never answers, and so has the request refused with its text. */
 const stopConditions = (stop: WriteStop, controllerManager: string): string[] => [
   'has(request.resourceAttributes)',
-  // Whoever may impersonate could become one of system:masters, whom no authorizer is asked about.
+  // A user who may impersonate could become a member of system:masters, which no authorizer is asked about.
   "request.resourceAttributes.verb in ['create', 'update', 'patch'] || request.resourceAttributes.verb.startsWith('impersonate')",
   `!(${storesNothing.join(' || ')})`,
   unlessCredential(controllerManager),

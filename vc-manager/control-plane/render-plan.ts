@@ -1,7 +1,7 @@
-import { isIPv6 } from 'node:net';
 import type { ControlPlaneTemplateSpec, TemplateComponent } from '../../api/control-plane-template.ts';
 import type { PodSecurityLevel } from '../../api/policy.ts';
 import { renderKubeconfig } from '../../kube/index.ts';
+import { hostInUrl } from '../../program/addresses.ts';
 import { type EncryptionState, encryptionProviders, type TenantPki } from '../pki/index.ts';
 import { authorizers, noWebhookFile, noWebhookKubeconfig, type WriteStop } from './authorizers.ts';
 import {
@@ -63,7 +63,7 @@ function controllerManagerKubeconfig(options: RenderPlanOptions): string {
   const { certPem, keyPem } = options.pki.leafs.controllerManager;
   return renderKubeconfig({
     clusterName: options.id,
-    server: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
+    server: `https://${hostInUrl(host)}:${port}`,
     ca: options.pki.trust.servingCa,
     user: 'system:kube-controller-manager',
     cert: certPem,
@@ -82,7 +82,7 @@ export interface RenderPlanOptions {
   /** Numbers for the port names of the template. */
   ports: Record<string, number>;
   bindAddress: string;
-  /** The same for components that keep data, which nobody outside of the control plane asks. Default: `bindAddress`. */
+  /** The same for components that keep data, which no client outside of the control plane asks. Default: `bindAddress`. */
   dataBindAddress?: string | undefined;
   /** Where pods and other machines reach the API server; never loopback. */
   advertiseAddress: string;
@@ -202,7 +202,7 @@ class Filler {
       serviceCIDR: options.serviceCIDR,
       clusterDomain: options.clusterDomain,
       bindAddress: bindAddressOf(component, options),
-      bindHost: inUrl(bindAddressOf(component, options)),
+      bindHost: hostInUrl(bindAddressOf(component, options)),
       advertiseAddress: options.advertiseAddress,
       etcdEndpoint: options.etcd.endpoint,
       podSecurity: options.podSecurity ?? 'baseline',
@@ -249,10 +249,6 @@ class Filler {
   files(): PlanFile[] {
     return [...this.#used.values()].sort((a, b) => (a.path < b.path ? -1 : 1));
   }
-}
-
-function inUrl(address: string): string {
-  return isIPv6(address) ? `[${address}]` : address;
 }
 
 /** Without what zod has left undefined. */

@@ -7,7 +7,7 @@ import {
   type ControlPlaneTemplateSpec,
   controlPlaneTemplateSchema,
 } from '../../api/control-plane-template.ts';
-import { CodedError } from '../../kube/index.ts';
+import { CodedError, messageOf } from '../../kube/index.ts';
 
 type ControlPlaneErrorCode =
   | 'InvalidTemplate'
@@ -145,8 +145,7 @@ async function withBase(object: Variant, directory: string, name: string): Promi
     const { spec } = await read(directory, base);
     return { ...own, spec: withVariant(spec ?? {}, own.spec ?? {}) };
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw invalidTemplate(name, [`base: ${why}`]);
+    throw invalidTemplate(name, [`base: ${messageOf(error)}`]);
   }
 }
 
@@ -166,8 +165,7 @@ async function withAddons(
     try {
       addons[name] = await readFile(join(directory, path), 'utf8');
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
-      throw invalidTemplate(source, [`spec.addons.${name}: ${why}`]);
+      throw invalidTemplate(source, [`spec.addons.${name}: ${messageOf(error)}`]);
     }
   }
   return { ...spec, addons };
@@ -231,5 +229,13 @@ function findForMinor(
   return (
     candidates.find((template) => template.metadata.name === plain) ??
     candidates.sort((a, b) => a.metadata.name.localeCompare(b.metadata.name))[0]
+  );
+}
+
+/** Whether a component of the template has this argument, and a file with this placeholder for it. */
+export function isFilledIn({ template }: TemplateChoice, argument: string, placeholder: string): boolean {
+  return template.spec.components.some(
+    ({ args = {}, files = {} }) =>
+      args[argument] !== undefined && Object.values(files).some((text) => text.includes(placeholder)),
   );
 }

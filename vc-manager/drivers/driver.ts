@@ -42,7 +42,7 @@ export type OnProblem = (error: unknown, what: string) => void;
 export interface EnsureOptions {
   signal: AbortSignal;
   /** `reason`: what it waits for is known to be that. */
-  onProgress?: (message: string, reason?: typeof insufficientMemory) => void;
+  onProgress?: ((message: string, reason?: typeof insufficientMemory) => void) | undefined;
   /** Programs that are not there yet are being fetched or built, which may take many minutes. */
   onFetch?: (message: string) => void;
   /**
@@ -62,7 +62,7 @@ export interface EnsureOptions {
    * ready, it is the new one that is stopped. Absent: the earlier one is stopped first.
    */
   beside?: Beside | undefined;
-  /** It was asleep, and whoever needs it asks its API server itself whether it is ready: clients may be led to it before. */
+  /** It was asleep, and clients ask its API server itself whether it is ready: they may be led to it before. */
   isWaking?: boolean;
 }
 
@@ -86,18 +86,18 @@ export type ComponentState = 'running' | 'stopped' | 'failed' | 'starting';
 export interface ComponentObservation {
   name: string;
   state: ComponentState;
-  pid?: number;
-  startedAt?: Date;
+  pid?: number | undefined;
+  startedAt?: Date | undefined;
   /** How often it was started again after it had died, since `ensure` last found it well. */
   restarts: number;
-  lastExit?: ComponentExit;
+  lastExit?: ComponentExit | undefined;
 }
 
 export interface ComponentExit {
   at: Date;
   /** Unknown for a process that another manager had started. */
-  code?: number;
-  signal?: string;
+  code?: number | undefined;
+  signal?: string | undefined;
 }
 
 export interface ControlPlaneObservation {
@@ -122,7 +122,7 @@ export interface StopOptions {
 export interface LogOptions {
   follow?: boolean;
   /** Only so many lines of what is there already; all when absent. */
-  tailLines?: number;
+  tailLines?: number | undefined;
   signal: AbortSignal;
 }
 

@@ -62,7 +62,7 @@ export class EgressConfinement {
     return group;
   }
 
-  /** Rules for nobody do no harm: they are left where they cannot be removed. */
+  /** Rules for a group without processes do no harm: they are left where they cannot be removed. */
   async forget(groups: Iterable<number>): Promise<void> {
     for (const group of groups) {
       await this.#filter.forget(group).catch((error: unknown) => {
@@ -85,7 +85,7 @@ export class EgressConfinement {
   }
 }
 
-/** Of a URL; nothing where its name is not known: then nobody gets there. */
+/** Of a URL; nothing where its name does not resolve: then no connection gets there. */
 async function serversOf(url: string): Promise<EgressTarget[]> {
   const { hostname, port } = new URL(url);
   const number = Number(port || 443);

@@ -1,4 +1,4 @@
-import { CodedError } from '../../kube/index.ts';
+import { CodedError, messageOf } from '../../kube/index.ts';
 
 /** The scheduler has no node with so much memory left: the code of the error, and the reason of progress. */
 export const insufficientMemory = 'InsufficientMemory';
@@ -208,8 +208,4 @@ export function namespaceWillNotGo(id: string, namespace: string, why: string): 
 
 function lastLines(tail: readonly string[]): string {
   return tail.length === 0 ? ' It wrote no log.' : ` Last lines of its log:\n${tail.join('\n')}`;
-}
-
-function messageOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
 }

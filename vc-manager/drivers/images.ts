@@ -1,4 +1,4 @@
-import type { BinaryName } from '../binaries/index.ts';
+import { type BinaryName, isOlderVersion } from '../binaries/index.ts';
 
 /** Where Kubernetes publishes its images, and etcd's and kwok's with them. */
 const upstreamRegistry = 'registry.k8s.io';
@@ -28,14 +28,5 @@ const repositories: Record<BinaryName, string> = {
 // Up to 3.6.4 etcd's images were built by Kubernetes and carried a revision; since 3.6.5 they are those that etcd
 // itself releases.
 function tagOf({ name, version }: { name: BinaryName; version: string }): string {
-  return name === 'etcd' && isBefore(version, [3, 6, 5]) ? `${version}-0` : `v${version}`;
-}
-
-function isBefore(version: string, other: readonly number[]): boolean {
-  const parts = version.split('.').map((part) => Number.parseInt(part, 10));
-  for (const [i, theirs] of other.entries()) {
-    const ours = parts[i] ?? 0;
-    if (ours !== theirs) return ours < theirs;
-  }
-  return false;
+  return name === 'etcd' && isOlderVersion(version, '3.6.5') ? `${version}-0` : `v${version}`;
 }

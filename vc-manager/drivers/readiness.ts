@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { Clock } from '../../kube/index.ts';
 import type { ComponentPlan, PlanProbe } from '../control-plane/plan.ts';
 import type { ComponentExit } from './driver.ts';
+import { notReady } from './errors.ts';
 
 /** So many exits in a row, each after less than `healthyAfterMs`, are reported as a failure. */
 export const exitsUntilFailed = 5;
@@ -103,6 +104,35 @@ export class Probe {
   }
 }
 
+const defaultReadyTimeoutMs = 60_000;
+
+interface ReadyInTimeOptions {
+  component: Pick<ComponentPlan, 'probe'> | undefined;
+  where: { id: string; component: string };
+  clock: Clock;
+  signal: AbortSignal;
+  /** Why it is not ready yet. */
+  problem: () => string;
+  /** The last lines of its log. */
+  tail: () => Promise<string[]>;
+}
+
+/** Settles as `outcome` does; rejects with `NotReady` when that takes longer than the probe allows. */
+export async function readyInTime(outcome: Promise<void>, options: ReadyInTimeOptions): Promise<void> {
+  const { component, where, clock, signal, problem, tail } = options;
+  const timeoutMs = component?.probe?.timeoutMs ?? defaultReadyTimeoutMs;
+  const waiting = new AbortController();
+  const late = clock
+    .sleep(timeoutMs, AbortSignal.any([signal, waiting.signal]))
+    .then(async () => Promise.reject(notReady(where, timeoutMs, problem(), await tail())));
+  try {
+    await Promise.race([outcome, late]);
+  } finally {
+    waiting.abort();
+    late.catch(() => undefined);
+  }
+}
+
 /** How long a component without a probe must stay up to count as ready. */
 const minReadyMs = 500;
 
@@ -117,8 +147,18 @@ interface UntilReadyOptions {
   onProblem: (problem: string) => void;
 }
 
-/** Resolves when the component is ready, however long that takes; rejects when aborted. */
-export async function untilReady(options: UntilReadyOptions): Promise<void> {
+/** Resolves to true when the component is ready, however long that takes; to false when it cannot be probed, or when aborted. */
+export async function becomesReady(options: UntilReadyOptions): Promise<boolean> {
+  try {
+    await untilReady(options);
+  } catch (error) {
+    if (!options.signal.aborted) options.onProblem(`it cannot be asked how it is: ${String(error)}`);
+    return false;
+  }
+  return !options.signal.aborted;
+}
+
+async function untilReady(options: UntilReadyOptions): Promise<void> {
   const { component, startedAt, clock, signal } = options;
   if (component.probe === undefined) {
     const age = clock.now() - startedAt.getTime();

@@ -1,5 +1,12 @@
+import type { Clock } from '../../kube/index.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../control-plane/plan.ts';
-import { type Beside, type ComponentObservation, componentHash } from './driver.ts';
+import {
+  type Beside,
+  type ComponentObservation,
+  componentHash,
+  type EnsureOptions,
+  handOverPauseMs,
+} from './driver.ts';
 import { invalidName } from './errors.ts';
 
 /**
@@ -59,6 +66,41 @@ export function chooseSlot(
     occupants.find((each) => each.hash === hash)?.slot ??
     slots[0];
   return { target, others: occupants.map(({ slot }) => slot).filter((slot) => slot !== target) };
+}
+
+interface StartInSlotOptions {
+  name: string;
+  onProgress: EnsureOptions['onProgress'];
+  onReady: EnsureOptions['onReady'];
+  /** Present: it starts beside what runs of it. */
+  beside: Beside | undefined;
+  clock: Clock;
+  signal: AbortSignal;
+  /** Resolves when it is ready. */
+  start: () => Promise<void>;
+  /** Ends what is in the slots that have to be free. */
+  clearOthers: () => Promise<void>;
+  /** Ends one that has not become ready beside the earlier one, which goes on. */
+  giveUp: () => Promise<void>;
+}
+
+/** Starts a component in its slot: in place of the earlier one, or beside it until clients were led to the new one. */
+export async function startInSlot(options: StartInSlotOptions): Promise<void> {
+  const { name, beside, clock, signal, onProgress, onReady } = options;
+  onProgress?.(`starting ${name}`);
+  if (beside === undefined) await options.clearOthers();
+  try {
+    await options.start();
+  } catch (error) {
+    if (beside !== undefined && !signal.aborted) await options.giveUp();
+    throw error;
+  }
+  await beside?.handOver();
+  onProgress?.(`${name} is ready`);
+  onReady?.(name);
+  if (beside === undefined) return;
+  await clock.sleep(handOverPauseMs, signal);
+  await options.clearOthers();
 }
 
 /** One observation of each component, by name: of two that run the one that was started last. */

@@ -14,7 +14,6 @@ import {
 } from './grants.ts';
 import {
   countKeys,
-  deleteKeys,
   type Entry,
   type EtcdCaller,
   type KeyspaceSize,
@@ -42,7 +41,7 @@ interface EtcdHealth {
 export interface DatastoreSize {
   /** What its data takes, history included and free pages left out. */
   readonly bytesInUse: number;
-  /** Beyond it etcd refuses every write of everybody. Absent where etcd does not tell it (before 3.6). */
+  /** Beyond it etcd refuses all writes. Absent where etcd does not tell it (before 3.6). */
   readonly quotaBytes?: number;
   readonly revision: number;
 }
@@ -110,7 +109,7 @@ export class EtcdAdmin {
   /**
    * Takes the tenant's user away, then its keys, then its role, so that nothing can write behind the delete and
    * what an interrupted call left is still listed. Throws `tenant-not-removed` when something is there afterwards, and
-   * `removal-superseded` when somebody has written keys meanwhile. `beforeWrite` is called before each write, and may throw.
+   * `removal-superseded` when keys were written meanwhile. `beforeWrite` is called before each write, and may throw.
    */
   async removeTenant(
     id: string,
@@ -132,11 +131,6 @@ export class EtcdAdmin {
       if (keys > 0) left.push(`${keys} keys below ${prefix}`);
       if (left.length > 0) throw tenantNotRemoved(id, left);
     });
-  }
-
-  /** Deletes every key of a tenant and keeps its user and role. Returns how many there were. */
-  async emptyTenant(id: string, { signal }: AdminCall = {}): Promise<number> {
-    return await deleteKeys(this.#session, tenantPrefix(id), signal);
   }
 
   /** All that a tenant has, at one revision. */
@@ -213,7 +207,7 @@ export class EtcdAdmin {
     return await raiseRevision(this.#session, { key: raiseKey, target, isShared: true, isEnough }, signal);
   }
 
-  /** Forgets the history before `revision`. That somebody else has done so before is no error. */
+  /** Forgets the history before `revision`. One that is forgotten already is no error. */
   async compact(revision: number, { signal }: AdminCall = {}): Promise<void> {
     await tolerate(
       'compacted',

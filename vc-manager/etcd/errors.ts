@@ -1,4 +1,4 @@
-import { CodedError } from '../../kube/index.ts';
+import { CodedError, messageOf } from '../../kube/index.ts';
 
 /** What can go wrong with the datastore. */
 type EtcdErrorCode =
@@ -120,7 +120,7 @@ export function answerTooLarge(endpoint: string, path: string, limitBytes: numbe
 /** Maps a request that got no answer. */
 export function connectionError(endpoint: string, path: string, cause: unknown): EtcdError {
   const code = codeOf(cause);
-  const why = cause instanceof Error ? cause.message : String(cause);
+  const why = messageOf(cause);
   const where = { endpoint, path };
   if (/^(UND_ERR_(HEADERS|BODY|CONNECT)_TIMEOUT|ETIMEDOUT)$/.test(code) || nameOf(cause) === 'TimeoutError') {
     return new EtcdError(

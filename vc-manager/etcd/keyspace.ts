@@ -138,16 +138,6 @@ function bytesOfBase64(text: string): number {
   return (text.length / 4) * 3 - padding;
 }
 
-/** Deletes in pages, in one pass: what is written behind it while it runs stays. Returns the number of deleted keys. */
-export async function deleteKeys(session: EtcdCaller, prefix: string, signal?: AbortSignal): Promise<number> {
-  let deleted = 0;
-  for await (const page of pagesOf(session, prefix, signal)) {
-    const answer = (await session.call('/v3/kv/deleterange', wire(page), signal)) as { deleted?: string };
-    deleted += Number(answer.deleted ?? 0);
-  }
-  return deleted;
-}
-
 interface Removal {
   /** A key outside of the prefix, which goes too. */
   readonly guard: string;
@@ -156,7 +146,7 @@ interface Removal {
 }
 
 /**
- * Deletes all keys below a prefix at which nobody writes any more. Each write is bound to that: where something was written
+ * Deletes all keys below a prefix that has no writer any more. Each write is bound to that: where something was written
  * since the call, as by a manager that took over and moved the tenant back, nothing is deleted (`removal-superseded`).
  */
 export async function removeKeys(
@@ -352,7 +342,7 @@ export async function replaceKeys(
 const parallelWrites = 64;
 /** Where others have to get their turn. */
 const parallelWritesBesideOthers = 8;
-/** History of it is of no use to anybody. */
+/** Its history is of no use. */
 const writesPerCompaction = 50_000;
 
 interface RaiseTarget {

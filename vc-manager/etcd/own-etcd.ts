@@ -23,7 +23,7 @@ const replaceGuard = '/skerry/replacing';
 const raiseKey = '/skerry/revision';
 
 /**
- * The keys of a tenant in an etcd of its own, which knows no users: whoever has a certificate of its authority may do
+ * The keys of a tenant in an etcd of its own, which knows no users: a client with a certificate of its authority may do
  * everything. Throws EtcdError, or the signal's reason.
  */
 export class OwnEtcd {

@@ -1,3 +1,4 @@
+import { hostInUrl } from '../../program/addresses.ts';
 import { EtcdError } from './errors.ts';
 
 export interface EtcdServerOptions {
@@ -22,7 +23,7 @@ export interface EtcdServerOptions {
   /** Keys and history of all tenants together; at that size etcd refuses writes. Default 8 GiB, the most that etcd recommends. */
   readonly quotaBytes?: number;
   /** Does not wait for the disk: a crash of the machine loses what was acknowledged. For tests only. */
-  readonly unsafeNoFsync?: boolean;
+  readonly unsafeNoFsync?: boolean | undefined;
 }
 
 /** Paths. The certificate is used as server and, by the JSON gateway, as client of the own server. */
@@ -55,8 +56,7 @@ const compactedAtOnce = 20;
 export function etcdServerArguments(options: EtcdServerOptions): string[] {
   validate(options);
   const { name, dataDir, tls } = options;
-  const host = options.host ?? '127.0.0.1';
-  const at = host.includes(':') ? `[${host}]` : host;
+  const at = hostInUrl(options.host ?? '127.0.0.1');
   const clientUrl = `https://${at}:${options.clientPort}`;
   const peerUrl = `https://${at}:${options.peerPort}`;
   return [

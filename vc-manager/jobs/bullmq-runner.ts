@@ -3,7 +3,7 @@ import { DelayedError, Queue, type Job as QueuedJob, QueueEvents, UnrecoverableE
 import { Redis } from 'ioredis';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
-import { type Clock, onAbort } from '../../kube/index.ts';
+import { type Clock, messageOf, onAbort, untilAborted } from '../../kube/index.ts';
 import { type Job, JobError, type JobHandler, type JobRunner, type ReconcileResult } from './job-runner.ts';
 import { roomForSlow } from './work-queue.ts';
 
@@ -35,9 +35,9 @@ export interface BullmqRunnerOptions {
   clock: Clock;
   logger: Logger;
   /** How long Redis may be silent before the leader does without it. Default 5 s. */
-  patienceMs?: number;
+  patienceMs?: number | undefined;
   /** How long a job stays with a manager that has stopped renewing its lock. Default 6 s. */
-  lockMs?: number;
+  lockMs?: number | undefined;
   checkMs?: number;
 }
 
@@ -129,7 +129,7 @@ export class BullmqRunner implements JobRunner {
   /** Does without Redis until it answers again. */
   #fallBack(error: unknown): void {
     if (this.#probing !== undefined || this.#ended.signal.aborted) return;
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     this.#o.logger.warn(`${message}: this manager does all the work itself meanwhile`);
     this.#probing = this.#probe().finally(() => {
       this.#probing = undefined;
@@ -366,7 +366,7 @@ export class JobWorker {
       },
     );
     worker.on('error', onProblem);
-    await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+    await untilAborted(signal);
     const closing = worker.close().catch(() => undefined);
     // By then the jobs have ended; what is left is talk with a server that may be gone.
     await Promise.race([closing, clock.sleep(3_000)]);
@@ -425,6 +425,5 @@ function isAbort(error: unknown): boolean {
 }
 
 function redisLost(cause: unknown): JobError {
-  const why = cause instanceof Error ? cause.message : String(cause);
-  return new JobError('RedisLost', `Redis cannot be used: ${why}`, true, { cause });
+  return new JobError('RedisLost', `Redis cannot be used: ${messageOf(cause)}`, true, { cause });
 }

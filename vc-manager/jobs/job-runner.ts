@@ -1,5 +1,5 @@
 import type { JobKind } from '../../api/job-status.ts';
-import { CodedError } from '../../kube/index.ts';
+import { CodedError, messageOf } from '../../kube/index.ts';
 
 type JobErrorCode = 'TenantBusy' | 'InvalidRedis' | 'RedisLost';
 
@@ -22,8 +22,8 @@ interface Done {
 /** Reconcile again after a pause that grows with every failure, up to `maxBackoffMs`; at least `retryAfterMs`. */
 interface Failed {
   kind: 'failed';
-  retryAfterMs?: number;
-  maxBackoffMs?: number;
+  retryAfterMs?: number | undefined;
+  maxBackoffMs?: number | undefined;
 }
 
 /** One reconcile of a VirtualCluster. All that it needs beyond this it reads from the VirtualCluster. */
@@ -90,7 +90,7 @@ export function checkRedisUrl(url: string): string {
   try {
     parsed = new URL(url);
   } catch (error) {
-    throw invalidRedis(shown, error instanceof Error ? error.message : String(error));
+    throw invalidRedis(shown, messageOf(error));
   }
   if (parsed.protocol !== 'redis:' && parsed.protocol !== 'rediss:')
     throw invalidRedis(shown, `it begins with ${parsed.protocol}//`);

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type CurrentJob, type JobKind, type JobStatus, jobHistoryLimit } from '../../api/job-status.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { withoutUndefined } from '../../kube/index.ts';
 
 interface JobStart {
   kind: JobKind;
@@ -24,7 +25,7 @@ export function beginJob(jobs: JobStatus | undefined, start: JobStart): JobStatu
     const begun: CurrentJob = {
       kind,
       id: start.id,
-      ...(target === undefined ? {} : { target }),
+      ...withoutUndefined({ target }),
       startedAt: now.toISOString(),
       attempts: 1,
       holder,
@@ -99,13 +100,15 @@ function endJob(
   const ended = {
     kind,
     id,
-    ...(target === undefined ? {} : { target }),
     result,
     startedAt,
     finishedAt: now.toISOString(),
     attempts,
-    ...(result === 'Succeeded' || step === undefined ? {} : { step }),
-    ...(message === undefined ? {} : { message: truncate(message) }),
+    ...withoutUndefined({
+      target,
+      step: result === 'Succeeded' ? undefined : step,
+      message: message === undefined ? undefined : truncate(message),
+    }),
   };
   const [last, ...earlier] = history;
   // What comes up by the clock and fails each time the same way would push everything else out.

@@ -19,7 +19,7 @@ interface WorkQueueOptions {
 export interface CallsBefore {
   /** In a row. */
   failures: number;
-  /** Whether the last one took long, and nobody waits for this one. */
+  /** Whether the last one took long, and no user waits for this one. */
   isSlow: boolean;
 }
 
@@ -54,7 +54,7 @@ export class WorkQueue {
   readonly #failures = new Map<string, number>();
   /** Keys whose last call took long, and that are known yet. */
   readonly #slow = new Set<string>();
-  /** Somebody waits for what comes after the call that is running. */
+  /** A user waits for what comes after the call that is running. */
   readonly #awaited = new Set<string>();
   readonly #wakeup = new Wakeup();
 
@@ -99,7 +99,7 @@ export class WorkQueue {
   }
 
   /**
-   * Like `add`, but aborts the call that is running for the key, and forgets its failures. `isAwaited`: somebody waits for
+   * Like `add`, but aborts the call that is running for the key, and forgets its failures. `isAwaited`: a user waits for
    * it, and the next call has room however long the last one took.
    */
   interrupt(key: string, { isAwaited = false } = {}): void {

@@ -5,8 +5,9 @@ import { type Clock, CodedError, systemClock } from '../../kube/index.ts';
 import { Binaries } from '../binaries/index.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../control-plane/plan.ts';
 import { Probe } from '../drivers/readiness.ts';
+import { replaceFile } from '../os/files.ts';
 import { LocalStack, type LocalStackParts } from './local-stack.ts';
-import { type StackPorts, stackPortNames, writePrivateFile } from './stack-ports.ts';
+import { type StackPorts, stackPortNames } from './stack-ports.ts';
 
 /** Those of docker-compose.yml: fixed, because the file names them. */
 export const defaultContainerPorts: StackPorts = {
@@ -68,7 +69,7 @@ export class ContainerStack {
     for (const { name, files } of plan.components) {
       await mkdir(this.#data(name), { recursive: true, mode: 0o700 });
       for (const { path, content } of files) {
-        await writePrivateFile(join(this.#files(name), path), this.filledIn(name, content));
+        await replaceFile(join(this.#files(name), path), this.filledIn(name, content));
       }
     }
     const {
@@ -76,11 +77,11 @@ export class ContainerStack {
       syncerKubeconfig = '',
       gatewayKubeconfig = '',
     } = parts.superCluster ?? {};
-    await writePrivateFile(join(this.#stateDir, 'super-cluster', 'manager.kubeconfig'), managerKubeconfig);
+    await replaceFile(join(this.#stateDir, 'super-cluster', 'manager.kubeconfig'), managerKubeconfig);
     // Each in a volume of its own, which is all that the program sees.
-    await writePrivateFile(join(this.#files('vc-syncer'), 'super-cluster.kubeconfig'), syncerKubeconfig);
-    await writePrivateFile(join(this.#files('vc-gateway'), 'super-cluster.kubeconfig'), gatewayKubeconfig);
-    await writePrivateFile(this.#settingsFile(), `${JSON.stringify(settings, null, 2)}\n`);
+    await replaceFile(join(this.#files('vc-syncer'), 'super-cluster.kubeconfig'), syncerKubeconfig);
+    await replaceFile(join(this.#files('vc-gateway'), 'super-cluster.kubeconfig'), gatewayKubeconfig);
+    await replaceFile(this.#settingsFile(), `${JSON.stringify(settings, null, 2)}\n`);
   }
 
   /** Arguments and texts of a plan with the places that its container sees. */
@@ -109,7 +110,7 @@ export class ContainerStack {
     if (settings.nodes === 0) return;
     const stack = this.#stack(settings);
     const { parts } = await stack.plan();
-    await stack.simulate(parts, { signal, ...(onProgress === undefined ? {} : { onProgress }) });
+    await stack.simulate(parts, { signal, onProgress });
   }
 
   async #ready(

@@ -12,7 +12,7 @@ interface EtcdComponentOptions {
   server: KeyPair;
   /** Common name of the server certificate. */
   serverName: string;
-  unsafeNoFsync?: boolean;
+  unsafeNoFsync?: boolean | undefined;
 }
 
 /** An etcd of one member on loopback. */
@@ -34,7 +34,7 @@ export function etcdComponent(options: EtcdComponentOptions): ComponentPlan {
         keyFile: '${files}/server.key',
         serverName: options.serverName,
       },
-      ...(options.unsafeNoFsync === undefined ? {} : { unsafeNoFsync: options.unsafeNoFsync }),
+      unsafeNoFsync: options.unsafeNoFsync,
     }),
     env: {},
     files: [
@@ -59,7 +59,7 @@ interface DatastorePlanOptions {
   pki: ManagerPki;
   ports: StackPorts;
   /** For tests: faster, and loses data when the machine crashes. */
-  unsafeNoFsync?: boolean;
+  unsafeNoFsync?: boolean | undefined;
 }
 
 /** The tenants' etcd. */
@@ -78,7 +78,7 @@ export function datastorePlan(options: DatastorePlanOptions): ComponentPlan[] {
       caPem: pki.etcdCa.certPem,
       server: pki.etcdServer,
       serverName: etcdServerName,
-      ...(options.unsafeNoFsync === undefined ? {} : { unsafeNoFsync: options.unsafeNoFsync }),
+      unsafeNoFsync: options.unsafeNoFsync,
     }),
   ];
 }

@@ -1,24 +1,25 @@
-import { readFile, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import {
   type Clock,
-  Connection,
   connectionFromSecret,
-  KubeClient,
+  type KubeClient,
   resources,
   systemClock,
+  withClient,
 } from '../../kube/index.ts';
 import { type Binaries, defaultVersions } from '../binaries/index.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../control-plane/plan.ts';
 import { localAddress } from '../control-plane/render-plan.ts';
 import type { ControlPlaneDriver, StopOptions } from '../drivers/driver.ts';
 import { ProcessDriver } from '../drivers/process/process-driver.ts';
+import { replaceFile } from '../os/files.ts';
 import { addressAt } from '../os/network.ts';
 import { ensureManagerPki, ensureSuperClusterPki, type ManagerPki } from '../pki/index.ts';
 import { datastorePlan } from './datastore-plan.ts';
 import { createSimulatedNodes, simulatedLabel } from './simulated-nodes.ts';
 import { createSimulatedStorage, storagePlan } from './simulated-storage.ts';
-import { type StackPorts, stackPorts, writePrivateFile } from './stack-ports.ts';
+import { type StackPorts, stackPorts } from './stack-ports.ts';
 import {
   type Audited,
   type SuperClusterPlanOptions,
@@ -58,7 +59,7 @@ interface LocalStackOptions {
   /** Further components, which may depend on those of the stack, such as manager and syncer. */
   components?: (parts: LocalStackParts) => ComponentPlan[];
   /** For tests: etcd does not wait for the disk. */
-  unsafeNoFsync?: boolean;
+  unsafeNoFsync?: boolean | undefined;
   clock?: Clock;
   driver?: ControlPlaneDriver;
 }
@@ -87,7 +88,7 @@ export interface LocalStackParts {
 
 interface LocalStackStart {
   signal: AbortSignal;
-  onProgress?: (message: string) => void;
+  onProgress?: ((message: string) => void) | undefined;
 }
 
 const stackId = 'stack';
@@ -118,7 +119,6 @@ export class LocalStack {
   /** Brings up what does not run, adopts what does, and returns when the nodes are ready. */
   async start({ signal, onProgress }: LocalStackStart): Promise<LocalStackParts> {
     const { plan, parts, ours } = await this.plan();
-    const progress = onProgress === undefined ? {} : { onProgress };
     const running = await this.#running();
     // What runs is not stopped for a program that may turn out not to be had.
     const startAsFetched = running.size === 0;
@@ -126,12 +126,12 @@ export class LocalStack {
     if (parts.superCluster !== undefined && prepare !== undefined) {
       // What runs is kept running: no component may be missing from the plan.
       const first = plan.components.filter(({ name }) => !ours.has(name) || running.has(name));
-      await this.driver.ensure({ ...plan, components: first }, { signal, startAsFetched, ...progress });
+      await this.driver.ensure({ ...plan, components: first }, { signal, startAsFetched, onProgress });
       await this.#asAdmin(parts.superCluster.kubeconfig, (client) => prepare(client, signal));
     }
-    await this.driver.ensure(plan, { signal, startAsFetched, ...progress });
+    await this.driver.ensure(plan, { signal, startAsFetched, onProgress });
     if (parts.superCluster !== undefined && (this.#o.superCluster?.nodes ?? 0) > 0)
-      await this.simulate(parts, { signal, ...progress });
+      await this.simulate(parts, { signal, onProgress });
     return parts;
   }
 
@@ -190,14 +190,13 @@ export class LocalStack {
     const versions = this.#o.versions ?? defaultVersions;
     const now = new Date(this.#clock.now());
     const ports = this.#o.ports ?? (await stackPorts(join(this.#stateDir, 'datastore', 'ports.json')));
-    const noFsync = unsafeNoFsync === undefined ? {} : { unsafeNoFsync };
 
     const pkiDirectory = join(this.#stateDir, 'datastore', 'pki');
     const managerPki = await ensureManagerPki(pkiDirectory, {
       kubeletProxyHosts: ['127.0.0.1', 'localhost', advertiseAddress],
       now,
     });
-    const components = datastorePlan({ etcdVersion: versions.etcd, pki: managerPki, ports, ...noFsync });
+    const components = datastorePlan({ etcdVersion: versions.etcd, pki: managerPki, ports, unsafeNoFsync });
     const parts: LocalStackParts = {
       datastore: {
         endpoint: `https://127.0.0.1:${ports['datastore-client']}`,
@@ -217,30 +216,25 @@ export class LocalStack {
         hosts: [advertiseAddress, localAddress(bindAddress)],
         now,
       });
-      const serviceAccountKey = {
-        privatePem: await readFile(pki.serviceAccountKey.privateFile, 'utf8'),
-        publicPem: await readFile(pki.serviceAccountKey.publicFile, 'utf8'),
-      };
       const options = {
         versions,
         pki,
-        serviceAccountKey,
         ports,
         serviceCIDR,
         clusterDomain,
         advertiseAddress,
         bindAddress,
         isSimulated,
-        ...(superCluster.audited === undefined ? {} : { audited: superCluster.audited }),
-        ...(podSecurity === undefined ? {} : { podSecurity }),
-        ...noFsync,
+        audited: superCluster.audited,
+        podSecurity,
+        unsafeNoFsync,
       };
       const { packageVersion } = this.#o;
       components.push(...superClusterPlan(options));
       if (isSimulated) components.push(...storagePlan({ ...options, packageVersion }));
       const kubeconfig = superClusterKubeconfig(options, 'system:admin', pki.admin);
       const kubeconfigFile = join(directory, 'admin.kubeconfig');
-      await writePrivateFile(kubeconfigFile, kubeconfig);
+      await replaceFile(kubeconfigFile, kubeconfig);
       parts.superCluster = {
         server: superClusterServer(options),
         kubeconfigFile,
@@ -255,16 +249,8 @@ export class LocalStack {
     return { plan, parts, ours: new Set(further.map(({ name }) => name)) };
   }
 
-  async #asAdmin<T>(kubeconfig: string, work: (client: KubeClient) => Promise<T>): Promise<T> {
-    const connection = new Connection({
-      ...connectionFromSecret(kubeconfig),
-      userAgent: 'skerry-local-stack',
-    });
-    try {
-      return await work(new KubeClient(connection));
-    } finally {
-      await connection.close();
-    }
+  #asAdmin<T>(kubeconfig: string, work: (client: KubeClient) => Promise<T>): Promise<T> {
+    return withClient({ ...connectionFromSecret(kubeconfig), userAgent: 'skerry-local-stack' }, work);
   }
 
   async #nodesReady(client: KubeClient, count: number, signal: AbortSignal): Promise<void> {

@@ -1,4 +1,4 @@
-import { isAlreadyExists, type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
+import { createIfAbsent, type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
 
 /** Marks by which everyone can see that a node or volume is only simulated. */
 export const simulatedLabel = 'skerry.dev/simulated';
@@ -39,9 +39,7 @@ export async function createSimulatedNodes(
   for (let index = 0; index < count; index++) {
     const node = simulatedNode(index, options);
     if (names.has(node.metadata.name)) continue;
-    await client.create(resources.nodes, node, { signal }).catch((error: unknown) => {
-      if (!isAlreadyExists(error)) throw error;
-    });
+    await createIfAbsent(client, resources.nodes, node, { signal });
   }
 }
 

@@ -2,9 +2,8 @@ import { extname, join } from 'node:path';
 import {
   Backoff,
   type Clock,
-  isAlreadyExists,
-  isConflict,
-  isNotFound,
+  createIfAbsent,
+  deleteIfPresent,
   type KubeClient,
   type KubeObject,
   Reflector,
@@ -13,6 +12,7 @@ import {
   resources,
   Store,
   systemClock,
+  withoutUndefined,
 } from '../../kube/index.ts';
 import type { ComponentPlan } from '../control-plane/plan.ts';
 import {
@@ -93,9 +93,7 @@ function volumeFor(claim: Claim, reclaimPolicy: string): Volume {
       claimRef: {
         apiVersion: 'v1',
         kind: 'PersistentVolumeClaim',
-        ...(metadata.namespace === undefined ? {} : { namespace: metadata.namespace }),
-        ...(metadata.name === undefined ? {} : { name: metadata.name }),
-        ...(metadata.uid === undefined ? {} : { uid: metadata.uid }),
+        ...withoutUndefined({ namespace: metadata.namespace, name: metadata.name, uid: metadata.uid }),
       },
       csi: { driver: simulatedCsiDriver, volumeHandle: volumeName(claim) },
     },
@@ -106,19 +104,8 @@ const csiDrivers = resource('storage.k8s.io', 'v1', 'csidrivers', 'CSIDriver', f
 
 /** Makes sure that claims can be made: the default StorageClass `simulated`, published to tenants. */
 export async function createSimulatedStorage(client: KubeClient, signal: AbortSignal): Promise<void> {
-  await createUnlessThere(client, csiDrivers, csiDriver(), signal);
-  await createUnlessThere(client, resources.storageClasses, storageClass(), signal);
-}
-
-async function createUnlessThere(
-  client: KubeClient,
-  kind: typeof csiDrivers,
-  object: KubeObject,
-  signal: AbortSignal,
-): Promise<void> {
-  await client.create(kind, object, { signal }).catch((error: unknown) => {
-    if (!isAlreadyExists(error)) throw error;
-  });
+  await createIfAbsent(client, csiDrivers, csiDriver(), { signal });
+  await createIfAbsent(client, resources.storageClasses, storageClass(), { signal });
 }
 
 function storageClass(): KubeObject {
@@ -276,17 +263,14 @@ export class SimulatedProvisioner {
       { signal },
     );
     const volume = volumeFor(claim, storageClass.reclaimPolicy ?? 'Delete');
-    await unless(isAlreadyExists, this.#client.create(resources.persistentVolumes, volume, { signal }));
+    await createIfAbsent(this.#client, resources.persistentVolumes, volume, { signal });
   }
 
   async #deleteVolume(volume: Volume, signal: AbortSignal): Promise<void> {
     const { name = '', uid, resourceVersion } = volume.metadata;
-    const still = { ...(uid && { uid }), ...(resourceVersion && { resourceVersion }) };
-    // A conflict means that it has changed: its event brings us back.
-    await unless(
-      (error) => isNotFound(error) || isConflict(error),
-      this.#client.delete(resources.persistentVolumes, { name }, { ...still, signal }),
-    );
+    // Where it has changed, its event brings us back.
+    const options = { uid, resourceVersion, signal };
+    await deleteIfPresent(this.#client, resources.persistentVolumes, { name }, options);
   }
 
   // The volume first, as a real driver does, then the claim tells its user.
@@ -309,14 +293,6 @@ export class SimulatedProvisioner {
         signal,
       });
     }
-  }
-}
-
-async function unless(expected: (error: unknown) => boolean, call: Promise<unknown>): Promise<void> {
-  try {
-    await call;
-  } catch (error) {
-    if (!expected(error)) throw error;
   }
 }
 

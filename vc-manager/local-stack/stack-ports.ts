@@ -1,20 +1,6 @@
-import { randomUUID } from 'node:crypto';
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { readFile } from 'node:fs/promises';
+import { replaceFile } from '../os/files.ts';
 import { freePort } from '../os/network.ts';
-
-/** Replaces a file in one step; only its owner can read it. */
-export async function writePrivateFile(path: string, content: string): Promise<void> {
-  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-  const temporary = `${path}.${randomUUID()}.tmp`;
-  try {
-    await writeFile(temporary, content, { mode: 0o600 });
-    await rename(temporary, path);
-  } catch (error) {
-    await rm(temporary, { force: true });
-    throw error;
-  }
-}
 
 export const stackPortNames = [
   'super-cluster',
@@ -47,7 +33,7 @@ export async function stackPorts(file: string, random: () => number = Math.rando
   for (const name of stackPortNames) ports[name] ??= await freePortFrom(start, Object.values(ports));
   const complete = ports as StackPorts;
   if (Object.keys(stored).length < stackPortNames.length) {
-    await writePrivateFile(file, `${JSON.stringify(complete, null, 2)}\n`);
+    await replaceFile(file, `${JSON.stringify(complete, null, 2)}\n`);
   }
   return complete;
 }

@@ -11,7 +11,10 @@ import {
 const pair = { certPem: 'certificate', keyPem: 'key' };
 
 function options(more: Partial<SuperClusterPlanOptions> = {}): SuperClusterPlanOptions {
-  const pki = new Proxy({}, { get: () => pair }) as SuperClusterPlanOptions['pki'];
+  const serviceAccountKey = { privatePem: 'private', publicPem: 'public' };
+  const pki = new Proxy({} as SuperClusterPlanOptions['pki'], {
+    get: (_, name) => (name === 'serviceAccountKey' ? serviceAccountKey : pair),
+  });
   const ports = {
     'super-cluster': 20_000,
     'super-etcd-client': 20_001,
@@ -21,7 +24,6 @@ function options(more: Partial<SuperClusterPlanOptions> = {}): SuperClusterPlanO
   return {
     versions: { kubernetes: '1.36.3', etcd: '3.7.3', kwok: '0.8.0' },
     pki,
-    serviceAccountKey: { privatePem: 'private', publicPem: 'public' },
     ports,
     serviceCIDR: '10.96.0.0/16',
     clusterDomain: 'cluster.local',

@@ -1,9 +1,9 @@
-import { isIPv6 } from 'node:net';
 import { stringify } from 'yaml';
 import { renderKubeconfig } from '../../kube/index.ts';
+import { hostInUrl } from '../../program/addresses.ts';
 import type { ComponentPlan, PlanFile } from '../control-plane/plan.ts';
 import { localAddress } from '../control-plane/render-plan.ts';
-import { etcdServerName, type KeyPair, type ServiceAccountKey, type SuperClusterPki } from '../pki/index.ts';
+import { etcdServerName, type KeyPair, type SuperClusterPki } from '../pki/index.ts';
 import { etcdComponent } from './datastore-plan.ts';
 import { kwokConfiguration } from './kwok-configuration.ts';
 import { kwokNodeAnnotation } from './simulated-nodes.ts';
@@ -12,7 +12,6 @@ import type { StackPorts } from './stack-ports.ts';
 export interface SuperClusterPlanOptions {
   versions: { kubernetes: string; etcd: string; kwok: string };
   pki: SuperClusterPki;
-  serviceAccountKey: ServiceAccountKey;
   ports: StackPorts;
   serviceCIDR: string;
   clusterDomain: string;
@@ -23,14 +22,14 @@ export interface SuperClusterPlanOptions {
   /** Whether kwok plays the nodes. */
   isSimulated: boolean;
   /** Whose every request is recorded, in `audit.log` in the API server's data. */
-  audited?: Audited;
+  audited?: Audited | undefined;
   /** The Pod Security level of namespaces that name none, as in hardened clusters; absent: they enforce nothing. */
-  podSecurity?: 'baseline' | 'restricted';
+  podSecurity?: 'baseline' | 'restricted' | undefined;
   /** For tests: faster, and loses data when the machine crashes. */
-  unsafeNoFsync?: boolean;
+  unsafeNoFsync?: boolean | undefined;
 }
 
-/** Users by name, and all users of groups. Neither may be empty: an API server takes that for everybody. */
+/** Users by name, and all users of groups. Neither may be empty: an API server takes that for all users. */
 export interface Audited {
   users: readonly string[];
   groups: readonly string[];
@@ -53,7 +52,7 @@ export function superClusterPlan(options: SuperClusterPlanOptions): ComponentPla
     caPem: pki.etcdCa.certPem,
     server: pki.etcdServer,
     serverName: etcdServerName,
-    ...(options.unsafeNoFsync === undefined ? {} : { unsafeNoFsync: options.unsafeNoFsync }),
+    unsafeNoFsync: options.unsafeNoFsync,
   });
   const components = [etcd, apiServer(options), controllerManager(options), scheduler(options)];
   return options.isSimulated ? [...components, kwok(options)] : components;
@@ -64,8 +63,7 @@ export function superClusterServer({
   bindAddress,
   ports,
 }: Pick<SuperClusterPlanOptions, 'bindAddress' | 'ports'>): string {
-  const host = localAddress(bindAddress);
-  return `https://${isIPv6(host) ? `[${host}]` : host}:${ports['super-cluster']}`;
+  return `https://${hostInUrl(localAddress(bindAddress))}:${ports['super-cluster']}`;
 }
 
 /** A kubeconfig for the local super cluster, for the user that the certificate names. */
@@ -140,8 +138,8 @@ function apiServer(options: SuperClusterPlanOptions): ComponentPlan {
       file('serving-ca.crt', pki.servingCa.certPem),
       file('front-proxy-ca.crt', pki.frontProxyCa.certPem),
       file('etcd-ca.crt', pki.etcdCa.certPem),
-      file('service-account.pub', options.serviceAccountKey.publicPem),
-      file('service-account.key', options.serviceAccountKey.privatePem),
+      file('service-account.pub', options.pki.serviceAccountKey.publicPem),
+      file('service-account.key', options.pki.serviceAccountKey.privatePem),
       ...pair('etcd-client', pki.etcdClient),
       ...pair('kubelet-client', pki.kubeletClient),
       ...pair('front-proxy-client', pki.frontProxyClient),
@@ -237,7 +235,7 @@ function controllerManager(options: SuperClusterPlanOptions): ComponentPlan {
         superClusterKubeconfig(options, 'system:kube-controller-manager', pki.controllerManager),
       ),
       file('serving-ca.crt', pki.servingCa.certPem),
-      file('service-account.key', options.serviceAccountKey.privatePem),
+      file('service-account.key', options.pki.serviceAccountKey.privatePem),
     ],
   });
 }

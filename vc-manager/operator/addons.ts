@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import { parseAllDocuments } from 'yaml';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import {
+  deleteIfPresent,
+  ignoreNotFound,
   isAlreadyExists,
-  isConflict,
-  isNotFound,
   type KubeClient,
   type KubeObject,
   type Resource,
@@ -12,7 +12,6 @@ import {
   resources,
 } from '../../kube/index.ts';
 import { addonNotOurs, invalidAddon } from './errors.ts';
-import { find } from './objects.ts';
 
 /** One object of an addon as the manager wants it in the tenant. */
 export interface AddonObject {
@@ -114,7 +113,7 @@ export async function installAddon(
 ): Promise<KubeObject[]> {
   const existing: (KubeObject | undefined)[] = [];
   for (const { resource, object } of objects) {
-    const current = await find(client, resource, refOf(object), signal);
+    const current = await ignoreNotFound(client.get(resource, refOf(object), { signal }));
     if (current !== undefined && !isOf(name, current)) throw addonNotOurs(name, resource.kind, refOf(object));
     existing.push(current);
   }
@@ -134,19 +133,10 @@ export async function removeAddon(
 ): Promise<void> {
   // In reverse: workloads before what they depend on.
   for (const { resource, object } of objects.toReversed()) {
-    const current = await find(client, resource, refOf(object), signal);
+    const current = await ignoreNotFound(client.get(resource, refOf(object), { signal }));
     if (current === undefined || !isOf(name, current)) continue;
     const { uid } = current.metadata;
-    try {
-      const precondition = uid === undefined ? {} : { uid };
-      await client.delete(resource, refOf(object), {
-        ...precondition,
-        signal,
-        propagationPolicy: 'Background',
-      });
-    } catch (error) {
-      if (!isNotFound(error) && !isConflict(error)) throw error;
-    }
+    await deleteIfPresent(client, resource, refOf(object), { uid, signal, propagationPolicy: 'Background' });
   }
 }
 

@@ -19,6 +19,16 @@ export function keyOf({ metadata }: VirtualCluster): string {
   return `${metadata.namespace}/${metadata.name}`;
 }
 
+/** Whether one was created before the other, or in the same second with the lower UID. */
+export function isOlder(
+  one: Pick<VirtualCluster, 'metadata'>,
+  other: Pick<VirtualCluster, 'metadata'>,
+): boolean {
+  const bornAt = ({ metadata }: Pick<VirtualCluster, 'metadata'>): string =>
+    `${metadata.creationTimestamp ?? ''} ${metadata.uid ?? ''}`;
+  return bornAt(one) < bornAt(other);
+}
+
 interface CachesOptions {
   client: KubeClient;
   clock: Clock;

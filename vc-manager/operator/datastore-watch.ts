@@ -1,4 +1,5 @@
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { repeatUntilAborted } from '../../kube/index.ts';
 import type { DatastoreSize } from '../etcd/admin.ts';
 import { EtcdError } from '../etcd/errors.ts';
 import type { Services } from './services.ts';
@@ -6,8 +7,8 @@ import { snapshotBegunMs } from './snapshots.ts';
 
 const MiB = 1024 ** 2;
 
-const pauseMs = 5_000;
-/** So much more means that somebody writes a lot: all tenants are measured, and history is not kept for long. */
+const lookEveryMs = 5_000;
+/** So much more means that a tenant writes a lot: all tenants are measured, and history is not kept for long. */
 const growthBytes = 256 * MiB;
 /** History that stays whatever happens: watches and lists in pages need the most recent of it. */
 const keptMs = 20_000;
@@ -29,7 +30,7 @@ interface Sample {
 }
 
 /**
- * Keeps one tenant from filling the etcd of all, which then refuses the writes of everybody: history that grows fast is
+ * Keeps one tenant from filling the etcd of all, which then refuses all writes: history that grows fast is
  * compacted earlier than etcd would do it, but for what a snapshot, restore or move still reads, and `onGrowth` is called
  * when tenants have to be measured at once.
  */
@@ -50,17 +51,12 @@ export class DatastoreWatch {
   /** Looks every five seconds until aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#services;
-    while (!signal.aborted) {
-      try {
-        await this.look(signal);
-      } catch (error) {
-        if (signal.aborted) break;
-        // The reconciles report an outage of the datastore.
-        if (!(error instanceof EtcdError)) logger.error({ err: error }, 'the datastore cannot be watched');
-        else logger.debug({ err: error }, 'the size of the datastore cannot be read');
-      }
-      await clock.sleep(pauseMs, signal).catch(() => undefined);
-    }
+    const onError = (error: unknown): void => {
+      // The reconciles report an outage of the datastore.
+      if (!(error instanceof EtcdError)) logger.error({ err: error }, 'the datastore cannot be watched');
+      else logger.debug({ err: error }, 'the size of the datastore cannot be read');
+    };
+    await repeatUntilAborted({ everyMs: lookEveryMs, clock, onError }, signal, () => this.look(signal));
   }
 
   async look(signal: AbortSignal): Promise<void> {
@@ -87,7 +83,7 @@ export class DatastoreWatch {
     ];
   }
 
-  /** Since when somebody reads what was at one moment; infinity: nobody does, or is waited for. */
+  /** Since when a reader needs what was at one moment; infinity: there is none, or it is not waited for. */
   #readSinceMs({ bytesInUse, quotaBytes }: DatastoreSize, nowMs: number): number {
     if (quotaBytes !== undefined && bytesInUse > quotaBytes * readShare) return Number.POSITIVE_INFINITY;
     let since = Number.POSITIVE_INFINITY;

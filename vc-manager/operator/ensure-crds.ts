@@ -5,13 +5,13 @@ import {
   type Clock,
   CodedError,
   type Condition,
+  ignoreNotFound,
   isAlreadyExists,
   isConflict,
   isNotFound,
   type KubeClient,
   type KubeObject,
   resources,
-  systemClock,
 } from '../../kube/index.ts';
 
 type CrdErrorCode = 'CrdNotEstablished' | 'CrdNameConflict';
@@ -40,12 +40,12 @@ function crdNameConflict(name: string, message: string): CrdError {
 }
 
 interface EnsureCrdsOptions {
-  signal?: AbortSignal;
-  clock?: Clock;
-  /** How long the super cluster may take until it serves the new resources. */
-  timeoutMs?: number;
+  clock: Clock;
+  signal?: AbortSignal | undefined;
 }
 
+/** How long the super cluster may take until it serves the new resources. */
+const timeoutMs = 30_000;
 const pollMs = 100;
 const crds = resources.customResourceDefinitions;
 
@@ -53,43 +53,49 @@ const crds = resources.customResourceDefinitions;
  * Creates Skerry's CustomResourceDefinitions or brings them up to date, and returns once the API server
  * serves them. Throws `CrdNameConflict` or `CrdNotEstablished`.
  */
-export async function ensureCrds(client: KubeClient, options: EnsureCrdsOptions = {}): Promise<void> {
+export async function ensureCrds(client: KubeClient, { clock, signal }: EnsureCrdsOptions): Promise<void> {
   const manifests = crdManifests();
   const names = manifests.map((manifest) => manifest.metadata.name ?? '');
   const missing = new Set<string>();
   for (const manifest of manifests) {
-    const current = await ensureCrd(client, manifest, options);
+    const current = await ensureCrd(client, manifest, signal);
     if (current === undefined || !isEstablished(current)) missing.add(manifest.metadata.name ?? '');
   }
-  await waitUntil(names.join(', '), options, async () => {
+  const areServed = async (): Promise<boolean> => {
     for (const name of missing) {
-      if (!isEstablished(await client.get(crds, { name }, signalOf(options)))) return false;
+      if (!isEstablished(await client.get(crds, { name }, { signal }))) return false;
       missing.delete(name);
     }
-    return isDiscovered(client, manifests, options);
-  });
+    return isDiscovered(client, manifests, signal);
+  };
+  const start = clock.monotonic();
+  while (!(await areServed())) {
+    const waitedMs = clock.monotonic() - start;
+    if (waitedMs > timeoutMs) throw crdNotEstablished(names.join(', '), waitedMs);
+    await clock.sleep(pollMs, signal);
+  }
 }
 
 /** As it is; undefined where it was written just now: its status is of before, and may say what is mended. */
 async function ensureCrd(
   client: KubeClient,
   manifest: KubeObject,
-  options: EnsureCrdsOptions,
+  signal: AbortSignal | undefined,
 ): Promise<CustomResourceDefinition | undefined> {
   const name = manifest.metadata.name ?? '';
   for (;;) {
     try {
-      const current = await client.get(crds, { name }, signalOf(options));
+      const current = await client.get(crds, { name }, { signal });
       // The spec only: labels that others added stay, and an equal spec costs no write.
       if (isDeepStrictEqual(current['spec'], plain(manifest['spec']))) return current;
-      await client.update(crds, { ...current, spec: manifest['spec'] }, signalOf(options));
+      await client.update(crds, { ...current, spec: manifest['spec'] }, { signal });
       return undefined;
     } catch (error) {
       if (isConflict(error)) continue;
       if (!isNotFound(error)) throw error;
     }
     try {
-      return await client.create(crds, manifest, signalOf(options));
+      return await client.create(crds, manifest, { signal });
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
     }
@@ -117,35 +123,11 @@ function isEstablished({ metadata, status }: CustomResourceDefinition): boolean 
 async function isDiscovered(
   client: KubeClient,
   manifests: readonly KubeObject[],
-  options: EnsureCrdsOptions,
+  signal: AbortSignal | undefined,
 ): Promise<boolean> {
-  try {
-    const found = (await client.raw('GET', `/apis/${group}/${version}`, signalOf(options))) as {
-      resources?: { name: string }[];
-    };
-    const served = new Set(found.resources?.map((resource) => resource.name));
-    return manifests.every((manifest) => served.has((manifest.metadata.name ?? '').split('.', 1)[0] ?? ''));
-  } catch (error) {
-    if (isNotFound(error)) return false;
-    throw error;
-  }
-}
-
-async function waitUntil(
-  name: string,
-  options: EnsureCrdsOptions,
-  done: () => Promise<boolean>,
-): Promise<void> {
-  const clock = options.clock ?? systemClock;
-  const timeoutMs = options.timeoutMs ?? 30_000;
-  const start = clock.monotonic();
-  while (!(await done())) {
-    const waitedMs = clock.monotonic() - start;
-    if (waitedMs > timeoutMs) throw crdNotEstablished(name, waitedMs);
-    await clock.sleep(pollMs, options.signal);
-  }
-}
-
-function signalOf(options: EnsureCrdsOptions): { signal?: AbortSignal } {
-  return options.signal === undefined ? {} : { signal: options.signal };
+  const found = (await ignoreNotFound(client.raw('GET', `/apis/${group}/${version}`, { signal }))) as
+    | { resources?: { name: string }[] }
+    | undefined;
+  const served = new Set(found?.resources?.map((resource) => resource.name));
+  return manifests.every((manifest) => served.has((manifest.metadata.name ?? '').split('.', 1)[0] ?? ''));
 }

@@ -407,6 +407,11 @@ export function datastoreChanged(template: string, has: string): OperatorError {
   );
 }
 
+/** For messages. */
+export function inMiB(bytes: number): string {
+  return `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
+}
+
 /** An error as conditions show it and as the queue needs it. */
 interface Explanation {
   /** For a condition: CamelCase. */
@@ -414,9 +419,9 @@ interface Explanation {
   message: string;
   /** False: trying again helps only after a change of the VirtualCluster, the settings or another object. */
   retryable: boolean;
-  retryAfterMs?: number;
+  retryAfterMs?: number | undefined;
   /** The component that the error names, if any. */
-  component?: string;
+  component?: string | undefined;
 }
 
 const longestMessage = 4_000;
@@ -437,7 +442,7 @@ function explainAny(error: unknown): Explanation {
       reason: reason === '' || reason === insufficientMemory ? `HTTP${error.code}` : reason,
       message: truncate(error.message),
       retryable: error.retryable,
-      ...(error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs }),
+      retryAfterMs: error.retryAfterMs,
     };
   }
   if (error instanceof ConnectionError) {
@@ -457,7 +462,7 @@ function explainAny(error: unknown): Explanation {
     message: truncate(error.message),
     retryable: typeof retryable === 'boolean' ? retryable : true,
     ...(typeof retryAfterMs === 'number' ? { retryAfterMs } : {}),
-    ...(fields?.component === undefined ? {} : { component: fields.component }),
+    component: fields?.component,
   };
 }
 
@@ -487,7 +492,6 @@ export function snapshotStorageExceeded(
   { usedBytes, maxBytes }: { usedBytes: number; maxBytes: number },
   { namespace, location }: { namespace: string; location: string },
 ): OperatorError {
-  const inMiB = (bytes: number): string => `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
   return new OperatorError(
     'SnapshotStorageExceeded',
     `the snapshots of the namespace ${namespace} may take ${inMiB(maxBytes)} in ${location} and take ${inMiB(usedBytes)}: there ` +

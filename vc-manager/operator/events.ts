@@ -5,15 +5,23 @@ import { type KubeObject, metaTime, printable, resources } from '../../kube/inde
 import type { Services } from './services.ts';
 import type { Tenant } from './tenant.ts';
 
-/** What `describe` and `events` show of a VirtualCluster. Every call makes another one. */
-function virtualClusterEvent(
+interface VirtualClusterEvent {
+  reason: string;
+  message: string;
+  now: Date;
+  /** End of its name; default: another one for each. */
+  suffix?: string;
+}
+
+/** What `describe` and `events` show of a VirtualCluster. */
+export function virtualClusterEvent(
   { metadata }: Pick<VirtualCluster, 'metadata'>,
-  { reason, message, now }: { reason: string; message: string; now: Date },
+  { reason, message, now, suffix = randomBytes(8).toString('hex') }: VirtualClusterEvent,
 ): KubeObject {
   const { name = '', namespace = '', uid = '' } = metadata;
   const { kind } = resources.virtualClusters;
   return {
-    metadata: { namespace, name: `${name}.${randomBytes(8).toString('hex')}` },
+    metadata: { namespace, name: `${name}.${suffix}` },
     involvedObject: { apiVersion, kind, namespace, name, uid },
     type: 'Normal',
     reason,

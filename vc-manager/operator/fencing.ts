@@ -18,100 +18,81 @@ export function fenced(services: Services, { datastore }: { datastore: Datastore
     drivers,
     driver: drivers.get(services.settings.driver) ?? fencedDriver(services.driver, fence),
     datastore: fencedDatastore(datastore, fence),
-    ownDatastore: (options) => fencedOwnDatastore(services.ownDatastore(options), fence),
+    ownDatastore: (options) => fencedCalls(services.ownDatastore(options), ownDatastoreCalls, fence),
   };
 }
 
-/** A driver that changes something only while the lease is held. Reads are not fenced. */
+/** Of each member whether it changes something; a new one has to be listed. */
+type Effects<T> = Readonly<Record<keyof T, 'reads' | 'writes'>>;
+
+const driverCalls: Effects<ControlPlaneDriver> = {
+  isShared: 'reads',
+  confinement: 'reads',
+  locate: 'writes',
+  routeAddress: 'writes',
+  unrouteAddress: 'writes',
+  provide: 'reads',
+  ensure: 'writes',
+  observe: 'reads',
+  watch: 'reads',
+  stop: 'writes',
+  remove: 'writes',
+  list: 'reads',
+  logs: 'reads',
+};
+
+const datastoreCalls: Effects<Datastore> = {
+  ensureTenant: 'writes',
+  removeTenant: 'writes',
+  listTenants: 'reads',
+  countTenantKeys: 'reads',
+  measureTenant: 'reads',
+  viewTenant: 'reads',
+  replaceTenant: 'writes',
+  raise: 'writes',
+  size: 'reads',
+  compact: 'writes',
+};
+
+const ownDatastoreCalls: Effects<OwnDatastore> = {
+  count: 'reads',
+  view: 'reads',
+  replace: 'writes',
+  raise: 'writes',
+  close: 'reads',
+};
+
+/** A driver that changes something only while the lease is held, which it asks before each write too. */
 export function fencedDriver(driver: ControlPlaneDriver, fence: Fence): ControlPlaneDriver {
-  const locate = driver.locate?.bind(driver);
-  const routeAddress = driver.routeAddress?.bind(driver);
-  const unrouteAddress = driver.unrouteAddress?.bind(driver);
-  const provide = driver.provide?.bind(driver);
+  const calls = fencedCalls(driver, driverCalls, fence);
   return {
-    ...(driver.isShared === undefined ? {} : { isShared: driver.isShared }),
-    ...(driver.confinement === undefined ? {} : { confinement: driver.confinement }),
-    ...(locate && {
-      locate: async (id, options) => {
-        assertHeld(fence);
-        return locate(id, options);
-      },
-    }),
-    ...(routeAddress && {
-      routeAddress: async (id, address, options) => {
-        assertHeld(fence);
-        return routeAddress(id, address, options);
-      },
-    }),
-    ...(unrouteAddress && {
-      unrouteAddress: async (id, options) => {
-        assertHeld(fence);
-        await unrouteAddress(id, options);
-      },
-    }),
-    ...(provide && { provide }),
-    ensure: async (plan, options) => {
-      assertHeld(fence);
-      await driver.ensure(plan, { ...options, beforeWrite: () => assertHeld(fence) });
-    },
-    stop: async (id, options) => {
-      assertHeld(fence);
-      await driver.stop(id, options);
-    },
-    remove: async (id, options) => {
-      assertHeld(fence);
-      await driver.remove(id, options);
-    },
-    observe: (id) => driver.observe(id),
-    watch: (listener) => driver.watch(listener),
-    list: () => driver.list(),
-    logs: (id, component, options) => driver.logs(id, component, options),
+    ...calls,
+    ensure: (plan, options) => calls.ensure(plan, { ...options, beforeWrite: () => assertHeld(fence) }),
   };
 }
 
-/** A datastore that changes something only while the lease is held. */
+/** A datastore that changes something only while the lease is held, which it asks before each removal too. */
 export function fencedDatastore(datastore: Datastore, fence: Fence): Datastore {
+  const calls = fencedCalls(datastore, datastoreCalls, fence);
   return {
-    ensureTenant: async (id, options) => {
-      assertHeld(fence);
-      return datastore.ensureTenant(id, options);
-    },
-    removeTenant: async (id, options) => {
-      assertHeld(fence);
-      await datastore.removeTenant(id, { ...options, beforeWrite: () => assertHeld(fence) });
-    },
-    listTenants: (options) => datastore.listTenants(options),
-    countTenantKeys: (id, options) => datastore.countTenantKeys(id, options),
-    measureTenant: (id, enoughBytes, options) => datastore.measureTenant(id, enoughBytes, options),
-    viewTenant: (id, options) => datastore.viewTenant(id, options),
-    replaceTenant: async (id, entries, options) => {
-      assertHeld(fence);
-      return datastore.replaceTenant(id, entries, options);
-    },
-    raise: async (target, options) => {
-      assertHeld(fence);
-      return datastore.raise(target, options);
-    },
-    size: (options) => datastore.size(options),
-    compact: async (revision, options) => {
-      assertHeld(fence);
-      await datastore.compact(revision, options);
-    },
+    ...calls,
+    removeTenant: (id, options) =>
+      calls.removeTenant(id, { ...options, beforeWrite: () => assertHeld(fence) }),
   };
 }
 
-function fencedOwnDatastore(datastore: OwnDatastore, fence: Fence): OwnDatastore {
-  return {
-    count: (options) => datastore.count(options),
-    view: (options) => datastore.view(options),
-    replace: async (entries, options) => {
+/** The members of `target`; those that write reject unless the lease is held. */
+function fencedCalls<T extends object>(target: T, effects: Effects<T>, fence: Fence): T {
+  const members: Partial<Record<keyof T, unknown>> = {};
+  for (const name of Object.keys(effects) as (keyof T)[]) {
+    const member = target[name];
+    if (member === undefined) continue;
+    const call = (...args: unknown[]): unknown => Reflect.apply(target[name] as () => unknown, target, args);
+    const guarded = async (...args: unknown[]): Promise<unknown> => {
       assertHeld(fence);
-      return datastore.replace(entries, options);
-    },
-    raise: async (target, options) => {
-      assertHeld(fence);
-      return datastore.raise(target, options);
-    },
-    close: () => datastore.close(),
-  };
+      return call(...args);
+    };
+    members[name] = typeof member !== 'function' ? member : effects[name] === 'reads' ? call : guarded;
+  }
+  return members as T;
 }

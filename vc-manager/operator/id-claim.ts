@@ -7,7 +7,7 @@ import { findFormerPki, findInternalSecret, internalSecretRef, type SecretData }
 
 /**
  * Throws `IdNotProven` when something exists under this id, which only an annotation claims, and the VirtualCluster does
- * not show that it is its own: anybody who may create one may write any id into the annotation. The proof is the key of
+ * not show that it is its own: a user who may create one may write any id into the annotation. The proof is the key of
  * the tenant's etcd client certificate, issued by the manager, in the PKI Secret that bears the name of this VirtualCluster,
  * as a restore brings it back. Ids from the status need none: only the manager writes that.
  */

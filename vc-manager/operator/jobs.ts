@@ -3,6 +3,7 @@ import type { CurrentJob, JobKind, JobStatus } from '../../api/job-status.ts';
 import { annotationKeys } from '../../api/labels.ts';
 import { newRequest, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { WakeReason } from '../../api/wake-reasons.ts';
+import { withoutUndefined } from '../../kube/index.ts';
 import {
   beginJob,
   cancelJob,
@@ -99,7 +100,7 @@ export function wantedWake(vc: VirtualCluster, services: Services): WakeReason |
   if (targetVersion(vc, services) !== undefined) return 'VersionChange';
   if (renewalRequest(vc) !== undefined) return 'CertificateRenewal';
   if (authorityRequest(vc) !== undefined) return 'AuthorityRenewal';
-  // One that has begun waits for somebody to mend what refuses Secrets: else it would not have fallen asleep.
+  // One that has begun waits until what refuses Secrets is mended: else it would not have fallen asleep.
   const isRotation = rotationRequest(vc) !== undefined && vc.status?.encryption?.rotation === undefined;
   return isRotation ? 'KeyRotation' : undefined;
 }
@@ -230,10 +231,7 @@ async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Prom
     // Written before anything is started. The annotation is the user's.
     const { id } = tenant.vc.status ?? {};
     if (id !== undefined) await services.driver.stop(id, { signal: tenant.signal });
-    status.set({
-      phase: 'Cancelled',
-      ...(generation === undefined ? {} : { observedGeneration: generation }),
-    });
+    status.set({ phase: 'Cancelled', ...withoutUndefined({ observedGeneration: generation }) });
     const message =
       'Its creation was cancelled. "vc-manager jobs retry" or a change of the spec begins it anew, "vc-manager delete" ends it.';
     status.condition('Ready', 'False', 'Cancelled', message);
@@ -248,9 +246,7 @@ async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Prom
     jobs: {
       ...cancelJob(old.jobs, now),
       ...held,
-      ...(renewed === undefined ? {} : { renewed }),
-      ...(rotated === undefined ? {} : { rotated }),
-      ...(authorities === undefined ? {} : { authorities }),
+      ...withoutUndefined({ renewed, rotated, authorities }),
     },
   }));
 }
@@ -270,7 +266,7 @@ export async function withdrawMove(tenant: Tenant, services: Services): Promise<
   await tenant.status.flush();
 }
 
-/** What keeps a job from beginning again, as `isHeld` reads it. `why`: absent when somebody has cancelled it. */
+/** What keeps a job from beginning again, as `isHeld` reads it. `why`: absent when it was cancelled on request. */
 function holdOf(kind: JobKind, generation?: number, why?: string): Pick<JobStatus, 'held' | 'heldMove'> {
   const hold = { ...(generation !== undefined && { generation }), ...(why !== undefined && { why }) };
   return kind === 'move' ? { heldMove: hold } : { held: { kind, ...hold } };
@@ -352,7 +348,7 @@ export function recordReplacing(tenant: Tenant, replacing: boolean): void {
 
 /**
  * Notes that what a job does cannot be done, as a new version that does not start or a move that fails: the next reconcile
- * goes back to what was before, and it stays so until somebody asks again.
+ * goes back to what was before, and it stays so until it is asked for again.
  */
 export function recordHeld(
   tenant: Tenant,

@@ -69,7 +69,7 @@ export class LeaderLoop {
       policies.subscribe(() => {
         for (const vc of virtualClusters.list()) queue.interrupt(keyOf(vc));
       }),
-      // Somebody needs a tenant that is asleep.
+      // A client needs a tenant that is asleep.
       activity.subscribe(({ object, previous }) => {
         const id = object.metadata.labels?.[labelKeys.activity] ?? '';
         for (const vc of virtualClusters.byIndex('id', id)) {

@@ -5,10 +5,10 @@ import {
   type Move,
   type VirtualCluster,
 } from '../../api/virtual-cluster.ts';
+import { isLoopback } from '../../program/addresses.ts';
 import type { TemplateChoice } from '../control-plane/template.ts';
 import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import { isHeld } from '../jobs/job-status.ts';
-import { isLoopback } from '../os/network.ts';
 import { limitingPolicy } from './effective-policy.ts';
 import {
   driverMissing,
@@ -104,7 +104,10 @@ function placementOf(driver: DriverName, choice: TemplateChoice): ControlPlanePl
 }
 
 /** As jobs and people name it. */
-export function placementText({ driver, datastore }: ControlPlanePlacement): string {
+export function placementText({
+  driver,
+  datastore,
+}: Pick<ControlPlanePlacement, 'driver' | 'datastore'>): string {
   return `${driver}/${datastore}`;
 }
 

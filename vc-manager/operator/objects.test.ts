@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type KubeObject, resources } from '../../kube/index.ts';
+import { ignoreNotFound, type KubeObject, resources } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
-import { ensureObject, find } from './objects.ts';
+import { ensureObject } from './objects.ts';
 
 let cluster: FakeCluster;
 beforeEach(async () => {
@@ -76,7 +76,9 @@ describe('an object that is to be there', () => {
 });
 
 it('an object that is not there is found as undefined, and any other refusal is thrown', async () => {
-  expect(await find(cluster.client, resources.configMaps, ref, signal)).toBeUndefined();
+  expect(await ignoreNotFound(cluster.client.get(resources.configMaps, ref, { signal }))).toBeUndefined();
   cluster.server.inject({ fault: { kind: 'status', code: 403 } });
-  await expect(find(cluster.client, resources.configMaps, ref, signal)).rejects.toMatchObject({ code: 403 });
+  await expect(
+    ignoreNotFound(cluster.client.get(resources.configMaps, ref, { signal })),
+  ).rejects.toMatchObject({ code: 403 });
 });

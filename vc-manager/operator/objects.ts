@@ -1,27 +1,33 @@
 import { isDeepStrictEqual } from 'node:util';
 import {
+  ignoreNotFound,
   isAlreadyExists,
-  isNotFound,
   type KubeClient,
   type KubeObject,
-  type ObjectRef,
   type Resource,
 } from '../../kube/index.ts';
 import { answersContradict } from './errors.ts';
 
-/** The object, or undefined instead of the error NotFound. */
-export async function find<T extends KubeObject = KubeObject>(
+const pageSize = 100;
+const maxPages = 10_000;
+
+/**
+ * A list page by page: as a whole it may be larger than what is read of one. Throws what the client throws, and RangeError for a
+ * list without an end.
+ */
+export async function* pagesOf<T extends KubeObject = KubeObject>(
   client: KubeClient,
   resource: Resource,
-  ref: ObjectRef,
   signal: AbortSignal,
-): Promise<T | undefined> {
-  try {
-    return await client.get<T>(resource, ref, { signal });
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
+): AsyncGenerator<readonly T[]> {
+  let token: string | undefined;
+  for (let page = 0; page < maxPages; page++) {
+    const { items, metadata } = await client.list<T>(resource, { limit: pageSize, continue: token, signal });
+    yield items;
+    token = metadata.continue;
+    if (!token) return;
   }
+  throw new RangeError(`the list of ${resource.plural} has no end`);
 }
 
 /** Others may create and delete it meanwhile, but not each time. */
@@ -43,7 +49,8 @@ export async function ensureObject<T extends KubeObject>(
   const ref = { name: wanted.metadata.name ?? '', namespace: wanted.metadata.namespace };
   let { likely = 'there' } = options;
   for (let round = 0; round < maxRounds; round++, likely = 'there') {
-    const current = likely === 'absent' ? undefined : await find<T>(client, resource, ref, signal);
+    const current =
+      likely === 'absent' ? undefined : await ignoreNotFound(client.get<T>(resource, ref, { signal }));
     if (current === undefined) {
       try {
         return await client.create(resource, wanted, { signal });

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { DriverName } from '../../api/drivers.ts';
 import { holderVersion } from '../../api/program-versions.ts';
-import { Backoff, type Clock, type KubeClient, LeaseElection, systemClock } from '../../kube/index.ts';
+import { Backoff, type KubeClient, LeaseElection, systemClock } from '../../kube/index.ts';
 import { packageVersion } from '../../program/package-root.ts';
 import { OwnEtcd } from '../etcd/own-etcd.ts';
 import type { Fence } from '../jobs/tenant-lock.ts';
@@ -9,9 +9,8 @@ import { Caches } from './caches.ts';
 import { explain } from './errors.ts';
 import { assertHeld, fenced } from './fencing.ts';
 import { LeaderLoop } from './leader-loop.ts';
-import { RestorePauses } from './restore-pauses.ts';
 import type { OperatorOptions, Services } from './services.ts';
-import { type OperatorSettings, operatorSettings } from './settings.ts';
+import { operatorSettings } from './settings.ts';
 import {
   ensureNamespace,
   prepareSuperCluster,
@@ -20,10 +19,17 @@ import {
   uidOfKubeSystem,
 } from './setup.ts';
 import { isShared, SharedWorker } from './shared-worker.ts';
-import type { SnapshotServices } from './snapshots.ts';
+import { RestorePauses } from './snapshots.ts';
 import { UsageMeter } from './usage-meter.ts';
 
 const leaseName = 'skerry-vc-manager';
+
+/** The same in each term of leadership and each job. */
+type LastingServices = Omit<
+  Services,
+  | keyof SuperClusterFacts
+  | ('client' | 'virtualClusters' | 'policies' | 'templates' | 'activity' | 'allocations')
+>;
 
 /**
  * Reconciles the VirtualClusters of the super cluster. Of several managers one leads; through Redis they share the
@@ -31,33 +37,37 @@ const leaseName = 'skerry-vc-manager';
  */
 export class Operator {
   readonly #options: OperatorOptions;
-  readonly #settings: OperatorSettings;
-  readonly #clock: Clock;
-  readonly #random: () => number;
-  readonly #activeJobs = new Map<string, string>();
-  readonly #sleepPauses: Services['sleepPauses'] = new Map();
-  readonly #snapshots: SnapshotServices | undefined;
-  readonly #usage = new UsageMeter();
-  readonly #datastoreGrowth = { sinceMs: 0 };
   readonly #drivers: ReadonlyMap<DriverName, OperatorOptions['driver']>;
-  readonly #leavingSinceMs = new Map<string, number>();
+  readonly #lasting: LastingServices;
 
   /** Throws `InvalidSettings`. */
   constructor(options: OperatorOptions) {
-    this.#options = options;
-    this.#settings = operatorSettings(options.settings);
-    this.#clock = options.clock ?? systemClock;
-    this.#random = options.random ?? Math.random;
+    const { driver, datastore, snapshots, identity, logger, clock = systemClock } = options;
+    const settings = operatorSettings(options.settings);
     const others = Object.entries(options.otherDrivers ?? {}) as [DriverName, OperatorOptions['driver']][];
-    this.#drivers = new Map([...others, [this.#settings.driver, options.driver]]);
-    const pauses = new RestorePauses(this.#clock);
-    this.#snapshots = options.snapshots && { ...options.snapshots, isBusy: false, pauses };
+    this.#options = options;
+    this.#drivers = new Map([...others, [settings.driver, driver]]);
+    this.#lasting = {
+      ...{ driver, drivers: this.#drivers, datastore, settings, identity, logger, clock },
+      ownDatastore: options.ownDatastore ?? ((each) => new OwnEtcd(each)),
+      snapshots: snapshots && { ...snapshots, isBusy: false, pauses: new RestorePauses(clock) },
+      leavingSinceMs: new Map(),
+      activeJobs: new Map(),
+      sleepPauses: new Map(),
+      datastoreGrowth: { sinceMs: 0 },
+      newId: options.newId ?? randomId,
+      machineMemory: options.machineMemory ?? (() => undefined),
+      onWarmPool: options.onWarmPool ?? (() => undefined),
+      onUsage: options.onUsage ?? (() => undefined),
+      usage: new UsageMeter(),
+      random: options.random ?? Math.random,
+    };
   }
 
   /** Works until aborted. Control planes run on; while the super cluster cannot be used it waits. */
   async run(signal: AbortSignal): Promise<void> {
     const { client, redis } = this.#options;
-    const { namespace } = this.#settings;
+    const { namespace } = this.#lasting.settings;
     await this.#retryUntilDone(signal, 'the super cluster cannot be used yet', () =>
       ensureNamespace(client, namespace, signal),
     );
@@ -78,8 +88,8 @@ export class Operator {
   /** Waits for the lease and leads while it is held, again and again. */
   async #elect(signal: AbortSignal, sharedWorker: SharedWorker | undefined): Promise<void> {
     const { client, identity, lease, logger } = this.#options;
-    const { namespace } = this.#settings;
-    const clock = this.#clock;
+    const { namespace } = this.#lasting.settings;
+    const clock = this.#lasting.clock;
     const annotations = holderVersion(packageVersion(), identity);
     const election = new LeaseElection({
       ...{ client, namespace, name: leaseName, identity, annotations, clock },
@@ -106,8 +116,8 @@ export class Operator {
   ): Promise<void> {
     const { templates, managerPki, logger, identity, connect } = this.#options;
     logger.info({ identity }, 'leading');
-    const clock = this.#clock;
-    const settings = this.#settings;
+    const clock = this.#lasting.clock;
+    const settings = this.#lasting.settings;
     const facts = await this.#retryUntilDone(term, 'the super cluster cannot be prepared yet', () =>
       prepareSuperCluster({ client, settings, templates, managerPki, clock, logger }, term),
     );
@@ -117,7 +127,7 @@ export class Operator {
     const stopped = new AbortController();
     const watching =
       sharedWorker === undefined ? caches.run(AbortSignal.any([term, stopped.signal])) : undefined;
-    const services = fenced(this.#services({ client, caches, facts }), this.#options, fence);
+    const services = fenced(this.#services(client, caches, facts), this.#options, fence);
     let working: Promise<void> | undefined;
     try {
       await caches.synced(term);
@@ -137,7 +147,7 @@ export class Operator {
   /** Does jobs from the queue in Redis, and leads whenever no other manager does. */
   async #runShared(signal: AbortSignal): Promise<void> {
     const { client, logger, managerPki } = this.#options;
-    const { namespace, parallel } = this.#settings;
+    const { namespace, parallel } = this.#lasting.settings;
     const superIdentity = await this.#retryUntilDone(signal, 'the super cluster cannot be used yet', () =>
       uidOfKubeSystem(client, signal),
     );
@@ -145,12 +155,12 @@ export class Operator {
     // Several super clusters may use one Redis.
     const queueName = `skerry-${superIdentity.slice(0, 8)}`;
     logger.info({ queue: queueName }, 'jobs are shared through Redis');
-    const caches = new Caches({ client, clock: this.#clock, namespace, logger });
+    const caches = new Caches({ client, clock: this.#lasting.clock, namespace, logger });
     let facts: SuperClusterFacts | undefined;
     const services = async (): Promise<Services> => {
       // The leader has prepared the super cluster before it puts jobs into the queue.
-      facts ??= { ...(await readSuperClusterFacts(client, this.#settings, signal)), managerPki };
-      return this.#services({ client, caches, facts });
+      facts ??= { ...(await readSuperClusterFacts(client, this.#lasting.settings, signal)), managerPki };
+      return this.#services(client, caches, facts);
     };
     const sharedWorker = await SharedWorker.create({
       operator: this.#options,
@@ -176,44 +186,17 @@ export class Operator {
     }
   }
 
-  #services({
-    client,
-    caches,
-    facts,
-  }: {
-    client: KubeClient;
-    caches: Caches;
-    facts: SuperClusterFacts;
-  }): Services {
-    const { driver, datastore, logger, identity, newId, machineMemory, onWarmPool, onUsage } = this.#options;
-    const { virtualClusters, policies, templates, activity } = caches;
+  #services(client: KubeClient, caches: Caches, facts: SuperClusterFacts): Services {
+    const { virtualClusters, policies, templates, activity, allocations } = caches;
     return {
+      ...this.#lasting,
+      ...facts,
       client,
-      driver,
-      drivers: this.#drivers,
-      datastore,
-      ownDatastore: this.#options.ownDatastore ?? ((options) => new OwnEtcd(options)),
-      settings: this.#settings,
       virtualClusters,
       policies,
       templates,
       activity,
-      allocations: caches.allocations,
-      leavingSinceMs: this.#leavingSinceMs,
-      activeJobs: this.#activeJobs,
-      sleepPauses: this.#sleepPauses,
-      snapshots: this.#snapshots,
-      datastoreGrowth: this.#datastoreGrowth,
-      ...facts,
-      identity,
-      newId: newId ?? randomId,
-      machineMemory: machineMemory ?? (() => undefined),
-      onWarmPool: onWarmPool ?? (() => undefined),
-      onUsage: onUsage ?? (() => undefined),
-      usage: this.#usage,
-      random: this.#random,
-      clock: this.#clock,
-      logger,
+      allocations,
     };
   }
 
@@ -223,14 +206,14 @@ export class Operator {
     problem: string,
     work: () => Promise<T>,
   ): Promise<T | undefined> {
-    const backoff = new Backoff({ clock: this.#clock, random: this.#random });
+    const backoff = new Backoff({ clock: this.#lasting.clock, random: this.#lasting.random });
     while (!signal.aborted) {
       try {
         return await work();
       } catch (error) {
         if (signal.aborted) break;
         this.#options.logger.warn({ err: error }, `${problem}: ${explain(error).message}`);
-        await this.#clock.sleep(backoff.next(), signal).catch(() => {});
+        await this.#lasting.clock.sleep(backoff.next(), signal).catch(() => {});
       }
     }
     return undefined;

@@ -1,7 +1,13 @@
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { internalSecretNames } from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { isNotFound, type KubeClient, type KubeObject, type Resource, resources } from '../../kube/index.ts';
+import {
+  ignoreNotFound,
+  type KubeClient,
+  type KubeObject,
+  type Resource,
+  resources,
+} from '../../kube/index.ts';
 import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import type { Datastore } from './services.ts';
 
@@ -68,12 +74,8 @@ async function listLabelled(
   resource: Resource,
   signal: AbortSignal,
 ): Promise<KubeObject[]> {
-  try {
-    return (await client.list(resource, { labelSelector: labelKeys.tenant, signal })).items;
-  } catch (error) {
-    if (isNotFound(error)) return [];
-    throw error;
-  }
+  const found = await ignoreNotFound(client.list(resource, { labelSelector: labelKeys.tenant, signal }));
+  return found?.items ?? [];
 }
 
 async function listSecrets(client: KubeClient, signal: AbortSignal): Promise<Orphans['secrets']> {

@@ -1,6 +1,13 @@
 import type { VirtualCluster, VirtualClusterPhase } from '../../api/virtual-cluster.ts';
 import { isWarmPoolMember, warmClaim } from '../../api/warm-pool.ts';
-import { Connection, type ConnectionOptions, isNotFound, KubeClient, resources } from '../../kube/index.ts';
+import {
+  Connection,
+  type ConnectionOptions,
+  isNotFound,
+  KubeClient,
+  resources,
+  withoutUndefined,
+} from '../../kube/index.ts';
 import type { Job, JobRun, ReconcileResult } from '../jobs/job-runner.ts';
 import { isHeld } from '../jobs/job-status.ts';
 import type { Fence } from '../jobs/tenant-lock.ts';
@@ -166,7 +173,7 @@ async function withTenant<T>(
     if (signal.aborted) throw error;
     const { message, retryAfterMs } = explain(error);
     logger.warn({ virtualCluster: key }, message);
-    return { kind: 'failed', ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
+    return { kind: 'failed', retryAfterMs };
   }
   // A job for an earlier VirtualCluster of this name: its worker holds the Lease of that one.
   if (current.metadata.uid !== uid) return { kind: 'done' };
@@ -257,7 +264,7 @@ async function provision(tenant: Tenant, services: Services, failures: number): 
       const { gateway, endpoint } = tenant.vc.status ?? {};
       const message = [`The API server is at ${gateway?.server ?? endpoint}.`, ...tenant.notes].join(' ');
       status.condition('Ready', 'True', 'Available', message);
-      status.set({ phase: 'Ready', ...(generation === undefined ? {} : { observedGeneration: generation }) });
+      status.set({ phase: 'Ready', ...withoutUndefined({ observedGeneration: generation }) });
       endJob(tenant, job, wanted);
       await status.flush();
       const { unfinished } = tenant;
@@ -289,7 +296,7 @@ function provisionHooks(
   const { status } = tenant;
   const { phase, observedGeneration } = tenant.vc.status ?? {};
   const { generation } = tenant.vc.metadata;
-  const observed = generation === undefined ? {} : { observedGeneration: generation };
+  const observed = withoutUndefined({ observedGeneration: generation });
   const isNew = phase === undefined || phase === 'Pending' || phase === 'Cancelled';
   const isChanged = phase === 'Failed' && observedGeneration !== generation;
   if (isNew || (isChanged && !tenant.wasReady)) status.set({ phase: 'Provisioning' });

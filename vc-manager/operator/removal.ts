@@ -3,8 +3,7 @@ import { defaultDriver } from '../../api/drivers.ts';
 import { labelKeys } from '../../api/labels.ts';
 import { activityLeaseName } from '../../api/names.ts';
 import {
-  isConflict,
-  isNotFound,
+  deleteIfPresent,
   type KubeClient,
   type KubeObject,
   type Resource,
@@ -114,10 +113,13 @@ const removeSuperVolumes: Step = {
 
 /** Deletes, and throws RequeueAfter until nothing is left. */
 async function removeLabelled(tenant: Tenant, client: KubeClient, resource: Resource): Promise<void> {
-  const { signal, uid } = tenant;
-  const { items } = await client.list(resource, { labelSelector: `${labelKeys.tenant}=${uid}`, signal });
+  const { signal } = tenant;
+  const labelSelector = `${labelKeys.tenant}=${tenant.uid}`;
+  const { items } = await client.list(resource, { labelSelector, signal });
   for (const object of items) {
-    if (object.metadata.deletionTimestamp === undefined) await deleteObject(tenant, client, resource, object);
+    const { name = '', uid, deletionTimestamp } = object.metadata;
+    if (deletionTimestamp !== undefined) continue;
+    await deleteIfPresent(client, resource, { name }, { uid, signal, propagationPolicy: 'Background' });
   }
   if (items.length === 0) return;
   const names = items.slice(0, 3).map((object) => object.metadata.name);
@@ -126,26 +128,6 @@ async function removeLabelled(tenant: Tenant, client: KubeClient, resource: Reso
     `Waiting until ${resource.plural} are gone: ${names.join(', ')}${more}${whyStuck(items)}`,
     pollMs,
   );
-}
-
-async function deleteObject(
-  tenant: Tenant,
-  client: KubeClient,
-  resource: Resource,
-  object: KubeObject,
-): Promise<void> {
-  const { name = '', uid } = object.metadata;
-  try {
-    const precondition = uid === undefined ? {} : { uid };
-    await client.delete(
-      resource,
-      { name },
-      { ...precondition, signal: tenant.signal, propagationPolicy: 'Background' },
-    );
-  } catch (error) {
-    // Gone, or replaced by another object: the next reconcile lists again.
-    if (!isNotFound(error) && !isConflict(error)) throw error;
-  }
 }
 
 /** The message of the first condition that says why an object is not gone yet. */
@@ -176,11 +158,7 @@ const removeActivity: Step = {
     const id = tenant.vc.status?.id;
     if (id === undefined) return;
     const ref = { namespace: settings.namespace, name: activityLeaseName(id) };
-    try {
-      await client.delete(resources.leases, ref, { signal: tenant.signal });
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-    }
+    await deleteIfPresent(client, resources.leases, ref, { signal: tenant.signal });
   },
 };
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { FakeClock } from '../../kube/testing/fake-clock.ts';
-import { RestorePauses } from './restore-pauses.ts';
+import { RestorePauses } from './snapshots.ts';
 
 describe('pauses between attempts at a restore', () => {
   const begin = (pauses: RestorePauses, uid: string, there: string[]): number =>

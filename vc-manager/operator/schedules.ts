@@ -1,6 +1,6 @@
 import { Cron } from 'croner';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import type { KubeObject } from '../../kube/index.ts';
+import { type KubeObject, messageOf } from '../../kube/index.ts';
 
 /** As far as the CronJob controller looks, in years. */
 const farthest = 5;
@@ -43,7 +43,7 @@ export function sleepSchedule({ spec }: Pick<VirtualCluster, 'spec'>, nowMs: num
         ...(next === null ? {} : { nextMs: next.getTime() }),
       };
     } catch (error) {
-      problems.push(`spec.sleep.${field}: ${error instanceof Error ? error.message : String(error)}`);
+      problems.push(`spec.sleep.${field}: ${messageOf(error)}`);
       return {};
     }
   };

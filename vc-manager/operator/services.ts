@@ -36,7 +36,7 @@ export type OwnDatastore = Pick<OwnEtcd, 'count' | 'view' | 'replace' | 'raise' 
 export interface ServicePool {
   cidr: string;
   /**
-   * `slice`: the super cluster serves the pool. `assigned`: it is older than 1.33 or lets nobody add a range, and assigns
+   * `slice`: the super cluster serves the pool. `assigned`: it is older than 1.33 or accepts no further range, and assigns
    * each address itself.
    */
   mode: 'slice' | 'assigned';
@@ -46,7 +46,7 @@ export interface ServicePool {
 
 export interface MachineMemory {
   totalBytes: number;
-  /** What can be had without taking it from anybody. */
+  /** What is free or can be reclaimed, as `MemAvailable` of Linux. */
   availableBytes: number;
 }
 
@@ -89,7 +89,7 @@ export interface Services {
   /** By UID, the id of the job that this manager has begun last: another reconcile for it is no further attempt. */
   activeJobs: Map<string, string>;
   /**
-   * By UID, until when (monotonic) nobody tries again to put a tenant to sleep of which could not be told when it is needed,
+   * By UID, until when (monotonic) it is not tried again to put a tenant to sleep of which could not be told when it is needed,
    * and why; `attempt` stands for what asked for it.
    */
   sleepPauses: Map<string, { attempt: string; untilMs: number; why: string }>;

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { type DriverName, defaultDriver } from '../../api/drivers.ts';
 import type { DnsChoice } from '../../api/virtual-cluster.ts';
-import { isLoopback } from '../os/network.ts';
+import { isLoopback } from '../../program/addresses.ts';
 import { invalidSettings } from './errors.ts';
 
 export interface GatewaySettings {
@@ -11,11 +11,11 @@ export interface GatewaySettings {
   host?: string;
   port: number;
   /** Each tenant gets a port of its own too, both ends included; kubeconfigs name that. */
-  ports?: { first: number; last: number };
+  ports?: { first: number; last: number } | undefined;
   /** IP address at which pods reach it, each tenant's at the tenant's own port. Absent: they reach each API server by itself. */
-  podAddress?: string;
+  podAddress?: string | undefined;
   /** Kubeconfigs do not name the ports of tenants, which people do not reach, perhaps. */
-  portsForPods?: boolean;
+  portsForPods?: boolean | undefined;
 }
 
 export interface OperatorSettings {

@@ -5,16 +5,19 @@ import { deletionProtectionBinding, deletionProtectionPolicy } from '../../api/d
 import { labelKeys } from '../../api/labels.ts';
 import {
   type Clock,
+  encodeSecretData,
+  ignoreNotFound,
   isDeniedByAdmission,
   isNotFound,
   type KubeClient,
   type KubeObject,
   resources,
+  serverVersion,
 } from '../../kube/index.ts';
 import { widestServiceRange } from '../os/network.ts';
 import type { ManagerPki } from '../pki/index.ts';
 import { ensureCrds } from './ensure-crds.ts';
-import { ensureObject, find } from './objects.ts';
+import { ensureObject } from './objects.ts';
 import type { ServicePool, Services } from './services.ts';
 import type { OperatorSettings } from './settings.ts';
 
@@ -22,12 +25,6 @@ import type { OperatorSettings } from './settings.ts';
 export async function uidOfKubeSystem(client: KubeClient, signal: AbortSignal): Promise<string> {
   const { metadata } = await client.get(resources.namespaces, { name: 'kube-system' }, { signal });
   return metadata.uid ?? '';
-}
-
-/** Exact Kubernetes version of the super cluster, as 1.36.3. */
-export async function readSuperVersion(client: KubeClient, signal: AbortSignal): Promise<string> {
-  const { gitVersion } = (await client.raw('GET', '/version', { signal })) as { gitVersion: string };
-  return gitVersion.replace(/^v/, '');
 }
 
 interface SetupOptions {
@@ -41,7 +38,7 @@ interface SetupOptions {
 
 /** Creates the namespace for Skerry's own objects if it is missing; one that exists stays as it is. */
 export async function ensureNamespace(client: KubeClient, name: string, signal: AbortSignal): Promise<void> {
-  if ((await find(client, resources.namespaces, { name }, signal)) !== undefined) return;
+  if ((await ignoreNotFound(client.get(resources.namespaces, { name }, { signal }))) !== undefined) return;
   const namespace = { metadata: { name, labels: { [labelKeys.managedBy]: 'skerry' } } };
   await ensureObject(client, resources.namespaces, namespace, { signal, likely: 'absent' });
 }
@@ -57,7 +54,7 @@ export async function readSuperClusterFacts(
   const [pool, superIdentity, superVersion] = await Promise.all([
     readServicePool(client, settings, signal),
     uidOfKubeSystem(client, signal),
-    readSuperVersion(client, signal),
+    serverVersion(client, { signal }),
   ]);
   return { pool, superIdentity, superVersion };
 }
@@ -77,7 +74,7 @@ export async function prepareSuperCluster(
     managerPki: handedOn,
     pool,
     superIdentity: await uidOfKubeSystem(client, signal),
-    superVersion: await readSuperVersion(client, signal),
+    superVersion: await serverVersion(client, { signal }),
   };
 }
 
@@ -175,12 +172,7 @@ async function assignedPool(
 
 /** Undefined: a super cluster before 1.33, which does not know the kind. */
 async function listServiceCIDRs(client: KubeClient, signal: AbortSignal): Promise<ServiceCIDR[] | undefined> {
-  try {
-    return (await client.list<ServiceCIDR>(resources.serviceCidrs, { signal })).items;
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
+  return (await ignoreNotFound(client.list<ServiceCIDR>(resources.serviceCidrs, { signal })))?.items;
 }
 
 function poolAmong(known: readonly ServiceCIDR[] | undefined): string | undefined {
@@ -196,9 +188,10 @@ interface Service extends KubeObject {
 }
 
 /** An API server gives its own Service the first address of the range, which nothing else tells before 1.33. */
-async function widestServiceRanges(client: KubeClient, signal: AbortSignal): Promise<string[]> {
+export async function widestServiceRanges(client: KubeClient, signal: AbortSignal): Promise<string[]> {
   const ref = { namespace: 'default', name: 'kubernetes' };
-  const address = (await find<Service>(client, resources.services, ref, signal))?.spec?.clusterIP;
+  const address = (await ignoreNotFound(client.get<Service>(resources.services, ref, { signal })))?.spec
+    ?.clusterIP;
   return address === undefined || address.includes(':') ? [] : [widestServiceRange(address)];
 }
 
@@ -212,7 +205,9 @@ export async function ensureTemplates(
   signal: AbortSignal,
 ): Promise<void> {
   for (const { metadata, spec } of templates) {
-    const existing = await find(client, resources.controlPlaneTemplates, { name: metadata.name }, signal);
+    const existing = await ignoreNotFound(
+      client.get(resources.controlPlaneTemplates, { name: metadata.name }, { signal }),
+    );
     if (existing !== undefined && existing.metadata.annotations?.[writtenKey] !== hashOf(existing['spec']))
       continue;
     const object: KubeObject = {
@@ -293,9 +288,7 @@ async function ensureKubeletProxySecret(
   const secret: KubeObject = {
     metadata: { name: kubeletProxySecretName, namespace, labels: { [labelKeys.managedBy]: 'skerry' } },
     type: 'kubernetes.io/tls',
-    data: Object.fromEntries(
-      Object.entries(data).map(([key, value]) => [key, Buffer.from(value).toString('base64')]),
-    ),
+    data: encodeSecretData(data),
   };
   await ensureObject(client, resources.secrets, secret, { signal });
 }

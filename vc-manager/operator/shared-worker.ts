@@ -60,8 +60,8 @@ export class SharedWorker {
     const leaseTimes = lockMs === undefined ? {} : { leaseDurationMs: lockMs, renewMs: lockMs / 10 };
     this.#lock = new TenantLock({ client, namespace, identity, clock, ...leaseTimes });
     this.runner = new Runner({
-      ...(lockMs === undefined ? {} : { lockMs }),
-      ...(patienceMs === undefined ? {} : { patienceMs }),
+      lockMs,
+      patienceMs,
       url,
       queueName,
       identity,

@@ -8,7 +8,7 @@ import type { Services } from './services.ts';
 
 type SleepServices = Pick<Services, 'activity' | 'settings' | 'clock'>;
 
-/** Whether its control plane is stopped, or about to be, because nobody needs it. */
+/** Whether its control plane is stopped, or about to be, because it is not needed. */
 export function isAsleep({ status }: VirtualCluster): boolean {
   return status?.phase === 'Asleep';
 }
@@ -22,7 +22,7 @@ function wakeRequest(vc: VirtualCluster): string | undefined {
   return newRequest(vc, annotationKeys.wake, vc.status?.sleep?.woken);
 }
 
-/** Why one that is asleep is to wake: somebody asks for it, or it has no reason to sleep any more. Undefined: it sleeps on. */
+/** Why one that is asleep is to wake: it was asked for, or it has no reason to sleep any more. Undefined: it sleeps on. */
 export function wakeReason(vc: VirtualCluster, services: SleepServices): WakeReason | undefined {
   if (wakeRequest(vc) !== undefined) return 'Requested';
   const lease = leaseOf(vc, services);
@@ -35,7 +35,7 @@ export function wakeReason(vc: VirtualCluster, services: SleepServices): WakeRea
     return dueFor?.startsWith('Job') === true ? 'JobExpired' : 'CronJobDue';
   if (reason === 'Idle' && sleepAfterIdleMs(vc) === undefined) return 'SpecChanged';
   if (reason === 'Scheduled' && vc.spec?.sleep?.at === undefined) return 'SpecChanged';
-  // Whoever has asked it to sleep says when it wakes.
+  // One that was put to sleep on request wakes on request.
   if (reason === 'Requested') return undefined;
   const { awake } = sleepSchedule(vc, services.clock.now());
   return awake.lastMs !== undefined && awake.lastMs > Date.parse(since) ? 'Scheduled' : undefined;
@@ -67,7 +67,7 @@ export function isSleepScheduled(vc: VirtualCluster, { clock }: Pick<Services, '
  */
 export function idleAtMs(vc: VirtualCluster, services: SleepServices): number | undefined {
   const idle = sleepAfterIdleMs(vc);
-  // Nobody could wake it by connecting.
+  // No connection could wake it.
   if (idle === undefined || services.settings.gateway === undefined) return undefined;
   const lease = leaseOf(vc, services)?.['spec'] as { renewTime?: string } | undefined;
   const ready = findCondition(vc.status?.conditions, 'Ready');

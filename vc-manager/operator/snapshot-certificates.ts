@@ -2,6 +2,7 @@ import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
 import type { SnapshotHeader } from '../snapshot/archive.ts';
+import { isOlder } from './caches.ts';
 import {
   certificatesAbsent,
   certificatesInUse,
@@ -98,7 +99,7 @@ function isStarted({ status }: VirtualCluster): boolean {
   return status?.version !== undefined;
 }
 
-/** Nobody works at it any more, or will in a moment; a retry begins it anew. */
+/** No job works at it any more, or will in a moment; a retry begins it anew. */
 function isGivenUp({ metadata, status }: VirtualCluster): boolean {
   return metadata.deletionTimestamp !== undefined || status?.phase === 'Cancelled';
 }
@@ -131,13 +132,13 @@ export async function confirmCertificates(
     const found = await findStoredSecret({ key, signal }, services, otherId, 'pki');
     if (found === undefined || !hasAnyOf(found.data, own)) continue;
     const isOtherClaim = isClaim(found.data) && !isStarted(other);
-    const comesFirst = isGivenUp(other) || isBefore(vc, other);
+    const comesFirst = isGivenUp(other) || isOlder(vc, other);
     if (isClaim(own) && isOtherClaim && comesFirst) {
       if (!(await removeStoredSecret(tenant, services, found))) throw certificatesWanted(key);
       continue;
     }
     // A claim that is written later than this one was confirmed sees it, and gives way.
-    if (!isClaim(own) && (isOtherClaim || (!isStarted(other) && isBefore(vc, other)))) continue;
+    if (!isClaim(own) && (isOtherClaim || (!isStarted(other) && isOlder(vc, other)))) continue;
     if (isClaim(own)) await removeInternalSecret(tenant, services, 'pki');
     throw certificatesInUse(key);
   }
@@ -146,13 +147,6 @@ export async function confirmCertificates(
     claim !== undefined &&
     (await replaceStoredSecret(tenant, services, claim, { ...own, [claimEntry]: confirmed }));
   if (!isConfirmed) throw certificatesWanted('another tenant');
-}
-
-/** The older one, or of two of one second that with the lower UID. */
-function isBefore({ metadata: one }: VirtualCluster, { metadata: other }: VirtualCluster): boolean {
-  const at = ({ creationTimestamp = '', uid = '' }: VirtualCluster['metadata']): string =>
-    `${creationTimestamp} ${uid}`;
-  return at(one) < at(other);
 }
 
 /** The PKI of a tenant that has none yet, which is completed with what belongs to this place. */

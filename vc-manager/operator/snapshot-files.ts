@@ -18,7 +18,7 @@ export async function readSnapshot(
   { store, identities }: SnapshotServices,
   from: string,
 ): Promise<Archive> {
-  // Whoever may edit a VirtualCluster gets what tenants of its namespace have, and no more.
+  // A user who may edit a VirtualCluster gets what tenants of its namespace have, and no more.
   if (!from.startsWith(`${ref.namespace}/`)) throw snapshotNotFound(from, store.location);
   return readArchive(await store.read(from, { signal }), { name: from, identities });
 }
@@ -37,6 +37,21 @@ export async function openSnapshot(
     throw error;
   }
   return archive;
+}
+
+/** As `openSnapshot`, for as long as `work` takes. */
+export async function withSnapshot<T>(
+  tenant: Tenant,
+  services: Services,
+  from: string,
+  work: (archive: Archive) => Promise<T>,
+): Promise<T> {
+  const archive = await openSnapshot(tenant, snapshotServices(services), from);
+  try {
+    return await work(archive);
+  } finally {
+    archive.close();
+  }
 }
 
 /** Throws `SnapshotForeign` for one that a newer Kubernetes has written. */

@@ -10,7 +10,7 @@ import type { Tenant } from './tenant.ts';
 /** What everything below the name of one namespace takes in the store, also what is of deleted tenants, and may take. */
 export interface SnapshotStorage {
   readonly usedBytes: number;
-  /** Infinity: no limit, and nobody has looked what is used. */
+  /** Infinity: no limit, and what is used was not looked up. */
   readonly maxBytes: number;
   /** By name. */
   readonly sizes: ReadonlyMap<string, number>;

@@ -106,11 +106,8 @@ async function fail(
     hooks.job.failed(message);
     await hooks.failed(!retryable, error);
     await status.flush();
-    return {
-      kind: 'failed',
-      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-      ...(takesWorkers(error) ? { maxBackoffMs: longestPauseMs } : {}),
-    };
+    const maxBackoffMs = takesWorkers(error) ? longestPauseMs : undefined;
+    return { kind: 'failed', retryAfterMs, maxBackoffMs };
   } catch (writeError) {
     if (tenant.signal.aborted) throw writeError;
     if (isGone(writeError)) return { kind: 'done' };

@@ -3,9 +3,10 @@ import { labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   findCondition,
-  isNotFound,
+  ignoreNotFound,
   type Lease,
   modifyStatus,
+  repeatUntilAborted,
   resources,
   setCondition,
 } from '../../kube/index.ts';
@@ -43,15 +44,9 @@ export class SyncerPresence {
   /** Looks every half minute until aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#services;
-    while (!signal.aborted) {
-      try {
-        await this.look(signal);
-      } catch (error) {
-        if (signal.aborted) break;
-        logger.debug({ err: error }, 'the Leases of syncers cannot be read');
-      }
-      await clock.sleep(lookEveryMs, signal).catch(() => undefined);
-    }
+    const onError = (error: unknown): void =>
+      logger.debug({ err: error }, 'the Leases of syncers cannot be read');
+    await repeatUntilAborted({ everyMs: lookEveryMs, clock, onError }, signal, () => this.look(signal));
   }
 
   async look(signal: AbortSignal): Promise<void> {
@@ -80,10 +75,8 @@ export class SyncerPresence {
       return { ...current, status: { ...current.status, conditions } };
     };
     const ref = { namespace, name };
-    await modifyStatus<VirtualCluster>(client, resources.virtualClusters, ref, change, { signal }).catch(
-      (error: unknown) => {
-        if (!isNotFound(error)) throw error;
-      },
+    await ignoreNotFound(
+      modifyStatus<VirtualCluster>(client, resources.virtualClusters, ref, change, { signal }),
     );
   }
 }

@@ -1,7 +1,17 @@
+import { randomUUID } from 'node:crypto';
+import type { Quota } from '../../api/quota.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { parseExactQuantity } from '../../kube/index.ts';
+import { hostInUrl } from '../../program/addresses.ts';
 import type { TemplateChoice } from '../control-plane/template.ts';
 import type { DatastoreLocation } from '../drivers/driver.ts';
-import type { Entry, KeyspaceView } from '../etcd/keyspace.ts';
-import { withinDatastoreQuota } from './datastore-quota.ts';
+import { tenantPrefix } from '../etcd/grants.ts';
+import type { Entry, KeyspaceSize, KeyspaceView } from '../etcd/keyspace.ts';
+import { writingKey } from '../pki/index.ts';
+import type { Archive } from '../snapshot/archive.ts';
+import { encrypted } from '../snapshot/secretbox.ts';
+import { datastoreQuotaExceeded, inMiB } from './errors.ts';
+import { recordProgress } from './jobs.ts';
 import type { Services } from './services.ts';
 import type { Tenant } from './tenant.ts';
 
@@ -64,10 +74,75 @@ export function ownKeys(
   const { certPem: cert, keyPem: key } = tenant.required(leafs.etcdManager, 'certificate for its etcd');
   const apiServer = template.spec.components.find(({ name }) => name === apiServerName);
   return ownDatastore({
-    endpoint: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
+    endpoint: `https://${hostInUrl(host)}:${port}`,
     ca: tenant.required(etcdCa, 'authority of its etcd').certPem,
     cert,
     key,
     prefix: String(apiServer?.args?.['etcd-prefix'] ?? '/registry'),
   });
+}
+
+/** Those of a snapshot that are to be written, with the Secrets encrypted. All of it is read: the end says whether it is whole. */
+export async function* encryptedEntries(
+  tenant: Tenant,
+  entries: Archive['entries'],
+  isWanted: (key: string) => boolean = () => true,
+): AsyncGenerator<Entry> {
+  const key = writingKey(tenant.required(tenant.encryption, 'encryption key'));
+  for await (const entry of entries) if (isWanted(entry.key)) yield encrypted(entry, key);
+}
+
+/** Writes these in place of what it has; `keepOthers`: beside it. Its job shows how far it is. */
+export async function replaceKeys(
+  tenant: Tenant,
+  services: Services,
+  entries: AsyncIterable<Entry>,
+  keepOthers = false,
+): Promise<void> {
+  await withKeys(tenant, services, (keys) =>
+    keys.replace(entries, {
+      ...{ signal: tenant.signal, attempt: randomUUID(), keepOthers },
+      onProgress: (written) => recordProgress(tenant, `${written} entries are written`),
+    }),
+  );
+}
+
+/** Of `datastore.keys` and `datastore.bytes`; Infinity: no limit. */
+export function datastoreLimits({ status }: VirtualCluster): KeyspaceSize {
+  const quota: Quota = status?.policy?.quota ?? {};
+  const limit = (name: string): number => {
+    const quantity = Object.hasOwn(quota, name) ? parseExactQuantity(quota[name]) : undefined;
+    // In billionths.
+    return quantity === undefined ? Number.POSITIVE_INFINITY : Number(quantity) / 1e9;
+  };
+  return { keys: limit('datastore.keys'), bytes: limit('datastore.bytes') };
+}
+
+/**
+ * The same entries, as long as the tenant may have as much in the etcd of all tenants. Counts as `measureKeys` does. Throws
+ * `DatastoreQuotaExceeded` before the first that is too much.
+ */
+export async function* withinDatastoreQuota(
+  { id, vc }: Pick<Tenant, 'id' | 'vc'>,
+  entries: AsyncIterable<Entry>,
+): AsyncGenerator<Entry> {
+  const limits = datastoreLimits(vc);
+  const prefixLength = Buffer.byteLength(tenantPrefix(id));
+  let keys = 0;
+  let bytes = 0;
+  for await (const entry of entries) {
+    keys += 1;
+    bytes += prefixLength + Buffer.byteLength(entry.key) + entry.value.length;
+    if (keys > limits.keys) throw datastoreQuotaExceeded('datastore.keys', String(Math.floor(limits.keys)));
+    if (bytes > limits.bytes) throw datastoreQuotaExceeded('datastore.bytes', inMiB(limits.bytes));
+    yield entry;
+  }
+}
+
+/** Reads the entries to their end, and writes nothing. Throws `DatastoreQuotaExceeded`. */
+export async function checkDatastoreQuota(
+  tenant: Pick<Tenant, 'id' | 'vc'>,
+  entries: AsyncIterable<Entry>,
+): Promise<void> {
+  for await (const _ of withinDatastoreQuota(tenant, entries));
 }

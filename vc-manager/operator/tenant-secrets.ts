@@ -1,9 +1,20 @@
 import { isDeepStrictEqual } from 'node:util';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { formerSecretNames, internalSecretNames, secretNames } from '../../api/names.ts';
-import { isConflict, isNotFound, type KubeObject, type ObjectRef, resources } from '../../kube/index.ts';
+import {
+  decodeSecretData,
+  deleteIfPresent,
+  encodeSecretData,
+  ignoreNotFound,
+  isConflict,
+  isNotFound,
+  type KubeObject,
+  type ObjectRef,
+  resources,
+  type Secret,
+} from '../../kube/index.ts';
 import { secretNotCopied, secretNotOurs } from './errors.ts';
-import { ensureObject, find } from './objects.ts';
+import { ensureObject } from './objects.ts';
 import type { Services } from './services.ts';
 import type { Tenant } from './tenant.ts';
 
@@ -18,11 +29,6 @@ export type SecretData = Readonly<Record<string, string>>;
 
 type Which = keyof ReturnType<typeof internalSecretNames>;
 type SecretServices = Pick<Services, 'client' | 'settings'>;
-
-interface Secret extends KubeObject {
-  type?: string;
-  data?: Record<string, string>;
-}
 
 /** A Secret in Skerry's own namespace, whether it exists or not. */
 export function internalSecretRef({ settings }: Pick<Services, 'settings'>, id: string, which: Which) {
@@ -58,7 +64,7 @@ export async function findStoredSecret(
   const secret = await findSecret(tenant, services, ref);
   if (secret === undefined || !isMadeFor(tenant, id, secret)) return undefined;
   const { uid = '', resourceVersion = '' } = secret.metadata;
-  return { ref, data: decoded(secret), uid, resourceVersion };
+  return { ref, data: decodeSecretData(secret), uid, resourceVersion };
 }
 
 /** False: it was changed or removed since it was read, and nothing was written. */
@@ -68,7 +74,7 @@ export async function replaceStoredSecret(
   { ref, uid, resourceVersion }: StoredSecret,
   data: SecretData,
 ): Promise<boolean> {
-  const patch = { metadata: { uid, resourceVersion }, data: encoded(data) };
+  const patch = { metadata: { uid, resourceVersion }, data: encodeSecretData(data) };
   return isUnchanged(client.patch(resources.secrets, ref, patch, { type: 'merge', signal }));
 }
 
@@ -98,7 +104,7 @@ export async function findFormerPki(
 ): Promise<SecretData | undefined> {
   const ref = { namespace: tenant.ref.namespace, name: formerSecretNames(tenant.ref.name).pki };
   const secret = await findSecret(tenant, services, ref);
-  return secret !== undefined && isOwned(tenant, secret) ? decoded(secret) : undefined;
+  return secret !== undefined && isOwned(tenant, secret) ? decodeSecretData(secret) : undefined;
 }
 
 /** The decoded data of one of this tenant's own Secrets. Throws `SecretNotOurs`. */
@@ -111,7 +117,7 @@ export async function readInternalSecret(
   const secret = await findSecret(tenant, services, ref);
   if (secret === undefined) return undefined;
   if (!isMadeFor(tenant, tenant.id, secret)) throw secretNotOurs(ref.namespace, ref.name);
-  return decoded(secret);
+  return decodeSecretData(secret);
 }
 
 /** Writes one of this tenant's own Secrets where it differs. Throws `SecretNotOurs` before touching another's. */
@@ -255,7 +261,7 @@ async function findSecret(
   { client }: SecretServices,
   ref: ObjectRef,
 ): Promise<Secret | undefined> {
-  return find<Secret>(client, resources.secrets, ref, signal);
+  return ignoreNotFound(client.get<Secret>(resources.secrets, ref, { signal }));
 }
 
 async function write(
@@ -284,27 +290,9 @@ async function remove(
   const secret = await findSecret(tenant, services, ref);
   if (secret === undefined || !isOurs(secret)) return;
   const { uid } = secret.metadata;
-  const precondition = uid === undefined ? {} : { uid };
-  try {
-    await services.client.delete(resources.secrets, ref, { ...precondition, signal: tenant.signal });
-  } catch (error) {
-    // Gone, or another one by now.
-    if (!isNotFound(error) && !isConflict(error)) throw error;
-  }
+  await deleteIfPresent(services.client, resources.secrets, ref, { uid, signal: tenant.signal });
 }
 
 function opaque(metadata: Secret['metadata'], data: SecretData): Secret {
-  return { metadata, type: 'Opaque', data: encoded(data) };
-}
-
-function encoded(data: SecretData): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(data).map(([key, value]) => [key, Buffer.from(value).toString('base64')]),
-  );
-}
-
-function decoded({ data = {} }: Secret): SecretData {
-  return Object.fromEntries(
-    Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]),
-  );
+  return { metadata, type: 'Opaque', data: encodeSecretData(data) };
 }

@@ -4,8 +4,8 @@ import type { EffectivePolicy, VirtualClusterPolicy } from '../../api/policy.ts'
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   type Clock,
+  ignoreNotFound,
   isConflict,
-  isNotFound,
   type KubeClient,
   type ObjectRef,
   type OwnerReference,
@@ -56,7 +56,7 @@ interface TenantOptions {
   connect: (tenant: Tenant) => KubeClient;
 }
 
-/** For what each reconcile asks of its API server in a few calls. One that nobody has used yet takes longer, and is honest. */
+/** For what each reconcile asks of its API server in a few calls. One that was not used yet takes longer, and is honest. */
 const longestAnswersMs = { first: 120_000, later: 30_000 };
 
 /** One VirtualCluster during one reconcile: what its steps know and pass on to later ones. */
@@ -255,14 +255,12 @@ export async function dropFinalizer(
   tenant: Tenant,
   services: Pick<Services, 'client' | 'allocations'>,
 ): Promise<void> {
-  try {
-    await changeMetadata(tenant, services, ({ metadata }) => {
+  await ignoreNotFound(
+    changeMetadata(tenant, services, ({ metadata }) => {
       if (!metadata.finalizers?.includes(finalizer)) return undefined;
       return { finalizers: metadata.finalizers.filter((each) => each !== finalizer) };
-    });
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
+    }),
+  );
   services.allocations.forget(tenant.uid);
 }
 
@@ -271,6 +269,6 @@ interface Unfinished {
   progress?: string;
   failing?: string;
   againAfterMs: number;
-  /** It waits for something else than the control plane, and for how long nobody knows: the tenant may fall asleep. */
+  /** It waits for something else than the control plane, and it is not known for how long: the tenant may fall asleep. */
   maySleep?: boolean;
 }

@@ -16,11 +16,14 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../api/warm-pool.ts';
 import {
   type Clock,
+  deleteIfPresent,
+  ignoreNotFound,
   isNotFound,
   type KubeClient,
   type KubeObject,
   modifyStatus,
   parseQuantity,
+  repeatUntilAborted,
   resources,
   type Store,
 } from '../../kube/index.ts';
@@ -115,29 +118,22 @@ export class UsageMeter {
       const meter = type === 'deleted' ? this.#meters.get(object.metadata.uid ?? '') : undefined;
       if (meter !== undefined) meter.flushedMs = 0;
     });
-    try {
-      while (!signal.aborted) {
-        try {
-          const today = dayOf(clock.now());
-          if (cleanedDay !== today) {
-            await this.#load(services, signal);
-            await this.#clean(services, signal);
-            cleanedDay = today;
-          }
-          const now = clock.now();
-          const sinceMs = Math.min(longestGapMs, Math.max(0, now - sampledMs));
-          sampledMs = now;
-          this.sample(services, sinceMs);
-          await this.#flushDue(services, signal);
-        } catch (error) {
-          if (signal.aborted) break;
-          logger.warn({ err: error }, `usage cannot be kept: ${explain(error).message}`);
-        }
-        await clock.sleep(sampleMs, signal).catch(() => undefined);
+    const onError = (error: unknown): void =>
+      logger.warn({ err: error }, `usage cannot be kept: ${explain(error).message}`);
+    await repeatUntilAborted({ everyMs: sampleMs, clock, onError }, signal, async () => {
+      const today = dayOf(clock.now());
+      if (cleanedDay !== today) {
+        await this.#load(services, signal);
+        await this.#clean(services, signal);
+        cleanedDay = today;
       }
-    } finally {
-      stop();
-    }
+      const now = clock.now();
+      const sinceMs = Math.min(longestGapMs, Math.max(0, now - sampledMs));
+      sampledMs = now;
+      this.sample(services, sinceMs);
+      await this.#flushDue(services, signal);
+    });
+    stop();
   }
 
   /** Adds what each tenant has to its row of today, for so long. */
@@ -222,7 +218,7 @@ export class UsageMeter {
     for (const { metadata } of items) {
       const { name = '', uid = '' } = metadata;
       if ((metadata.labels?.[usageLabel] ?? '') >= oldest) continue;
-      await client.delete(resources.configMaps, { namespace, name }, { uid, signal }).catch(ignoreMissing);
+      await deleteIfPresent(client, resources.configMaps, { namespace, name }, { uid, signal });
     }
   }
 }
@@ -261,11 +257,13 @@ async function flush(
       labels: { [usageLabel]: month, [labelKeys.managedBy]: 'skerry' },
       annotations: { [annotationKeys.tenantName]: keyOf(vc) },
     };
-    try {
-      const patch = { metadata, data };
-      await client.patch(resources.configMaps, { namespace, name }, patch, { type: 'merge', signal });
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
+    const patch = client.patch(
+      resources.configMaps,
+      { namespace, name },
+      { metadata, data },
+      { type: 'merge', signal },
+    );
+    if ((await ignoreNotFound(patch)) === undefined) {
       const made: UsageMap = { metadata: { ...metadata, namespace, name }, data };
       await client.create(resources.configMaps, made, { signal });
     }
@@ -298,10 +296,6 @@ async function publish(
       `its usage cannot be shown: ${explain(error).message}`,
     );
   }
-}
-
-function ignoreMissing(error: unknown): void {
-  if (!isNotFound(error)) throw error;
 }
 
 /** In UTC, as 2026-03-09. */

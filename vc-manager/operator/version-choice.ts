@@ -234,7 +234,7 @@ function select(
   return choice;
 }
 
-/** Nobody changes an object of a store: one look at each is enough. */
+/** Objects of a store do not change: one look at each is enough. */
 const valid = new WeakSet<ControlPlaneTemplate>();
 
 /** Kubernetes supports stored data for upgrades by one minor version at a time. */

@@ -1,16 +1,16 @@
 import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster, VirtualClusterSpec, VirtualClusterStatus } from '../../api/virtual-cluster.ts';
 import { isWarmPoolMember, type WarmClaim, warmClaim, warmClaimText } from '../../api/warm-pool.ts';
-import { findCondition, isConflict, isNotFound, resources } from '../../kube/index.ts';
+import { findCondition, ignoreNotFound, isConflict, isNotFound, resources } from '../../kube/index.ts';
 import type { ReconcileResult } from '../jobs/job-runner.ts';
-import { find } from './objects.ts';
+import { isOlder } from './caches.ts';
 import type { Services } from './services.ts';
 import { dropFinalizer, type Tenant } from './tenant.ts';
 import { versionChoice } from './version-choice.ts';
 
 /*
  * How a control plane of the warm pool gets its owner. A member is a VirtualCluster in Skerry's own namespace. It is given
- * away by one write, an annotation with the UID of the new owner: from then on it is for that one or for nobody. The new
+ * away by one write, an annotation with the UID of the new owner: from then on it is for that one only. The new
  * one then takes its id and addresses over into its status, and what bears the member's name and UID; the member itself
  * goes when that is done. A manager that is killed in between is followed by one that reads from these two objects how
  * far it has come.
@@ -56,7 +56,8 @@ function suits(member: VirtualCluster, { vc, policy }: Tenant, services: Service
   }
 }
 
-export function dnsOf({ status }: VirtualCluster): 'coredns' | 'none' {
+/** The DNS server that the manager has installed where the spec names none. */
+export function dnsOf({ status }: { status?: VirtualClusterStatus | undefined }): 'coredns' | 'none' {
   return findCondition(status?.conditions, 'DNSReady') === undefined ? 'none' : 'coredns';
 }
 
@@ -86,7 +87,7 @@ export async function claimWarm(
   const { uid, signal } = tenant;
   const members = [...virtualClusters.list()]
     .filter((vc) => isWarmPoolMember(vc, settings.namespace))
-    .sort((a, b) => (bornAt(a) < bornAt(b) ? -1 : 1));
+    .sort((a, b) => (isOlder(a, b) ? -1 : 1));
   // By an attempt that was cut off.
   const given = members.find((vc) => givenTo(vc, services) === uid);
   const own = given && (await asClaimed(given, tenant, services));
@@ -131,17 +132,15 @@ async function asClaimed(
 ): Promise<VirtualCluster | undefined> {
   if (warmClaim(member)?.uid === uid) return member;
   const { namespace, name = '' } = member.metadata;
-  const live = await find<VirtualCluster>(client, resources.virtualClusters, { namespace, name }, signal);
+  const live = await ignoreNotFound(
+    client.get<VirtualCluster>(resources.virtualClusters, { namespace, name }, { signal }),
+  );
   const isSame = live !== undefined && live.metadata.uid === member.metadata.uid;
   return isSame && warmClaim(live)?.uid === uid ? live : undefined;
 }
 
 function givenTo(member: VirtualCluster, { allocations }: Services): string | undefined {
   return warmClaim(member)?.uid ?? allocations.givenTo(member);
-}
-
-function bornAt({ metadata }: VirtualCluster): string {
-  return `${metadata.creationTimestamp ?? ''} ${metadata.uid ?? ''}`;
 }
 
 const inherited = [
@@ -172,7 +171,7 @@ const pollMs = 500;
 
 /**
  * Of a member that is given away: looks how far the one that it is for has come, and lets the member go. Undefined: it
- * is to be removed with all that it has, as nobody will ever take it over.
+ * is to be removed with all that it has, as it will never be taken over.
  */
 export async function releaseClaimedMember(
   tenant: Tenant,
@@ -182,7 +181,7 @@ export async function releaseClaimedMember(
   const { client } = services;
   const { signal, vc } = tenant;
   const { uid, ...ref } = claim;
-  const owner = await find<VirtualCluster>(client, resources.virtualClusters, ref, signal);
+  const owner = await ignoreNotFound(client.get<VirtualCluster>(resources.virtualClusters, ref, { signal }));
   const id = owner?.metadata.uid === uid ? owner.status?.id : undefined;
   const isGone = owner?.metadata.uid !== uid || (id !== undefined && id !== vc.status?.id);
   // It is being deleted, or another manager works on it: it may still get the id.

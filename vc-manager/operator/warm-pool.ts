@@ -6,6 +6,7 @@ import type { VirtualCluster, VirtualClusterPhase } from '../../api/virtual-clus
 import { isWarmPoolMember, warmClaim } from '../../api/warm-pool.ts';
 import { isConflict, isNotFound, parseQuantity, resources, Wakeup } from '../../kube/index.ts';
 import { insufficientMemory } from '../drivers/errors.ts';
+import { isOlder } from './caches.ts';
 import { explain } from './errors.ts';
 import type { MachineMemory, Services } from './services.ts';
 import { type VersionChoice, versionChoice } from './version-choice.ts';
@@ -68,7 +69,7 @@ export function nextStep(view: PoolView): PoolStep {
   const current = members.filter((member) => !outdated.includes(member));
   // The ones that are of least use first.
   const byUse = current.toSorted(
-    (a, b) => Number(a.isReady) - Number(b.isReady) || (bornAt(a.vc) > bornAt(b.vc) ? -1 : 1),
+    (a, b) => Number(a.isReady) - Number(b.isReady) || (isOlder(b.vc, a.vc) ? -1 : 1),
   );
   const surplus = templates.flatMap(({ template, wanted }) => {
     const all = byUse.filter((member) => member.template === template);
@@ -104,10 +105,6 @@ function templateOf(templates: readonly PoolTemplate[], template: string): PoolT
 
 function sum(members: readonly Member[]): number {
   return members.reduce((total, { bytes }) => total + bytes, 0);
-}
-
-function bornAt({ metadata }: VirtualCluster): string {
-  return `${metadata.creationTimestamp ?? ''} ${metadata.uid ?? ''}`;
 }
 
 /** Where a template names none. */

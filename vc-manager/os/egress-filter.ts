@@ -70,7 +70,7 @@ export class EgressFilter {
     });
   }
 
-  /** Those with rules in force, whoever has set them. */
+  /** Those with rules in force, also of other processes. */
   groups(): Promise<number[]> {
     return this.#inTurn(async () => {
       // There is no map before the first group.
@@ -79,7 +79,7 @@ export class EgressFilter {
     });
   }
 
-  /** Somebody may have flushed all rules of the machine: then they are set anew. */
+  /** All rules of the machine may have been flushed: then they are set anew. */
   async #isInForce(): Promise<boolean> {
     if (this.#now() - this.#foundAt < lookEveryMs) return true;
     const t = this.#table;
@@ -134,7 +134,7 @@ function script(table: string, groups: readonly (readonly [group: number, rules:
     // Link-local addresses, and those at which machines in a cloud get their credentials.
     `add rule ${table} machine ip daddr { 169.254.0.0/16, 100.100.100.200 } goto refuse`,
     `add rule ${table} machine ip6 daddr { fe80::/10, fd00:ec2::254, fd20:ce::254 } goto refuse`,
-    // As a port on which nobody listens: nothing is learnt from it.
+    // As a closed port: nothing is learnt from it.
     `add rule ${table} refuse meta l4proto tcp reject with tcp reset`,
     `add rule ${table} refuse drop`,
   ];

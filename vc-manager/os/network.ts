@@ -1,7 +1,8 @@
+import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os';
 import ipaddr from 'ipaddr.js';
-import { CodedError } from '../../kube/index.ts';
+import { CodedError, messageOf } from '../../kube/index.ts';
 
 export type NetworkErrorCode =
   | 'invalid-address'
@@ -179,17 +180,15 @@ export async function freePort(options: FreePortOptions): Promise<number> {
 async function canListen(host: string, port: number): Promise<boolean> {
   const server = createServer();
   try {
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject);
-      server.listen({ host, port, exclusive: true }, resolve);
-    });
+    server.listen({ host, port, exclusive: true });
+    await once(server, 'listening');
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
     if (code === 'EADDRINUSE' || code === 'EACCES') return false;
     throw new NetworkError(
       'cannot-listen',
       host,
-      `Cannot listen on ${host} (${error instanceof Error ? error.message : String(error)}). Use an address of this machine, for example 127.0.0.1.`,
+      `Cannot listen on ${host} (${messageOf(error)}). Use an address of this machine, for example 127.0.0.1.`,
       { cause: error },
     );
   }
@@ -218,9 +217,4 @@ export function isInRange(address: string, range: string): boolean {
   const parsed = ipaddr.parse(address);
   const [network, bits] = ipaddr.parseCIDR(range);
   return parsed.kind() === network.kind() && parsed.match(network, bits);
-}
-
-/** Whether only the machine itself reaches this address or name; in brackets, as in a URL, or without. */
-export function isLoopback(host: string): boolean {
-  return host.startsWith('127.') || host === 'localhost' || host === '::1' || host === '[::1]';
 }

@@ -7,6 +7,7 @@ import {
   identify,
   isAlive,
   processesWithVariable,
+  processorSeconds,
   sendSignal,
   sessionOf,
 } from './process-identity.ts';
@@ -93,5 +94,13 @@ describe.runIf(onLinux)('processesWithVariable (only on Linux)', () => {
     expect(processesWithVariable('SKERRY_TEST_MARK', [marked, other, gone])).toEqual(
       new Map([[marked, 'a=b']]),
     );
+  });
+});
+
+describe.runIf(onLinux)('processorSeconds (only on Linux)', () => {
+  it('is the time in user mode and in the kernel; undefined for no process', () => {
+    const { user, system } = process.cpuUsage();
+    expect(Math.abs((processorSeconds(process.pid) ?? 0) - (user + system) / 1e6)).toBeLessThan(0.5);
+    expect(processorSeconds(2 ** 22 + 1)).toBeUndefined();
   });
 });

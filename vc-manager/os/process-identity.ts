@@ -21,11 +21,23 @@ export function sessionOf(pid: number): number | undefined {
   return session === undefined ? undefined : Number(session);
 }
 
-// From the third field on: the second is the program's name in parentheses and may itself contain
-// spaces and parentheses.
+/** Unit of times in /proc, on every Linux (`USER_HZ`). */
+export const ticksPerSecond = 100;
+
+/** Processor time of all its threads, in user mode and in the kernel; Linux only, else undefined. Seconds. */
+export function processorSeconds(pid: number): number | undefined {
+  const fields = statFields(pid);
+  return fields && (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
+}
+
 function statFields(pid: number): string[] | undefined {
   const stat = readText(`/proc/${pid}/stat`);
-  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return stat === undefined ? undefined : fieldsOf(stat);
+}
+
+/** Of proc_pid_stat(5), from the third on: the second is a name in parentheses that may itself contain both. */
+export function fieldsOf(stat: string): string[] {
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
 }
 
 /** Undefined where it cannot be read: processes come and go. */

@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
 import type { ControlGroups } from './control-groups.ts';
+import { processorSeconds } from './process-identity.ts';
 
 /** Up to here a group has its full share. Processors' worth of time. */
 const lightUse = 0.1;
@@ -9,13 +9,11 @@ const leastOfShare = 1 / 32;
 const halfLifeMs = 3_000;
 const risingMs = 500;
 const muchUse = 0.5;
-/** What a program uses when it starts, for which somebody waits, does not count. */
+/** What a program uses when it starts, which a user waits for, does not count. */
 const startMs = 30_000;
 const lookEveryMs = 500;
 /** Looking takes at most this part of the time. */
 const partOfTime = 0.02;
-/** Unit of times in /proc, on every Linux (`USER_HZ`). */
-const ticksPerSecond = 100;
 
 interface ProcessorSharesOptions {
   groups: ControlGroups;
@@ -132,16 +130,4 @@ export class ProcessorShares {
 /** Part of its full share that a group has. `lately`: processors' worth of time. */
 function partByUse(lately: number): number {
   return Math.max(leastOfShare, Math.min(1, lightUse / Math.max(lately, Number.MIN_VALUE)));
-}
-
-/** Of all threads, in user mode and in the kernel (proc(5), `utime` and `stime`). Linux only. */
-function processorSeconds(pid: number): number | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // From the third field on: the second is the program's name in parentheses and may itself contain some.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
-  } catch {
-    return undefined;
-  }
 }

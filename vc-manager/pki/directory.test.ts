@@ -50,7 +50,7 @@ describe('ensureManagerPki', () => {
 
   it('gives etcd a certificate that serves and dials, and a manager that etcd takes for nobody', async () => {
     const pki = await ensureManagerPki(directory, { etcdHosts: ['192.0.2.7'], now });
-    const server = new X509Certificate(await readFile(pki.etcdServer.certFile));
+    const server = new X509Certificate(pki.etcdServer.certPem);
     expect(server.keyUsage).toEqual(['1.3.6.1.5.5.7.3.1', '1.3.6.1.5.5.7.3.2']);
     expect(server.checkIP('192.0.2.7')).toBe('192.0.2.7');
     expect(new X509Certificate(pki.etcdManager.certPem).subject).toBe('O=skerry:manager');
@@ -76,7 +76,7 @@ describe('ensureManagerPki', () => {
     ]);
     expect(later.etcdCa).toEqual(first.etcdCa);
     expect(later.etcdRootPassword).toBe(first.etcdRootPassword);
-    expect(await readFile(later.etcdServer.certFile, 'utf8')).toBe(later.etcdServer.certPem);
+    expect(await readFile(join(directory, 'etcd-server.crt'), 'utf8')).toBe(later.etcdServer.certPem);
     expect(later.etcdServer.certPem).not.toBe(first.etcdServer.certPem);
     expect((await readdir(directory)).filter((name) => name.endsWith('.new'))).toEqual([]);
   });
@@ -90,17 +90,17 @@ describe('ensureManagerPki', () => {
   });
 
   it('closes a directory that stood open, and mends a leaf that is half gone', async () => {
-    const first = await ensureManagerPki(directory, { now });
+    await ensureManagerPki(directory, { now });
     await chmod(directory, 0o755);
-    await rm(first.etcdServer.keyFile);
+    await rm(join(directory, 'etcd-server.key'));
     const second = await ensureManagerPki(directory, { now });
     expect(await modeOf(directory)).toBe('700');
     expect(second.renewals).toEqual([{ name: 'etcd-server', reason: 'missing' }]);
   });
 
   it('stops at an authority that is half gone instead of replacing it', async () => {
-    const { etcdCa } = await ensureManagerPki(directory, { now });
-    await rm(etcdCa.keyFile);
+    await ensureManagerPki(directory, { now });
+    await rm(join(directory, 'etcd-ca.key'));
     await expect(ensureManagerPki(directory, { now })).rejects.toMatchObject({ code: 'damaged-authority' });
   });
 
@@ -147,7 +147,7 @@ describe('ensureSuperClusterPki', () => {
       kwok: 'CN=system:kwok',
     });
     for (const pair of Object.values(users)) expect(isSignedBy(pair, pki.clientCa)).toBe(true);
-    const server = new X509Certificate(await readFile(pki.apiserver.certFile));
+    const server = new X509Certificate(pki.apiserver.certPem);
     for (const address of ['10.96.0.1', '127.0.0.1', '192.0.2.7'])
       expect(server.checkIP(address)).toBe(address);
     expect(server.checkHost('kubernetes.default.svc.cluster.local')).toBeDefined();
@@ -159,9 +159,8 @@ describe('ensureSuperClusterPki', () => {
   it('keeps its token key', async () => {
     const options = { serviceAddress: '10.96.0.1', clusterDomain: 'cluster.local', now };
     const { serviceAccountKey } = await ensureSuperClusterPki(directory, options);
-    const before = await readFile(serviceAccountKey.privateFile, 'utf8');
-    await ensureSuperClusterPki(directory, { ...options, now: new Date(now.getTime() + 300 * dayMs) });
-    expect(await readFile(serviceAccountKey.privateFile, 'utf8')).toBe(before);
-    expect(await readFile(serviceAccountKey.publicFile, 'utf8')).toContain('BEGIN PUBLIC KEY');
+    expect(serviceAccountKey.publicPem).toContain('BEGIN PUBLIC KEY');
+    const later = { ...options, now: new Date(now.getTime() + 300 * dayMs) };
+    expect((await ensureSuperClusterPki(directory, later)).serviceAccountKey).toEqual(serviceAccountKey);
   });
 });

@@ -1,23 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { chmod, lstat, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import type { KeyPair } from './certificates.ts';
 import { unsafeDirectory } from './errors.ts';
-import { type EnsuredPki, ensurePkiSet, type PkiData, type PkiSpec, pairOf } from './pki-set.ts';
-
-/** A certificate and its key, and where they lie. */
-export interface PairFiles extends KeyPair {
-  readonly certFile: string;
-  readonly keyFile: string;
-}
-
-export function pairFiles(directory: string, data: PkiData, name: string): PairFiles {
-  return {
-    ...pairOf(data, name),
-    certFile: join(directory, `${name}.crt`),
-    keyFile: join(directory, `${name}.key`),
-  };
-}
+import { type EnsuredPki, ensurePkiSet, type PkiData, type PkiSpec } from './pki-set.ts';
 
 const fileName = /^[a-z0-9-]+\.(crt|key|pub|password)$/;
 

@@ -1,18 +1,26 @@
-import { resolve } from 'node:path';
 import {
+  decodeSecretData,
+  encodeSecretData,
+  ignoreNotFound,
   isAlreadyExists,
   isConflict,
   isNotFound,
   type KubeClient,
-  type KubeObject,
-  type ObjectRef,
   resources,
+  type Secret,
 } from '../../kube/index.ts';
-import { subjectNames } from './certificates.ts';
-import { ensurePkiDirectory, type PairFiles, pairFiles } from './directory.ts';
+import { type CertificateAuthority, type KeyPair, subjectNames } from './certificates.ts';
+import { ensurePkiDirectory } from './directory.ts';
 import { damagedAuthority } from './errors.ts';
 import { etcdServerLeaf, loopbackHosts } from './leafs.ts';
-import { type EnsuredPki, ensurePkiSet, type PkiData, type PkiSpec, type Renewal } from './pki-set.ts';
+import {
+  type EnsuredPki,
+  ensurePkiSet,
+  type PkiData,
+  type PkiSpec,
+  pairOf,
+  type Renewal,
+} from './pki-set.ts';
 
 export interface ManagerPkiOptions {
   /** Hosts under which API servers and the manager reach the tenants' datastore. Default: this machine's loopback. */
@@ -25,18 +33,18 @@ export interface ManagerPkiOptions {
 /** What belongs to the manager and to no tenant. */
 export interface ManagerPki {
   /** Signs the tenants' datastore clients. */
-  readonly etcdCa: PairFiles;
+  readonly etcdCa: CertificateAuthority;
   /** For clients and as server: etcd's JSON gateway dials its own server with the server certificate. */
-  readonly etcdServer: PairFiles;
+  readonly etcdServer: KeyPair;
   /**
    * The manager's client certificate for the datastore's JSON gateway, which refuses certificates with a common
    * name once authentication is on; the manager identifies itself by the root password.
    */
-  readonly etcdManager: PairFiles;
+  readonly etcdManager: KeyPair;
   readonly etcdRootPassword: string;
   /** Signs the kubelet proxy alone; no CSR signer uses it. */
-  readonly kubeletProxyCa: PairFiles;
-  readonly kubeletProxy: PairFiles;
+  readonly kubeletProxyCa: CertificateAuthority;
+  readonly kubeletProxy: KeyPair;
   readonly renewals: readonly Renewal[];
   readonly renewAt: Date;
 }
@@ -46,8 +54,7 @@ const metricsServiceName = 'skerry-metrics.kube-system.svc';
 
 /** Keeps the manager's PKI as files in `directory`; safe to call at every start and from several processes. */
 export async function ensureManagerPki(directory: string, options: ManagerPkiOptions): Promise<ManagerPki> {
-  const path = resolve(directory);
-  return managerPkiOf(path, await ensurePkiDirectory(path, managerPkiSpec(options), options.now));
+  return managerPkiOf(await ensurePkiDirectory(directory, managerPkiSpec(options), options.now));
 }
 
 function managerPkiSpec(options: ManagerPkiOptions): PkiSpec {
@@ -75,15 +82,14 @@ function managerPkiSpec(options: ManagerPkiOptions): PkiSpec {
   };
 }
 
-/** `path`: where the data is kept. */
-function managerPkiOf(path: string, { data, renewals, renewAt }: EnsuredPki): ManagerPki {
+function managerPkiOf({ data, renewals, renewAt }: EnsuredPki): ManagerPki {
   return {
-    etcdCa: pairFiles(path, data, 'etcd-ca'),
-    etcdServer: pairFiles(path, data, 'etcd-server'),
-    etcdManager: pairFiles(path, data, 'etcd-manager'),
+    etcdCa: pairOf(data, 'etcd-ca'),
+    etcdServer: pairOf(data, 'etcd-server'),
+    etcdManager: pairOf(data, 'etcd-manager'),
     etcdRootPassword: data['etcd-root.password'] ?? '',
-    kubeletProxyCa: pairFiles(path, data, 'kubelet-proxy-ca'),
-    kubeletProxy: pairFiles(path, data, 'kubelet-proxy'),
+    kubeletProxyCa: pairOf(data, 'kubelet-proxy-ca'),
+    kubeletProxy: pairOf(data, 'kubelet-proxy'),
     renewals,
     renewAt,
   };
@@ -100,10 +106,6 @@ export interface ManagerPkiSecretOptions extends ManagerPkiOptions {
   readonly signal: AbortSignal;
 }
 
-interface Secret extends KubeObject {
-  data?: Record<string, string>;
-}
-
 /**
  * Keeps the manager's PKI in a Secret of the super cluster; safe to call at any time and by several managers at once:
  * of two that make it one wins, and the other takes what the winner made. Throws PkiError `damaged-authority` when
@@ -111,17 +113,19 @@ interface Secret extends KubeObject {
  */
 export async function ensureManagerPkiSecret(options: ManagerPkiSecretOptions): Promise<ManagerPki> {
   const { client, namespace, name, etcdName, now, signal } = options;
+  const find = (secret: string): Promise<Secret | undefined> =>
+    ignoreNotFound(client.get<Secret>(resources.secrets, { namespace, name: secret }, { signal }));
   for (;;) {
     // In this order: it is written after the other one.
-    const etcd = await find(client, { namespace, name: etcdName }, signal);
-    const stored = await find(client, { namespace, name }, signal);
+    const etcd = await find(etcdName);
+    const stored = await find(name);
     if (stored === undefined && etcd !== undefined) {
       const why = `the Secret ${namespace}/${name} is gone, and the datastore still trusts it (Secret ${etcdName})`;
       throw damagedAuthority('etcd-ca', why);
     }
-    const ensured = await ensurePkiSet(stored && decoded(stored), managerPkiSpec(options), now);
+    const ensured = await ensurePkiSet(stored && decodeSecretData(stored), managerPkiSpec(options), now);
     if (ensured.changed && !(await write(options, stored, ensured.data))) continue;
-    const pki = managerPkiOf(`${namespace}/${name}`, ensured);
+    const pki = managerPkiOf(ensured);
     if (await publish(options, etcd, pki)) return pki;
   }
 }
@@ -133,10 +137,10 @@ async function publish(
   { etcdCa, etcdServer }: ManagerPki,
 ): Promise<boolean> {
   const data = { 'ca.crt': etcdCa.certPem, 'tls.crt': etcdServer.certPem, 'tls.key': etcdServer.keyPem };
-  const present = stored && decoded(stored);
+  const present = stored && decodeSecretData(stored);
   if (present?.['ca.crt'] === data['ca.crt'] && present['tls.crt'] === data['tls.crt']) return true;
   const secret = { metadata: { namespace, name: etcdName, labels }, type: 'kubernetes.io/tls' };
-  return put(client, stored, { ...secret, data: encoded(data) }, signal);
+  return put(client, stored, { ...secret, data: encodeSecretData(data) }, signal);
 }
 
 function write(
@@ -144,7 +148,7 @@ function write(
   stored: Secret | undefined,
   data: PkiData,
 ): Promise<boolean> {
-  const secret = { metadata: { namespace, name, labels }, type: 'Opaque', data: encoded(data) };
+  const secret = { metadata: { namespace, name, labels }, type: 'Opaque', data: encodeSecretData(data) };
   return put(client, stored, secret, signal);
 }
 
@@ -168,25 +172,4 @@ async function put(
       return false;
     throw error;
   }
-}
-
-async function find(client: KubeClient, ref: ObjectRef, signal: AbortSignal): Promise<Secret | undefined> {
-  try {
-    return await client.get<Secret>(resources.secrets, ref, { signal });
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
-}
-
-function decoded({ data = {} }: Secret): PkiData {
-  return Object.fromEntries(
-    Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]),
-  );
-}
-
-function encoded(data: PkiData): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(data).map(([key, value]) => [key, Buffer.from(value).toString('base64')]),
-  );
 }

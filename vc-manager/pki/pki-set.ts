@@ -166,7 +166,7 @@ export async function ensurePkiSet(
     const isWanted = isNew || isEmptied(data, `${name}.crt`, `${name}.key`);
     const isAdded = mayBeAdded && isAbsent(data, name) && !hasIssued(commonName, data, spec);
     if (isWanted || isAdded) storePair(data, name, await createAuthority({ commonName, now }));
-    else authorityOf(data, name);
+    else pairOf(data, name);
   }
   for (const name of spec.serviceAccountKeys ?? []) await ensureServiceAccountKey(data, name, isNew);
   for (const name of spec.passwords ?? []) {
@@ -180,7 +180,7 @@ export async function ensurePkiSet(
   let renewAt = Number.POSITIVE_INFINITY;
   for (const [name, { authority: signer, onlyWhenDue = false, ...wanted }] of Object.entries(spec.leafs)) {
     const entry = typeof signer === 'string' ? signer : `signer of ${name}`;
-    const authority = typeof signer === 'string' ? authorityOf(data, signer) : signer;
+    const authority = typeof signer === 'string' ? pairOf(data, signer) : signer;
     const { certificate: issuer } = readAuthority(entry, authority);
     if (issuer.validToDate <= now) throw expiredAuthority(entry, issuer.validToDate);
     const asked = isAsked && !onlyWhenDue ? 'asked' : undefined;
@@ -240,8 +240,8 @@ async function ensureServiceAccountKey(
   }
 }
 
-/** An authority of a set; throws `damaged-authority` when a half of it is missing. */
-export function authorityOf(data: PkiData, name: string): CertificateAuthority {
+/** An authority or a leaf of a set; throws `damaged-authority` when a half of it is missing. */
+export function pairOf(data: PkiData, name: string): KeyPair {
   const { certPem, keyPem } = storedPair(data, name);
   if (certPem === undefined && keyPem === undefined)
     throw damagedAuthority(
@@ -251,11 +251,6 @@ export function authorityOf(data: PkiData, name: string): CertificateAuthority {
   if (certPem === undefined) throw damagedAuthority(name, 'its certificate is missing');
   if (keyPem === undefined) throw damagedAuthority(name, 'its key is missing');
   return { certPem, keyPem };
-}
-
-/** A leaf that `ensurePkiSet` has put there. */
-export function pairOf(data: PkiData, name: string): KeyPair {
-  return authorityOf(data, name);
 }
 
 /** A token key that `ensurePkiSet` has put there. */

@@ -1,7 +1,7 @@
-import { join, resolve } from 'node:path';
-import { ensurePkiDirectory, type PairFiles, pairFiles } from './directory.ts';
+import type { CertificateAuthority, KeyPair, ServiceAccountKey } from './certificates.ts';
+import { ensurePkiDirectory } from './directory.ts';
 import { apiServerLeaf, etcdServerLeaf, frontProxyLeaf, loopbackHosts, userLeaf } from './leafs.ts';
-import type { Renewal } from './pki-set.ts';
+import { pairOf, serviceAccountKeyOf } from './pki-set.ts';
 
 export interface SuperClusterPkiOptions {
   /** First address of its service range. */
@@ -15,29 +15,27 @@ export interface SuperClusterPkiOptions {
 
 /** The local super cluster's own PKI. It shares no authority with the manager or with any tenant. */
 export interface SuperClusterPki {
-  readonly servingCa: PairFiles;
-  readonly clientCa: PairFiles;
-  readonly frontProxyCa: PairFiles;
-  readonly etcdCa: PairFiles;
-  readonly etcdServer: PairFiles;
+  readonly servingCa: CertificateAuthority;
+  readonly clientCa: CertificateAuthority;
+  readonly frontProxyCa: CertificateAuthority;
+  readonly etcdCa: CertificateAuthority;
+  readonly etcdServer: KeyPair;
   /** The API server's client certificate for its etcd. */
-  readonly etcdClient: PairFiles;
-  readonly apiserver: PairFiles;
-  readonly kubeletClient: PairFiles;
-  readonly frontProxyClient: PairFiles;
+  readonly etcdClient: KeyPair;
+  readonly apiserver: KeyPair;
+  readonly kubeletClient: KeyPair;
+  readonly frontProxyClient: KeyPair;
   /** Group system:masters. */
-  readonly admin: PairFiles;
-  readonly scheduler: PairFiles;
-  readonly controllerManager: PairFiles;
+  readonly admin: KeyPair;
+  readonly scheduler: KeyPair;
+  readonly controllerManager: KeyPair;
   /** Skerry's own programs, `skerry-manager` and so on: what these users may do, roles say. */
-  readonly manager: PairFiles;
-  readonly syncer: PairFiles;
-  readonly gateway: PairFiles;
+  readonly manager: KeyPair;
+  readonly syncer: KeyPair;
+  readonly gateway: KeyPair;
   /** The simulated kubelets, user `system:kwok`; in system:masters, as the super cluster has no role for them. */
-  readonly kwok: PairFiles;
-  readonly serviceAccountKey: { readonly privateFile: string; readonly publicFile: string };
-  readonly renewals: readonly Renewal[];
-  readonly renewAt: Date;
+  readonly kwok: KeyPair;
+  readonly serviceAccountKey: ServiceAccountKey;
 }
 
 /** Keeps the local super cluster's PKI as files in `directory`; safe to call at every start. */
@@ -46,9 +44,8 @@ export async function ensureSuperClusterPki(
   options: SuperClusterPkiOptions,
 ): Promise<SuperClusterPki> {
   const { serviceAddress, clusterDomain, hosts = [] } = options;
-  const path = resolve(directory);
-  const { data, renewals, renewAt } = await ensurePkiDirectory(
-    path,
+  const { data } = await ensurePkiDirectory(
+    directory,
     {
       authorities: {
         'serving-ca': { commonName: 'skerry super cluster serving CA' },
@@ -74,29 +71,23 @@ export async function ensureSuperClusterPki(
     },
     options.now,
   );
-  const files = (name: string): PairFiles => pairFiles(path, data, name);
   return {
-    servingCa: files('serving-ca'),
-    clientCa: files('client-ca'),
-    frontProxyCa: files('front-proxy-ca'),
-    etcdCa: files('etcd-ca'),
-    etcdServer: files('etcd-server'),
-    etcdClient: files('etcd-client'),
-    apiserver: files('apiserver'),
-    kubeletClient: files('kubelet-client'),
-    frontProxyClient: files('front-proxy-client'),
-    admin: files('admin'),
-    scheduler: files('scheduler'),
-    controllerManager: files('controller-manager'),
-    kwok: files('kwok'),
-    manager: files('manager'),
-    syncer: files('syncer'),
-    gateway: files('gateway'),
-    serviceAccountKey: {
-      privateFile: join(path, 'service-account.key'),
-      publicFile: join(path, 'service-account.pub'),
-    },
-    renewals,
-    renewAt,
+    servingCa: pairOf(data, 'serving-ca'),
+    clientCa: pairOf(data, 'client-ca'),
+    frontProxyCa: pairOf(data, 'front-proxy-ca'),
+    etcdCa: pairOf(data, 'etcd-ca'),
+    etcdServer: pairOf(data, 'etcd-server'),
+    etcdClient: pairOf(data, 'etcd-client'),
+    apiserver: pairOf(data, 'apiserver'),
+    kubeletClient: pairOf(data, 'kubelet-client'),
+    frontProxyClient: pairOf(data, 'front-proxy-client'),
+    admin: pairOf(data, 'admin'),
+    scheduler: pairOf(data, 'scheduler'),
+    controllerManager: pairOf(data, 'controller-manager'),
+    kwok: pairOf(data, 'kwok'),
+    manager: pairOf(data, 'manager'),
+    syncer: pairOf(data, 'syncer'),
+    gateway: pairOf(data, 'gateway'),
+    serviceAccountKey: serviceAccountKeyOf(data, 'service-account'),
   };
 }

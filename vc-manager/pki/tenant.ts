@@ -2,14 +2,7 @@ import { tenantUser } from '../etcd/grants.ts';
 import { authorityCommonName, type TenantTrust, trustOf } from './authority-renewal.ts';
 import type { CertificateAuthority, KeyPair, ServiceAccountKey } from './certificates.ts';
 import { apiServerLeaf, etcdServerLeaf, frontProxyLeaf, loopbackHosts, userLeaf } from './leafs.ts';
-import {
-  authorityOf,
-  type EnsuredPki,
-  ensurePkiSet,
-  type PkiData,
-  pairOf,
-  serviceAccountKeyOf,
-} from './pki-set.ts';
+import { type EnsuredPki, ensurePkiSet, type PkiData, pairOf, serviceAccountKeyOf } from './pki-set.ts';
 
 export interface TenantPkiOptions {
   /** `status.id` of the VirtualCluster. */
@@ -145,13 +138,13 @@ export async function ensureTenantPki(
 
 function tenantPkiOf(data: PkiData, hasOwnDatastore: boolean): TenantPki {
   return {
-    clientCa: authorityOf(data, 'client-ca'),
-    servingCa: authorityOf(data, 'serving-ca'),
-    frontProxyCa: authorityOf(data, 'front-proxy-ca'),
-    kubeletClientCa: authorityOf(data, 'kubelet-client-ca'),
+    clientCa: pairOf(data, 'client-ca'),
+    servingCa: pairOf(data, 'serving-ca'),
+    frontProxyCa: pairOf(data, 'front-proxy-ca'),
+    kubeletClientCa: pairOf(data, 'kubelet-client-ca'),
     serviceAccountKey: serviceAccountKeyOf(data, 'service-account'),
     trust: trustOf(data),
-    ...(hasOwnDatastore && { etcdCa: authorityOf(data, 'etcd-ca') }),
+    ...(hasOwnDatastore && { etcdCa: pairOf(data, 'etcd-ca') }),
     leafs: {
       apiserver: pairOf(data, 'apiserver'),
       kubeletClient: pairOf(data, 'kubelet-client'),

@@ -3,6 +3,7 @@ import { Readable } from 'node:stream';
 import { createGunzip, createGzip } from 'node:zlib';
 import { Decrypter, Encrypter } from 'age-encryption';
 import { z } from 'zod';
+import { messageOf } from '../../kube/index.ts';
 import { damaged, notASnapshot, snapshotEncrypted, snapshotTooNew } from './errors.ts';
 import type { PlainEntry } from './secretbox.ts';
 
@@ -209,7 +210,7 @@ async function startOf(source: Readable, length: number): Promise<Buffer> {
   let start = Buffer.alloc(0);
   while (start.length < length) {
     const { done, value } = await chunks.next();
-    // Too short for anything: nobody reads on.
+    // Too short for anything: it is not read on.
     if (done === true) return start;
     start = Buffer.concat([start, value as Buffer]);
   }
@@ -239,7 +240,7 @@ async function* linesOf(source: Readable, name: string): AsyncGenerator<string, 
     }
   } catch (error) {
     if (error instanceof Error && 'retryable' in error) throw error;
-    throw damaged(name, error instanceof Error ? error.message : String(error));
+    throw damaged(name, messageOf(error));
   } finally {
     source.destroy();
   }

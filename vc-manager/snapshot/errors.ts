@@ -1,4 +1,4 @@
-import { CodedError } from '../../kube/index.ts';
+import { CodedError, messageOf } from '../../kube/index.ts';
 
 type SnapshotErrorCode =
   | 'SnapshotNotFound'
@@ -67,8 +67,12 @@ export function invalidStore(why: string): SnapshotError {
 }
 
 export function storeFailed(location: string, cause: unknown): SnapshotError {
-  const why = cause instanceof Error ? cause.message : String(cause);
-  return new SnapshotError('SnapshotStoreFailed', `the snapshot store ${location} failed: ${why}`, true, {
-    cause,
-  });
+  return new SnapshotError(
+    'SnapshotStoreFailed',
+    `the snapshot store ${location} failed: ${messageOf(cause)}`,
+    true,
+    {
+      cause,
+    },
+  );
 }

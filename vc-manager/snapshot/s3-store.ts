@@ -29,7 +29,7 @@ interface Call {
   readonly signal: AbortSignal;
 }
 
-/** Longer than whoever reads a snapshot pauses between two pieces. */
+/** Longer than a reader of a snapshot pauses between two pieces. */
 const defaultIdleMs = 120_000;
 const connectMs = 10_000;
 /** For taking back what was begun, on the way out. */

@@ -3,6 +3,7 @@ import { lstat, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join, relative, sep } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { syncToDisk } from '../os/files.ts';
 import { SnapshotError, snapshotNotFound, storeFailed } from './errors.ts';
 
 /** Where snapshots are kept, by name: `NAMESPACE/VIRTUALCLUSTER/FILE`. Throws SnapshotError. */
@@ -16,7 +17,7 @@ export interface SnapshotStore {
   remove(name: string, options: { signal: AbortSignal }): Promise<void>;
   /** Names below `NAMESPACE/VIRTUALCLUSTER/`, sorted. */
   list(namespace: string, name: string, options: { signal: AbortSignal }): Promise<string[]>;
-  /** Bytes of everything below `NAMESPACE/`, whoever has put it there, by name. */
+  /** Bytes of everything below `NAMESPACE/`, other files included, by name. */
   sizes(namespace: string, options: { signal: AbortSignal }): Promise<Map<string, number>>;
 }
 
@@ -56,16 +57,6 @@ function goneIsEmpty(error: unknown): { size: number } {
   throw error;
 }
 
-/** What was made or renamed in it is on the disk then. */
-async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, 'r');
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
-  }
-}
-
 /**
  * A directory. A snapshot is written under another name first, and is on the disk when it gets its own; the name is when
  * `write` returns.
@@ -75,7 +66,7 @@ export class DirectoryStore implements SnapshotStore {
 
   readonly #sync: (directory: string) => Promise<void>;
 
-  constructor(root: string, sync = syncDirectory) {
+  constructor(root: string, sync = syncToDisk) {
     this.location = root;
     this.#sync = sync;
   }
@@ -83,7 +74,7 @@ export class DirectoryStore implements SnapshotStore {
   async write(name: string, content: Readable, { signal }: { signal: AbortSignal }): Promise<number> {
     const path = this.#path(name);
     const partial = `${path}${partialSuffix}`;
-    // It may break before it is read here: an error that nobody listens to would end the program.
+    // It may break before it is read here: an error without a listener would end the program.
     let broken: Error | undefined;
     content.once('error', (error) => {
       broken = error;

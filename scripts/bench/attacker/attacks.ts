@@ -3,11 +3,13 @@ import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, createServer } from 'node:net';
 import { Readable } from 'node:stream';
 import {
-  isAlreadyExists,
+  createIfAbsent,
   type KubeClient,
   type KubeObject,
+  type Resource,
   resource,
   resources,
+  untilAborted,
 } from '../../../kube/index.ts';
 import { defaultAdvertiseAddress } from '../../../vc-manager/cli/arguments.ts';
 import { createAuthority } from '../../../vc-manager/pki/index.ts';
@@ -31,27 +33,20 @@ async function inLoops(
   await Promise.all(Array.from({ length: count }, loop));
 }
 
-function aborted(signal: AbortSignal): Promise<unknown> {
-  return new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
-}
-
-/** Objects that are there before a flood begins. */
-async function fill(
+/** Creates objects, some at a time. One that exists already is left as it is. */
+async function createObjects(
   client: KubeClient,
-  namespace: string,
-  objects: number,
+  resource: Resource,
+  count: number,
+  atOnce: number,
   signal: AbortSignal,
+  object: (n: number) => KubeObject,
 ): Promise<void> {
-  let left = objects;
+  let left = count;
   const create = async (): Promise<void> => {
-    while (left-- > 0)
-      await client
-        .create(resources.configMaps, { metadata: { namespace, name: `filler-${left}` } }, { signal })
-        .catch((error: unknown) => {
-          if (!isAlreadyExists(error)) throw error;
-        });
+    while (left-- > 0) await createIfAbsent(client, resource, object(left), { signal });
   };
-  await Promise.all(Array.from({ length: 20 }, create));
+  await Promise.all(Array.from({ length: atOnce }, create));
 }
 
 function pod(namespace: string, name: string): KubeObject {
@@ -107,10 +102,10 @@ async function answerWithoutEnd(client: KubeClient, namespace: string, signal: A
     return client.patch(apiServices, { name: 'v1.' }, { spec }, { type: 'merge' });
   };
   try {
-    const pods = Array.from({ length: 200 }, (_, n) => pod(namespace, `endless-${n}`));
-    await Promise.all(pods.map((each) => client.create(resources.pods, each, { signal })));
+    // One after the other: what many at once do to others is measured by `fairness`.
+    await createObjects(client, resources.pods, 50, 1, signal, (n) => pod(namespace, `endless-${n}`));
     await standIn({ namespace, name, port: 443 });
-    await aborted(signal);
+    await untilAborted(signal);
   } finally {
     await standIn(null);
     server.closeAllConnections();
@@ -143,7 +138,7 @@ export const attacks: Readonly<Record<string, Flood>> = {
   '10,000 events': async (client, namespace, signal) => {
     await inLoops(8, signal, (n) =>
       n >= 10_000
-        ? aborted(signal)
+        ? untilAborted(signal)
         : client.create(
             resources.events,
             {
@@ -210,7 +205,7 @@ export const attacks: Readonly<Record<string, Flood>> = {
       await client.create(webhooks, { metadata: { name: 'trap' }, webhooks: [webhook] }, { signal });
       await inLoops(4, signal, (n) =>
         n >= 200
-          ? aborted(signal)
+          ? untilAborted(signal)
           : client.create(resources.pods, pod(namespace, `trapped-${n}`), { signal }),
       );
     } finally {
@@ -224,5 +219,8 @@ export const attacks: Readonly<Record<string, Flood>> = {
 
 /** What has to be there before a flood is measured. */
 export const prepared: Readonly<Record<string, Flood>> = {
-  'lists of 5,000 objects': (client, namespace, signal) => fill(client, namespace, 5_000, signal),
+  'lists of 5,000 objects': (client, namespace, signal) =>
+    createObjects(client, resources.configMaps, 5_000, 20, signal, (n) => ({
+      metadata: { namespace, name: `filler-${n}` },
+    })),
 };

@@ -1,5 +1,5 @@
 import { setPriority } from 'node:os';
-import { Connection, type ConnectionOptions, KubeClient } from '../../../kube/index.ts';
+import { type ConnectionOptions, messageOf, withClient } from '../../../kube/index.ts';
 import { attacks, prepared } from './attacks.ts';
 
 export interface AttackRequest {
@@ -20,19 +20,14 @@ process.once('disconnect', () => ending.abort(new Error('the flood is over')));
 
 process.once('message', (request: AttackRequest) => {
   void attack(request).catch((error: unknown) => {
-    if (!ending.signal.aborted)
-      process.send?.({ error: error instanceof Error ? error.message : String(error) });
+    if (!ending.signal.aborted) process.send?.({ error: messageOf(error) });
   });
 });
 
 async function attack({ connection, namespace, attack: name }: AttackRequest): Promise<void> {
-  const open = new Connection({ ...connection, userAgent: 'skerry-bench' });
-  try {
-    const client = new KubeClient(open);
+  await withClient({ ...connection, userAgent: 'skerry-bench' }, async (client) => {
     await prepared[name]?.(client, namespace, ending.signal);
     process.send?.('ready');
     await attacks[name]?.(client, namespace, ending.signal);
-  } finally {
-    await open.close();
-  }
+  });
 }

@@ -3,8 +3,10 @@ import {
   type ConnectionOptions,
   KubeClient,
   type KubeObject,
+  messageOf,
   resources,
   systemClock,
+  untilAborted,
 } from '../../../kube/index.ts';
 import {
   type ChurnKind,
@@ -104,7 +106,7 @@ async function callAll(
       else await target.calls.delete(kind, name, signal);
       operation.answeredMs = elapsed();
     } catch (error) {
-      if (failures.size < maxFailures) failures.add(error instanceof Error ? error.message : String(error));
+      if (failures.size < maxFailures) failures.add(messageOf(error));
     }
   }
 
@@ -160,9 +162,8 @@ export async function prepareChurn(
   { lanes, timeoutMs }: { lanes: number; timeoutMs: number },
 ): Promise<void> {
   const signal = AbortSignal.timeout(timeoutMs);
-  const late = new Promise<never>((_, reject) => {
-    const refuse = (): void => reject(new Error('the pods that use ConfigMaps did not become Ready in time'));
-    signal.addEventListener('abort', refuse, { once: true });
+  const late = untilAborted(signal).then(() => {
+    throw new Error('the pods that use ConfigMaps did not become Ready in time');
   });
   const all = targets.map(async (target) => {
     await target.calls.create('pods', configMapConsumer(lanes), signal);
@@ -445,8 +446,8 @@ export type States = Record<ChurnKind, Set<string>>;
 
 interface ObjectSource {
   connection: Connection;
-  namespace?: string;
-  labelSelector?: string;
+  namespace?: string | undefined;
+  labelSelector?: string | undefined;
 }
 
 /** The states of all objects of a run in some sources together. */
@@ -459,7 +460,7 @@ async function statesIn(places: readonly ObjectSource[], run: string, signal: Ab
       const { items } = await client.list<KubeObject>(resourceOf[kind], {
         signal,
         labelSelector: selectors.join(','),
-        ...(namespace === undefined ? {} : { namespace }),
+        namespace,
       });
       for (const { metadata } of items) states[kind].add(metadata.annotations?.[operationKey] ?? '');
     }

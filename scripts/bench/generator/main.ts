@@ -1,5 +1,6 @@
+import { messageOf, untilAborted } from '../../../kube/index.ts';
 import { cleanUpChurn, prepareChurn, runChurn } from './churn.ts';
-import { ensureStandingPods, runLoad, whenAborted } from './pod-load.ts';
+import { ensureStandingPods, runLoad } from './pod-load.ts';
 import type {
   PodRun,
   Removal,
@@ -66,7 +67,7 @@ class Generator {
       podPrefix,
       signal: ended.signal,
       elapsed: stopwatch(),
-      onFailure: (error: unknown) => failures.add(error instanceof Error ? error.message : String(error)),
+      onFailure: (error: unknown) => failures.add(messageOf(error)),
     };
     const targets = [...this.#targets.values()];
     for (const target of targets) target.withTokens = withTokens;
@@ -84,7 +85,7 @@ class Generator {
     const target = this.#target(request);
     const signal = AbortSignal.timeout(request.timeoutMs);
     const elapsed = stopwatch();
-    const over = whenAborted(signal);
+    const over = untilAborted(signal);
     return Promise.all(target.names().map((name) => target.remove(name, elapsed, { signal, over })));
   }
 
@@ -109,7 +110,7 @@ const generator = new Generator();
 process.on('message', (request: Request) => {
   void generator.handle(request).then(
     (result) => send({ result }),
-    (error: unknown) => send({ error: error instanceof Error ? error.message : String(error) }),
+    (error: unknown) => send({ error: messageOf(error) }),
   );
 });
 

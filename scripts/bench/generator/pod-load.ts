@@ -1,4 +1,4 @@
-import { systemClock } from '../../../kube/index.ts';
+import { systemClock, untilAborted } from '../../../kube/index.ts';
 import type { Load, PodSample } from './protocol.ts';
 import type { TargetPods } from './target-pods.ts';
 
@@ -34,7 +34,8 @@ export async function runLoad(target: LoadTarget, load: Load, run: LoadRun): Pro
     return pod;
   };
   const isDone = (): boolean => started.length >= load.pods || run.signal.aborted;
-  const over = whenAborted(run.signal);
+  // Once for the whole load: adding a listener takes time proportional to those that exist.
+  const over = untilAborted(run.signal);
   const one = async (until: 'accepted' | 'ready'): Promise<void> => {
     while (!isDone()) await Promise.race([start()[until], over]);
   };
@@ -56,14 +57,6 @@ export async function runLoad(target: LoadTarget, load: Load, run: LoadRun): Pro
   }
   await Promise.race([Promise.all(started.map(({ ready }) => ready)), over]);
   return started.map(({ sample }) => sample);
-}
-
-/** Resolves when the signal is aborted. Call once for a whole load: adding a listener takes time proportional to those that exist. */
-export function whenAborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }
 
 function startPod(target: LoadTarget, name: string, run: LoadRun): StartedPod {
@@ -93,7 +86,7 @@ export async function ensureStandingPods(
   { perTarget, inFlight, timeoutMs }: { perTarget: number; inFlight: number; timeoutMs: number },
 ): Promise<void> {
   const signal = AbortSignal.timeout(timeoutMs);
-  const over = whenAborted(signal);
+  const over = untilAborted(signal);
   const late = over.then(() => Promise.reject(new Error(timeoutMessage(targets, perTarget))));
   const all = targets.map((target) => ensureStandingPodsOf(target, perTarget, inFlight, { signal, over }));
   await Promise.race([Promise.all(all), late]);

@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type KubeObject, resources } from '../../../kube/index.ts';
+import { type KubeObject, resources, untilAborted } from '../../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../../kube/testing/index.ts';
-import { whenAborted } from './pod-load.ts';
 import { TargetPods } from './target-pods.ts';
 
 const namespace = 'bench';
@@ -96,7 +95,7 @@ describe('the pods of a target', () => {
     makeReady('web');
     await target.open();
     let time = 0;
-    const removal = await target.remove('web', () => time++, { signal: never, over: whenAborted(never) });
+    const removal = await target.remove('web', () => time++, { signal: never, over: untilAborted(never) });
     expect(removal).toEqual({ target: 'a', deletedMs: 0, goneMs: 1 });
     expect(target.names()).toEqual([]);
   });
@@ -106,7 +105,7 @@ describe('the pods of a target', () => {
     cluster.server.inject({ fault: { kind: 'hang' }, verb: 'delete' });
     await target.open();
     const signal = AbortSignal.timeout(20);
-    const removal = await target.remove('web', () => 5, { signal, over: whenAborted(signal) });
+    const removal = await target.remove('web', () => 5, { signal, over: untilAborted(signal) });
     expect(removal).toEqual({ target: 'a', deletedMs: 5 });
   });
 });

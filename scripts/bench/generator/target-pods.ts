@@ -182,7 +182,7 @@ interface Write {
 
 /**
  * Writes to one namespace of one API server. Answers are not parsed; what a busy server refuses is sent again,
- * until the signal is aborted. A call that is under way then is not: whoever cannot wait for it need not.
+ * until the signal is aborted. A call that is under way then is not.
  */
 class ApiCalls {
   readonly connection: Connection;

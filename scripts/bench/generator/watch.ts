@@ -58,11 +58,7 @@ export class RawWatch {
 
   async #list(signal: AbortSignal): Promise<string> {
     const { resource, namespace, labelSelector, onList } = this.#options;
-    const { metadata, items } = await this.#client.list(resource, {
-      signal,
-      ...(namespace === undefined ? {} : { namespace }),
-      ...(labelSelector === undefined ? {} : { labelSelector }),
-    });
+    const { metadata, items } = await this.#client.list(resource, { signal, namespace, labelSelector });
     onList(items);
     return metadata.resourceVersion ?? '0';
   }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { Connection, findCondition, KubeClient, resources, systemClock } from '../../../kube/index.ts';
+import { findCondition, type KubeClient, resources, systemClock, withClient } from '../../../kube/index.ts';
 import { createOrFind } from '../busy-server.ts';
 import type { Target } from '../generator/protocol.ts';
 import type { Lab } from '../lab.ts';
@@ -181,13 +181,8 @@ async function countConfigMaps({ signal }: Lab, target: Target): Promise<number>
   });
 }
 
-async function withTenant<T>(target: Target, work: (client: KubeClient) => Promise<T>): Promise<T> {
-  const connection = new Connection({ ...target.connection, userAgent: 'skerry-bench' });
-  try {
-    return await work(new KubeClient(connection));
-  } finally {
-    await connection.close();
-  }
+function withTenant<T>(target: Target, work: (client: KubeClient) => Promise<T>): Promise<T> {
+  return withClient({ ...target.connection, userAgent: 'skerry-bench' }, work);
 }
 
 /** How long the work takes, and how much memory a process has at most meanwhile. */

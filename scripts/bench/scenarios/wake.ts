@@ -1,5 +1,5 @@
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { Connection, KubeClient, resources } from '../../../kube/index.ts';
+import { resources, withClient } from '../../../kube/index.ts';
 import type { Lab } from '../lab.ts';
 import { renderCell } from '../markdown.ts';
 import { cumulative, lineChart } from '../plot.ts';
@@ -27,13 +27,10 @@ export const wake: Scenario = {
         await lab.tenants.waitUntilSynced(sleeper, lab.signal);
         await lab.tenants.putToSleep(sleeper, lab.signal);
         await lab.waitUntilQuiet();
-        const connection = new Connection({ ...options, requestTimeoutMs: answerTimeoutMs });
         const from = performance.now();
-        try {
-          await new KubeClient(connection).list(resources.namespaces, { signal: lab.signal });
-        } finally {
-          await connection.close();
-        }
+        await withClient({ ...options, requestTimeoutMs: answerTimeoutMs }, (client) =>
+          client.list(resources.namespaces, { signal: lab.signal }),
+        );
         seconds.push((performance.now() - from) / 1000);
         lab.log(`wake ${round + 1} of ${wakes}: ${renderCell(seconds.at(-1) ?? Number.NaN)} s`);
       }

@@ -10,10 +10,11 @@ import { hostNameLabel, shownNodeName } from '../../mapping/node-names.ts';
 import type { Admission, Notice } from '../contract.ts';
 import { isMissing, isTooLongForLate } from '../late-references.ts';
 import { isReserved, nodeLeaseNamespace } from '../reserved-names.ts';
+import { refused, refusedButKept, warning } from '../validation.ts';
 import { malformedAdmission } from '../well-formed.ts';
 import { refusedImage } from './images.ts';
 import { fieldPaths } from './mirrored-keys.ts';
-import { podSecurityViolations } from './pod-security.ts';
+import { podSecurityViolation } from './pod-security.ts';
 import { references } from './references.ts';
 import {
   isBlanket,
@@ -125,19 +126,19 @@ export function admitPod(tenantPod: Pod, context: SyncContext): Admission {
   if ((tenantPod.spec?.nodeName ?? '') !== '') {
     return boundByUs(tenantPod, context)
       ? wanted
-      : refuse('NotSupported', 'spec.nodeName is set: pods are placed by the scheduler, and only by it');
+      : refused('NotSupported', 'spec.nodeName is set: pods are placed by the scheduler, and only by it');
   }
   const { refusal, longReferences, sources } = staticAdmission(tenantPod, context.tenant);
   if (refusal !== undefined) return refusal;
   const pod = asCreated(tenantPod);
   const { spec = {} } = pod;
   const runtimeClass = refusedRuntimeClass(spec, context);
-  if (runtimeClass !== undefined) return refuse('NotSupported', runtimeClass);
+  if (runtimeClass !== undefined) return refused('NotSupported', runtimeClass);
   const tooLong = missingLong(longReferences, context);
-  if (tooLong !== undefined) return refuse('ReservedName', tooLong);
+  if (tooLong !== undefined) return refused('ReservedName', tooLong);
   const excess = excessiveVariables(pod, { containers: allContainers(spec).length, sources }, context);
   // A super pod that is there was small enough when it was made; what came later does not take it away.
-  if (excess !== undefined) return { ...refuse('TooManyServiceVariables', excess), keep: true };
+  if (excess !== undefined) return refusedButKept('TooManyServiceVariables', excess);
 
   const notice =
     priorityNotice(spec, context) ??
@@ -188,25 +189,20 @@ function staticRefusal(pod: Pod, all: readonly KeyRef[], tenant: TenantInfo): Ad
   if ((spec.schedulingGates ?? []).length > 0) return { wanted: false };
 
   const { podSecurity, daemonSets } = tenant.policy;
-  const violations = podSecurityViolations(pod, podSecurity);
-  if (violations.length > 0) {
-    return refuse(
-      'PodSecurity',
-      `violates the Pod Security level "${podSecurity}": ${violations.join('; ')}`,
-    );
-  }
+  const violation = podSecurityViolation(pod, podSecurity);
+  if (violation !== undefined) return refused('PodSecurity', violation);
   const without = unsupported(pod, tenant);
-  if (without !== undefined) return refuse('NotSupported', without);
+  if (without !== undefined) return refused('NotSupported', without);
   if (daemonSets !== 'allow' && looksLikeDaemonSetPod(pod)) {
-    return refuse(
+    return refused(
       'DaemonSetsNotAllowed',
       'the policy of this cluster (daemonSets: deny) runs neither pods of DaemonSets nor others that name nodes (metadata.name or kubernetes.io/hostname in spec.affinity.nodeAffinity, or the latter in spec.nodeSelector)',
     );
   }
   const reserved = reservedAmong(all);
-  if (reserved !== undefined) return refuse('ReservedName', reserved);
+  if (reserved !== undefined) return refused('ReservedName', reserved);
   const outside = outsidePool(spec, tenant);
-  return outside === undefined ? undefined : refuse('NodesNotAllowed', outside);
+  return outside === undefined ? undefined : refused('NodesNotAllowed', outside);
 }
 
 function tolerationNotice(spec: PodSpec, policy: TenantPolicy): Notice | undefined {
@@ -218,14 +214,14 @@ function tolerationNotice(spec: PodSpec, policy: TenantPolicy): Notice | undefin
     refused.map((toleration) => (isBlanket(toleration) ? 'all taints' : String(toleration.key))),
   );
   const message = `the cluster does not allow tolerations of ${[...keys].join(', ')} (policy: tolerations); the pod runs without`;
-  return { type: 'Warning', reason: 'TolerationsNotAllowed', message };
+  return warning('TolerationsNotAllowed', message);
 }
 
 function annotationNotice(pod: Pod, { tenant }: SyncContext): Notice | undefined {
   const keys = refusedAnnotations(pod, tenant);
   if (keys.length === 0) return undefined;
   const message = `the cluster does not allow the annotations ${keys.join(', ')}; the pod runs without`;
-  return { type: 'Warning', reason: 'NotSupported', message };
+  return warning('NotSupported', message);
 }
 
 /** Why a pod may not refer to what it does; undefined: it may. */
@@ -273,10 +269,6 @@ function boundByUs(pod: Pod, { tenant, superObjects }: SyncContext): boolean {
 function isReservedReference({ kind, name }: KeyRef): boolean {
   if (kind !== 'configmaps' && kind !== 'secrets') return false;
   return isReserved(name) || (kind === 'configmaps' && name === superRootCaName);
-}
-
-function refuse(reason: string, message: string): Admission {
-  return { wanted: false, notice: { type: 'Warning', reason, message } };
 }
 
 /** What of the node a pod asks for beyond the lists of the policy, in words; its level is another matter. */

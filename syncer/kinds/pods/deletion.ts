@@ -1,5 +1,5 @@
 import { annotationKeys } from '../../../api/labels.ts';
-import { findCondition, type MergePatch, setCondition } from '../../../kube/index.ts';
+import { findCondition, type MergePatch, setCondition, withoutUndefined } from '../../../kube/index.ts';
 import type { SyncContext } from '../../context.ts';
 import { originalUid } from '../../mapping/labels.ts';
 import type { Action } from '../contract.ts';
@@ -88,8 +88,7 @@ export function lastPodState({ metadata, spec = {}, status }: Pod): Record<strin
   const lists = (['containers', 'initContainers', 'ephemeralContainers'] as const).flatMap((list) => {
     const containers = spec[list]?.map(({ name, image, resources: sizes }) => ({
       name,
-      ...(image === undefined ? {} : { image }),
-      ...(sizes === undefined ? {} : { resources: sizes }),
+      ...withoutUndefined({ image, resources: sizes }),
     }));
     return containers === undefined ? [] : [[list, containers]];
   });

@@ -1,15 +1,6 @@
 import type { TenantPolicy } from '../../../api/policy.ts';
 import { isRepositoryListed, repositoryOf } from '../../../api/policy-lists.ts';
-import {
-  allContainers,
-  type Container,
-  mapChanged,
-  mapContainers,
-  type Pod,
-  type PodSpec,
-  type PodStep,
-  type Volume,
-} from './types.ts';
+import { allContainers, mapContainers, mapItems, type Pod, type PodSpec, type PodStep } from './types.ts';
 
 /** Whether an image comes from where the policy allows it. Where it allows any, whatever it is. */
 export function isImageAllowed(image: unknown, { imageRegistries }: TenantPolicy): boolean {
@@ -54,13 +45,12 @@ export function refusedImageChange(tenantPod: Pod, superPod: Pod, policy: Tenant
  */
 export const pullPolicy: PodStep = (spec, _pod, { tenant }) => {
   if (tenant.policy.alwaysPullImages !== true) return spec;
-  const volumes = mapChanged(spec.volumes, (volume: Volume): Volume => {
+  const ofVolumes = mapItems(spec, 'volumes', (volume) => {
     const image = volume['image'];
     if (typeof image !== 'object' || image === null) return volume;
     return { ...volume, image: { ...image, pullPolicy: 'Always' } };
   });
-  const pulling = mapContainers(spec, (container: Container) =>
+  return mapContainers(ofVolumes, (container) =>
     container['imagePullPolicy'] === 'Always' ? container : { ...container, imagePullPolicy: 'Always' },
   );
-  return volumes === undefined || volumes === spec.volumes ? pulling : { ...pulling, volumes };
 };

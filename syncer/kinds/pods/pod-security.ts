@@ -259,3 +259,10 @@ export function podSecurityViolations(pod: Pod, level: TenantPolicy['podSecurity
       return [...baselineViolations(pod), ...restrictedViolations(pod)];
   }
 }
+
+/** The same as one text; undefined: the pod is allowed. */
+export function podSecurityViolation(pod: Pod, level: TenantPolicy['podSecurity']): string | undefined {
+  const violations = podSecurityViolations(pod, level);
+  if (violations.length === 0) return undefined;
+  return `violates the Pod Security level "${level}": ${violations.join('; ')}`;
+}

@@ -1,12 +1,15 @@
-import { annotationKeys, labelKeys } from '../../../api/labels.ts';
+import { annotationKeys } from '../../../api/labels.ts';
 import { type KubeObject, type MergePatch, resources } from '../../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../../context.ts';
 import { isOurs, originalUid, tenantNamespaceOf, tenantUidOf } from '../../mapping/labels.ts';
 import { superMetadataPatch, transparentMetadataPatch } from '../../mapping/metadata.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
+import { ownPolicyKeysOf } from '../../mapping/network-isolation.ts';
 import { shownNodeName } from '../../mapping/node-names.ts';
 import type { Action, DownKind } from '../contract.ts';
 import { lateKeysOf, lateReferenceId, lateReferencesIndex, nameOfLate } from '../late-references.ts';
+import { withKeys } from '../patches.ts';
+import { warning } from '../validation.ts';
 import { wellFormed } from '../well-formed.ts';
 import { admitPod, isRefusedBySettings } from './admission.ts';
 import { graceForSuper, graceForTenant, lastPodState, podGone } from './deletion.ts';
@@ -73,8 +76,7 @@ function podDown(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly 
   if (isWithheld(tenantPod, superPod, options.labels, context))
     actions.push({ do: 'later', afterMs: withheldForMs });
   const refused = refusedImageChange(tenantPod, superPod, context.tenant.policy);
-  if (refused !== undefined)
-    actions.push({ do: 'notice', notice: { type: 'Warning', reason: 'NotSupported', message: refused } });
+  if (refused !== undefined) actions.push({ do: 'notice', notice: warning('NotSupported', refused) });
   if (Object.keys(patch).length > 0) return [...actions, { do: 'patchSuper', patch }];
   const conditions = superGateConditions(tenantPod, superPod);
   if (conditions !== undefined)
@@ -104,13 +106,8 @@ function withoutPolicyLabels(
   { metadata }: Pod,
   wanted: Readonly<Record<string, string>> = {},
 ): MergePatch | undefined {
-  const over = [labelKeys.ownIngress, labelKeys.ownEgress].filter(
-    (key) => metadata.labels?.[key] !== undefined && wanted[key] === undefined,
-  );
-  if (over.length === 0) return patch;
-  const before = (patch?.['metadata'] ?? {}) as { labels?: Record<string, string | null> };
-  const labels = { ...before.labels, ...Object.fromEntries(over.map((key) => [key, null])) };
-  return { ...patch, metadata: { ...before, labels } };
+  const over = ownPolicyKeysOf(metadata.labels).filter((key) => wanted[key] === undefined);
+  return withKeys(patch, 'labels', Object.fromEntries(over.map((key) => [key, null])));
 }
 
 /** Sync rules `pod-binding` to `pod-deletion`: binding, status and deletion, all that is needed in one go. */
@@ -175,16 +172,14 @@ function metadataPatch(tenantPod: Pod, superPod: Pod, context: SyncContext): Mer
   const bound = (tenantPod.spec?.nodeName ?? '') !== '';
   if (!bound || uid === undefined || tenantPod.metadata.annotations?.[annotationKeys.superUid] === uid)
     return transparent;
-  const metadata = (transparent?.['metadata'] ?? {}) as { annotations?: Record<string, unknown> };
-  return {
-    metadata: { ...metadata, annotations: { ...metadata.annotations, [annotationKeys.superUid]: uid } },
-  };
+  return withKeys(transparent, 'annotations', { [annotationKeys.superUid]: uid });
 }
 
 /** Pods of a tenant, scheduled and run by the super cluster (sync rules `pod-creation` to `pod-deletion`). */
 export const podKind: DownKind = {
   name: 'pods',
   direction: 'down',
+  joinsFirst: true,
   resource: resources.pods,
   indexes: { tenant: tenantIndexes, super: superIndexes },
   references: { of: references, needed: ['configmaps', 'secrets'], needs: needsReferences },

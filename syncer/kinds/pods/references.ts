@@ -10,6 +10,7 @@ import {
   type EnvVar,
   mapChanged,
   mapContainers,
+  mapItems,
   type ObjectName,
   type Pod,
   type PodStep,
@@ -144,28 +145,15 @@ export const lateReferences: PodStep = (spec, { metadata: { namespace } }, conte
       : { ...variable, valueFrom };
   };
   const inContainer = (container: Container): Container => {
-    const env = mapChanged(container.env, inVariable);
-    const envFrom = mapChanged(container.envFrom, (source: EnvFromSource) => renamed(source, ofVariables));
-    if (env === container.env && envFrom === container.envFrom) return container;
-    return {
-      ...container,
-      ...(env === undefined ? {} : { env }),
-      ...(envFrom === undefined ? {} : { envFrom }),
-    };
+    const inSource = (source: EnvFromSource): EnvFromSource => renamed(source, ofVariables);
+    return mapItems(mapItems(container, 'env', inVariable), 'envFrom', inSource);
   };
   const inPullSecret = (to: ObjectName): ObjectName => {
     const name = superName('secrets', to.name);
     return name === undefined || name === to.name ? to : { ...to, name };
   };
   const inContainers = mapContainers(spec, inContainer);
-  const imagePullSecrets = mapChanged(spec.imagePullSecrets, inPullSecret);
-  const volumes = mapChanged(spec.volumes, inVolume);
-  if (imagePullSecrets === spec.imagePullSecrets && volumes === spec.volumes) return inContainers;
-  return {
-    ...inContainers,
-    ...(imagePullSecrets === undefined ? {} : { imagePullSecrets }),
-    ...(volumes === undefined ? {} : { volumes }),
-  };
+  return mapItems(mapItems(inContainers, 'imagePullSecrets', inPullSecret), 'volumes', inVolume);
 };
 
 const referredKinds: Readonly<Record<string, Resource>> = {

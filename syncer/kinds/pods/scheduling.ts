@@ -1,17 +1,20 @@
 import { labelKeys } from '../../../api/labels.ts';
 import type { TenantPolicy } from '../../../api/policy.ts';
 import { isTaintKeyListed } from '../../../api/policy-lists.ts';
-import { resources } from '../../../kube/index.ts';
+import { resources, withoutUndefined } from '../../../kube/index.ts';
 import type { SyncContext, TenantInfo } from '../../context.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
 import { superNamespaceSelector } from '../../mapping/namespace-labels.ts';
+import {
+  type LabelRequirement,
+  type LabelSelector,
+  matchesSelector,
+} from '../../mapping/network-isolation.ts';
 import type { Notice } from '../contract.ts';
 import { isOffered } from '../published-kind.ts';
 import {
   type Affinity,
-  type LabelSelector,
   mapChanged,
-  matches,
   type NodeSelectorTerm,
   type Pod,
   type PodAffinity,
@@ -85,8 +88,7 @@ export const placement: PodStep = (spec, _pod, context) => {
   const { schedulerNames } = context.tenant.policy;
   const placed: PodSpec = {
     ...rest,
-    ...(priorityClassName === undefined ? {} : { priorityClassName }),
-    ...(runtimeClassName === undefined ? {} : { runtimeClassName }),
+    ...withoutUndefined({ priorityClassName, runtimeClassName }),
     ...(schedulerNames.includes(schedulerName) ? { schedulerName } : {}),
   };
   return placed;
@@ -110,11 +112,25 @@ export function outsidePool(spec: PodSpec, { nodeSelector }: TenantInfo): string
     spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
   const isOutside = terms.map(({ matchExpressions = [] }) => {
     const known = matchExpressions.filter(({ key }) => Object.hasOwn(nodeSelector, key));
-    return !matches({ matchExpressions: known }, nodeSelector);
+    return !known.every((requirement) => isMet(requirement, nodeSelector));
   });
   if (isOutside.length === 0 || isOutside.includes(false)) return undefined;
   const nodes = Object.entries(nodeSelector).map(([key, value]) => `${key}=${value}`);
   return `spec.affinity.nodeAffinity asks for other nodes than this cluster has: those with ${nodes.join(', ')}`;
+}
+
+/** Whether the labels of a node meet a requirement. `Gt` and `Lt` are operators of node selectors alone. */
+function isMet(requirement: LabelRequirement, labels: Readonly<Record<string, string>>): boolean {
+  const { key, operator, values: [bound] = [] } = requirement;
+  if (operator !== 'Gt' && operator !== 'Lt')
+    return matchesSelector({ matchExpressions: [requirement] }, labels);
+  const value = labels[key];
+  if (!isWhole(value) || !isWhole(bound)) return false;
+  return operator === 'Gt' ? BigInt(value) > BigInt(bound) : BigInt(value) < BigInt(bound);
+}
+
+function isWhole(text: string | undefined): text is string {
+  return text !== undefined && /^-?\d+$/.test(text);
 }
 
 /** Labels, and keys of taints, by which nodes that run a control plane are known. */
@@ -232,7 +248,7 @@ function isEmpty({ matchExpressions = [], matchFields = [] }: NodeSelectorTerm):
 }
 
 /**
- * Sync rule `pod-affinity`: who a pod wants to be near to, or far from, are pods of its own tenant. Every selector
+ * Sync rule `pod-affinity`: the pods that a pod wants to be near to, or far from, are its own tenant's. Every selector
  * is narrowed to them, and namespaces are named as the super cluster names them. A pod's affinity cannot
  * be changed later, so a selector of namespaces stays one: super namespaces carry the tenant object's labels.
  */
@@ -240,28 +256,18 @@ export const interPodAffinity: PodStep = (spec, pod, context) => {
   const { affinity, topologySpreadConstraints } = spec;
   const inAffinity = affinity?.podAffinity !== undefined || affinity?.podAntiAffinity !== undefined;
   if (!inAffinity && topologySpreadConstraints === undefined) return spec;
-  const translate = (terms: PodAffinity) => translatedAffinity(terms, pod, context);
-  return {
-    ...spec,
-    ...(affinity === undefined
-      ? {}
-      : {
-          affinity: {
-            ...affinity,
-            ...(affinity.podAffinity === undefined ? {} : { podAffinity: translate(affinity.podAffinity) }),
-            ...(affinity.podAntiAffinity === undefined
-              ? {}
-              : { podAntiAffinity: translate(affinity.podAntiAffinity) }),
-          },
-        }),
-    ...(topologySpreadConstraints === undefined
-      ? {}
-      : {
-          topologySpreadConstraints: topologySpreadConstraints.map((constraint) =>
-            translatedConstraint(constraint, pod, context),
-          ),
-        }),
-  };
+  const translate = (terms: PodAffinity | undefined) => terms && translatedAffinity(terms, pod, context);
+  const translated = withoutUndefined({
+    podAffinity: translate(affinity?.podAffinity),
+    podAntiAffinity: translate(affinity?.podAntiAffinity),
+  });
+  const fields = withoutUndefined({
+    affinity: affinity && { ...affinity, ...translated },
+    topologySpreadConstraints: topologySpreadConstraints?.map((constraint) =>
+      translatedConstraint(constraint, pod, context),
+    ),
+  });
+  return { ...spec, ...fields };
 };
 
 function translatedAffinity(affinity: PodAffinity, pod: Pod, context: SyncContext): PodAffinity {
@@ -269,28 +275,24 @@ function translatedAffinity(affinity: PodAffinity, pod: Pod, context: SyncContex
   const required = mapChanged(affinity.requiredDuringSchedulingIgnoredDuringExecution, term);
   const preferred = affinity.preferredDuringSchedulingIgnoredDuringExecution?.map((weighted) => ({
     ...weighted,
-    ...(weighted.podAffinityTerm === undefined ? {} : { podAffinityTerm: term(weighted.podAffinityTerm) }),
+    ...withoutUndefined({ podAffinityTerm: weighted.podAffinityTerm && term(weighted.podAffinityTerm) }),
   }));
-  return {
-    ...affinity,
-    ...(required === undefined ? {} : { requiredDuringSchedulingIgnoredDuringExecution: required }),
-    ...(preferred === undefined ? {} : { preferredDuringSchedulingIgnoredDuringExecution: preferred }),
-  };
+  const terms = withoutUndefined({
+    requiredDuringSchedulingIgnoredDuringExecution: required,
+    preferredDuringSchedulingIgnoredDuringExecution: preferred,
+  });
+  return { ...affinity, ...terms };
 }
 
 function translatedTerm(term: PodAffinityTerm, pod: Pod, context: SyncContext): PodAffinityTerm {
   const { labelSelector, namespaces, namespaceSelector, matchLabelKeys, mismatchLabelKeys, ...rest } = term;
   const selector = withLabelKeys(labelSelector, pod, matchLabelKeys, mismatchLabelKeys);
-  return {
-    ...rest,
-    ...(selector === undefined ? {} : { labelSelector: narrowed(selector, context) }),
-    ...(namespaces === undefined
-      ? {}
-      : { namespaces: namespaces.map((name) => superNamespaceName(context.tenant, name)) }),
-    ...(namespaceSelector === undefined
-      ? {}
-      : { namespaceSelector: superNamespaceSelector(namespaceSelector, context.tenant) }),
-  };
+  const fields = withoutUndefined({
+    labelSelector: selector && narrowed(selector, context),
+    namespaces: namespaces?.map((name) => superNamespaceName(context.tenant, name)),
+    namespaceSelector: namespaceSelector && superNamespaceSelector(namespaceSelector, context.tenant),
+  });
+  return { ...rest, ...fields };
 }
 
 function translatedConstraint(

@@ -1,16 +1,14 @@
-import { deepEqual } from 'fast-equals';
 import {
   type Condition,
   findCondition,
-  isRecord,
   type KubeObject,
   type MergePatch,
-  mergePatch,
   metaTime,
 } from '../../../kube/index.ts';
 import type { SyncContext } from '../../context.ts';
 import { shownHostIP, shownNodeName } from '../../mapping/node-names.ts';
 import { scrub } from '../../mapping/scrub.ts';
+import { setField, unlessEmpty } from '../patches.ts';
 import { isResized } from './resize.ts';
 import { isDeleting, mapChanged, type Pod, type PodStatus } from './types.ts';
 import { absentEphemeral, specPatch } from './updates.ts';
@@ -181,20 +179,20 @@ export function statusPatch(tenantPod: Pod, superPod: Pod, context: SyncContext)
   const theirs = superPod.status;
   if (theirs?.phase === undefined) return undefined;
   const patch: MergePatch = {};
-  for (const field of copiedFields) set(patch, field, own[field], theirs[field]);
+  for (const field of copiedFields) setField(patch, field, own[field], theirs[field]);
   setHost(patch, own, theirs, context);
-  set(patch, 'message', own['message'], text(theirs['message'], context));
+  setField(patch, 'message', own['message'], text(theirs['message'], context));
   // A bound pod may not be given one, and the Binding has taken the tenant object's away.
   const bound = (superPod.spec?.nodeName ?? '') !== '';
   const nominated = bound ? undefined : theirs['nominatedNodeName'];
   const shown = typeof nominated === 'string' ? shownNodeName(context.tenant, nominated) : nominated;
-  set(patch, 'nominatedNodeName', own['nominatedNodeName'], shown);
+  setField(patch, 'nominatedNodeName', own['nominatedNodeName'], shown);
   for (const [list, containers] of statusLists) {
     const known = tenantPod.spec?.[containers] ?? [];
     const statuses = containerStatuses(theirs[list], known, tenantPod, superPod, context);
     const refused =
       list === 'ephemeralContainerStatuses' ? refusedStatuses(tenantPod, superPod, context) : [];
-    set(patch, list, own[list], refused.length === 0 ? statuses : [...(statuses ?? []), ...refused]);
+    setField(patch, list, own[list], refused.length === 0 ? statuses : [...(statuses ?? []), ...refused]);
   }
   let same: boolean | undefined;
   const inSync = () => (same ??= isSpecUpToDate(tenantPod, superPod, context));
@@ -206,22 +204,16 @@ export function statusPatch(tenantPod: Pod, superPod: Pod, context: SyncContext)
     if (generation !== undefined && generation !== own.observedGeneration)
       patch['observedGeneration'] = generation;
   }
-  return Object.keys(patch).length === 0 ? undefined : patch;
+  return unlessEmpty(patch);
 }
 
 /** The node's addresses; all of a hidden one is the address that tenants reach it by. */
 function setHost(patch: MergePatch, own: PodStatus, theirs: PodStatus, { tenant }: SyncContext): void {
   const { hostIP, hostIPs } = theirs;
   const shown = typeof hostIP === 'string' && hostIP !== '' ? shownHostIP(tenant, hostIP) : hostIP;
-  set(patch, 'hostIP', own['hostIP'], shown);
+  setField(patch, 'hostIP', own['hostIP'], shown);
   const hidden = tenant.hideNodes && Array.isArray(hostIPs) && hostIPs.length > 0;
-  set(patch, 'hostIPs', own['hostIPs'], hidden ? [{ ip: shown }] : hostIPs);
-}
-
-function set(patch: MergePatch, field: string, own: unknown, wanted: unknown): void {
-  if (own === wanted || deepEqual(own, wanted)) return;
-  if (wanted === undefined) patch[field] = null;
-  else patch[field] = isRecord(own) && isRecord(wanted) ? mergePatch(own, wanted) : wanted;
+  setField(patch, 'hostIPs', own['hostIPs'], hidden ? [{ ip: shown }] : hostIPs);
 }
 
 interface ContainerStatus {

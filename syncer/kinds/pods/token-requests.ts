@@ -4,7 +4,7 @@ import { hash } from 'node:crypto';
 
 /** A token that a pod asks for. */
 export interface TokenRequest {
-  /** Empty: whom the tenant's API server itself issues tokens for. */
+  /** Empty: the default audience of the tenant's API server. */
   readonly audience: string;
   readonly expirationSeconds: number;
 }

@@ -5,6 +5,7 @@ import type { KubeObject } from '../../../kube/index.ts';
 import type { SyncContext } from '../../context.ts';
 import { isOurs, originalUid } from '../../mapping/labels.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
+import { type LabelSelector, matchesSelector } from '../../mapping/network-isolation.ts';
 import { shownNodeName } from '../../mapping/node-names.ts';
 import { namespaceKind } from '../namespaces.ts';
 import { type TestContextOptions, testNamespace, testTenant } from '../testing.ts';
@@ -19,15 +20,7 @@ import {
   tenantUid,
   testService,
 } from './testing.ts';
-import {
-  type DnsConfig,
-  type LabelSelector,
-  matches,
-  type Pod,
-  type PodAffinityTerm,
-  type PodSpec,
-  type Projection,
-} from './types.ts';
+import type { DnsConfig, Pod, PodAffinityTerm, PodSpec, Projection } from './types.ts';
 
 describe('translate', () => {
   const context = podContext();
@@ -267,7 +260,7 @@ describe('translate', () => {
       const selector = term?.namespaceSelector;
       if (selector === undefined) return [];
       return present
-        .filter(({ metadata }) => matches(selector, metadata.labels))
+        .filter(({ metadata }) => matchesSelector(selector, metadata.labels ?? {}))
         .map((s) => s.metadata.name ?? '');
     }
 

@@ -6,6 +6,7 @@ import {
   type MergePatch,
   type ObjectMeta,
   resources,
+  withoutUndefined,
 } from '../../../kube/index.ts';
 import type { SyncContext, TenantInfo } from '../../context.ts';
 import { originalUid, tenantNamespaceOf } from '../../mapping/labels.ts';
@@ -18,9 +19,12 @@ import {
 } from '../../mapping/metadata.ts';
 import { rootCaName, superNamespaceName, superRootCaName } from '../../mapping/names.ts';
 import {
+  type LabelRequirement,
   matchesSelector,
   maxSelectorTerms,
   type NetworkPolicySpec,
+  ownPolicyKeys,
+  ownPolicyKeysOf,
   policyTypesOf,
   selectorTerms,
   superPodSelector,
@@ -46,13 +50,14 @@ import {
   type EnvVar,
   mapChanged,
   mapContainers,
+  mapItems,
+  mapSources,
   type NodeSelectorTerm,
   type ObjectName,
   type Pod,
   type PodSpec,
   type PodStep,
   type Projection,
-  type SelectorRequirement,
   type Volume,
 } from './types.ts';
 
@@ -82,8 +87,7 @@ export function podMetadataOptions(pod: Pod, context: SyncContext, superPod?: Po
   return {
     goesDown: (key) => !placedKeys.has(key) && workloadLabelGoesDown(key, tenant),
     annotationGoesDown: (key) => annotationGoesDown(key, tenant),
-    ...(labels === undefined ? {} : { labels }),
-    ...(mirrored === undefined ? {} : { mirrored }),
+    ...withoutUndefined({ labels, mirrored }),
   };
 }
 
@@ -104,7 +108,7 @@ export function ownPolicyLabels(
     if (isTransparent(key, tenant) || placedKeys.has(key)) labels[key] = value;
   for (const [key, value] of Object.entries(metadata.labels ?? {}))
     if (workloadLabelGoesDown(key, tenant) && !placedKeys.has(key)) labels[key] = value;
-  // What else the super object has is somebody else's and stays, or is on its way out.
+  // Other labels of the super object are not the tenant's and stay, or are on their way out.
   return labelsOf([labels, { ...present, ...labels }], metadata.namespace, context);
 }
 
@@ -115,11 +119,6 @@ export function heldPolicyLabels(
 ): Record<string, string> | undefined {
   return labelsOf([superPod.metadata.labels ?? {}], tenantNamespaceOf(superPod), context);
 }
-
-const ownLabels = [
-  ['Ingress', labelKeys.ownIngress],
-  ['Egress', labelKeys.ownEgress],
-] as const;
 
 /** Of the policies that select a pod by each of these sets of labels, which it has one after the other. */
 function labelsOf(
@@ -144,7 +143,7 @@ function labelsOf(
     const all = [policy, ...(becomes === undefined ? [] : [becomes])].map(specOf);
     if (asWanted !== undefined) all.push(asWanted);
     // Of a hundred policies that hold for a pod, one or two say all there is.
-    const more = ownLabels.filter(
+    const more = ownPolicyKeys.filter(
       ([type, key]) => own[key] === undefined && all.every((each) => policyTypesOf(each).includes(type)),
     );
     if (more.length === 0 || !all.every(selects)) continue;
@@ -195,9 +194,7 @@ export function reliance(write: SuperWrite, context: SyncContext): 'none' | 'rel
     if (write.subresource !== undefined || metadata?.['labels'] === undefined) return 'none';
     pod = applyMergePatch(write.patches, { metadata: { labels: metadata['labels'] } }) as KubeObject;
   }
-  const carried = [labelKeys.ownIngress, labelKeys.ownEgress].filter(
-    (key) => pod.metadata.labels?.[key] !== undefined,
-  );
+  const carried = ownPolicyKeysOf(pod.metadata.labels);
   if (carried.length === 0) return 'none';
   const held = heldPolicyLabels(pod, context) ?? {};
   return carried.every((key) => held[key] !== undefined) ? 'relies' : 'overtaken';
@@ -218,22 +215,12 @@ const tokens: PodStep = (spec, pod) => {
     const item = { key, path, ...(mode === undefined ? {} : { mode }) };
     return { secret: { name, items: [item], optional: false } };
   };
-  const inVolume = (volume: Volume): Volume => {
-    const sources = mapChanged(volume.projected?.sources, projected);
-    if (sources === undefined || sources === volume.projected?.sources) return volume;
-    return { ...volume, projected: { ...volume.projected, sources } };
-  };
-  return {
-    ...spec,
-    automountServiceAccountToken: false,
-    ...(requests.length === 0 || spec.volumes === undefined
-      ? {}
-      : { volumes: mapChanged(spec.volumes, inVolume) }),
-  };
+  const mounted = mapItems(spec, 'volumes', (volume) => mapSources(volume, projected));
+  return { ...mounted, automountServiceAccountToken: false };
 };
 
 const ownerOnly = 0o600;
-const everybody = 0o644;
+const worldReadable = 0o644;
 
 /**
  * Kubelet gives a token to the one user that a pod's containers run as, with mode 0600, or to the pod's fsGroup,
@@ -249,36 +236,28 @@ function fileMode(spec: PodSpec): number | undefined {
   );
   const [user] = users;
   if (users.size !== 1 || user === undefined) return undefined;
-  return user === 0 ? ownerOnly : everybody;
+  return user === 0 ? ownerOnly : worldReadable;
 }
 
 /**
  * Sync rule `pod-volumes`: an ephemeral volume is the claim that the tenant's controller made for it; in the super
  * cluster another would be made.
  */
-const volumes: PodStep = (spec, pod) => {
-  const changed = mapChanged(spec.volumes, (volume: Volume): Volume => {
+const volumes: PodStep = (spec, pod) =>
+  mapItems(spec, 'volumes', (volume) => {
     if (volume.ephemeral === undefined) return volume;
     const { ephemeral, ...rest } = volume;
     const claimName = ephemeralClaimName(pod.metadata.name ?? '', volume.name);
     const readOnly = ephemeral.readOnly === true ? { readOnly: true } : {};
     return { ...rest, name: volume.name, persistentVolumeClaim: { claimName, ...readOnly } };
   });
-  return changed === undefined || changed === spec.volumes ? spec : { ...spec, volumes: changed };
-};
 
 /** Sync rule `root-ca`: `kube-root-ca.crt` is the tenant's CA, which has another name in the super cluster. */
-const rootCa: PodStep = (spec) => {
-  const volumes = mapChanged(spec.volumes, rootCaInVolume);
-  const renamed: PodSpec = volumes === undefined || volumes === spec.volumes ? spec : { ...spec, volumes };
-  return mapContainers(renamed, rootCaInContainer);
-};
+const rootCa: PodStep = (spec) => mapContainers(mapItems(spec, 'volumes', rootCaInVolume), rootCaInContainer);
 
 function rootCaInVolume(volume: Volume): Volume {
   if (isRootCa(volume.configMap)) return { ...volume, configMap: rename(volume.configMap) };
-  const sources = mapChanged(volume.projected?.sources, rootCaInProjection);
-  if (sources === volume.projected?.sources) return volume;
-  return { ...volume, projected: { ...volume.projected, ...(sources === undefined ? {} : { sources }) } };
+  return mapSources(volume, rootCaInProjection);
 }
 
 function rootCaInProjection(source: Projection): Projection {
@@ -286,14 +265,7 @@ function rootCaInProjection(source: Projection): Projection {
 }
 
 function rootCaInContainer(container: Container): Container {
-  const env = mapChanged(container.env, inVariable);
-  const envFrom = mapChanged(container.envFrom, inSource);
-  if (env === container.env && envFrom === container.envFrom) return container;
-  return {
-    ...container,
-    ...(env === undefined ? {} : { env }),
-    ...(envFrom === undefined ? {} : { envFrom }),
-  };
+  return mapItems(mapItems(container, 'env', inVariable), 'envFrom', inSource);
 }
 
 function inVariable(variable: EnvVar): EnvVar {
@@ -319,15 +291,11 @@ function rename(reference: ObjectName): ObjectName {
  * literal, in a file it is read from the marks on the super object, which hold just that.
  */
 const downwardApi: PodStep = (spec, pod, context) => {
-  const volumes = mapChanged(spec.volumes, (volume: Volume) => fieldsInVolume(volume, context));
-  const changed: PodSpec = volumes === undefined || volumes === spec.volumes ? spec : { ...spec, volumes };
-  return mapContainers(changed, (container) => fieldsInContainer(container, pod.metadata, context));
+  const changed = mapItems(spec, 'volumes', (volume) => fieldsInVolume(volume, context));
+  return mapContainers(changed, (container) =>
+    mapItems(container, 'env', (variable) => ownField(variable, pod.metadata, context)),
+  );
 };
-
-function fieldsInContainer(container: Container, metadata: ObjectMeta, context: SyncContext): Container {
-  const env = mapChanged(container.env, (variable: EnvVar) => ownField(variable, metadata, context));
-  return env === undefined || env === container.env ? container : { ...container, env };
-}
 
 function ownField(variable: EnvVar, { namespace = '', uid = '' }: ObjectMeta, context: SyncContext): EnvVar {
   const fieldRef = variable.valueFrom?.fieldRef;
@@ -347,21 +315,17 @@ const fileFields: ReadonlyMap<string, string> = new Map([
 ]);
 
 function fieldsInVolume(volume: Volume, context: SyncContext): Volume {
-  const inItem = (item: DownwardItem) => ownFile(item, context);
-  const inProjection = (source: Projection) => fieldsInProjection(source, context);
-  const items = mapChanged(volume.downwardAPI?.items, inItem);
-  if (items !== undefined && items !== volume.downwardAPI?.items) {
-    return { ...volume, downwardAPI: { ...volume.downwardAPI, items } };
-  }
-  const sources = mapChanged(volume.projected?.sources, inProjection);
-  if (sources === undefined || sources === volume.projected?.sources) return volume;
-  return { ...volume, projected: { ...volume.projected, sources } };
+  return mapSources(fieldsInFiles(volume, context), (source) => fieldsInFiles(source, context));
 }
 
-function fieldsInProjection(source: Projection, context: SyncContext): Projection {
-  const items = mapChanged(source.downwardAPI?.items, (item: DownwardItem) => ownFile(item, context));
-  if (items === undefined || items === source.downwardAPI?.items) return source;
-  return { ...source, downwardAPI: { ...source.downwardAPI, items } };
+function fieldsInFiles<Source extends Pick<Projection, 'downwardAPI'>>(
+  source: Source,
+  context: SyncContext,
+): Source {
+  const files: Projection['downwardAPI'] = source.downwardAPI;
+  if (!files) return source;
+  const downwardAPI = mapItems(files, 'items', (item) => ownFile(item, context));
+  return downwardAPI === files ? source : { ...source, downwardAPI };
 }
 
 function ownFile(item: DownwardItem, context: SyncContext): DownwardItem {
@@ -481,58 +445,32 @@ function inAffinity(spec: PodSpec, context: SyncContext): PodSpec {
     preferredDuringSchedulingIgnoredDuringExecution: preferred,
   } = nodeAffinity;
   const translate = (term: NodeSelectorTerm) => inTerm(term, context);
-  return {
-    ...spec,
-    affinity: {
-      ...affinity,
-      nodeAffinity: {
-        ...nodeAffinity,
-        ...(required === undefined
-          ? {}
-          : {
-              requiredDuringSchedulingIgnoredDuringExecution: {
-                ...required,
-                ...(required.nodeSelectorTerms === undefined
-                  ? {}
-                  : { nodeSelectorTerms: required.nodeSelectorTerms.map(translate) }),
-              },
-            }),
-        ...(preferred === undefined
-          ? {}
-          : {
-              preferredDuringSchedulingIgnoredDuringExecution: preferred.map((weighted) => ({
-                ...weighted,
-                ...(weighted.preference === undefined ? {} : { preference: translate(weighted.preference) }),
-              })),
-            }),
-      },
-    },
-  };
+  const terms = withoutUndefined({ nodeSelectorTerms: required?.nodeSelectorTerms?.map(translate) });
+  const weights = preferred?.map((weighted) => ({
+    ...weighted,
+    ...withoutUndefined({ preference: weighted.preference && translate(weighted.preference) }),
+  }));
+  const translated = withoutUndefined({
+    requiredDuringSchedulingIgnoredDuringExecution: required && { ...required, ...terms },
+    preferredDuringSchedulingIgnoredDuringExecution: weights,
+  });
+  return { ...spec, affinity: { ...affinity, nodeAffinity: { ...nodeAffinity, ...translated } } };
 }
 
 function inTerm(term: NodeSelectorTerm, context: SyncContext): NodeSelectorTerm {
-  const { matchExpressions, matchFields } = term;
-  return {
-    ...term,
-    ...(matchExpressions === undefined
-      ? {}
-      : {
-          matchExpressions: withValues(matchExpressions, hostNameLabel, (name) =>
-            shownHostName(name, context),
-          ),
-        }),
-    ...(matchFields === undefined
-      ? {}
-      : { matchFields: withValues(matchFields, 'metadata.name', (name) => nodeName(name, context)) }),
-  };
+  const { matchExpressions: labels, matchFields: fields } = term;
+  const matchExpressions =
+    labels && withValues(labels, hostNameLabel, (name) => shownHostName(name, context));
+  const matchFields = fields && withValues(fields, 'metadata.name', (name) => nodeName(name, context));
+  return { ...term, ...withoutUndefined({ matchExpressions, matchFields }) };
 }
 
 function withValues(
-  requirements: SelectorRequirement[],
+  requirements: LabelRequirement[],
   key: string,
   translate: (value: string) => string,
-): SelectorRequirement[] {
-  return mapChanged(requirements, (requirement: SelectorRequirement) =>
+): LabelRequirement[] {
+  return mapChanged(requirements, (requirement: LabelRequirement) =>
     requirement.key === key && requirement.values !== undefined
       ? { ...requirement, values: requirement.values.map(translate) }
       : requirement,

@@ -1,5 +1,6 @@
 import type { Condition, KubeObject } from '../../../kube/index.ts';
 import type { SyncContext } from '../../context.ts';
+import type { LabelRequirement, LabelSelector } from '../../mapping/network-isolation.ts';
 import type { TokenSource } from './token-requests.ts';
 
 /** The fields of pods that are looked at; everything else passes through untouched. */
@@ -150,20 +151,9 @@ export interface Toleration {
   tolerationSeconds?: number;
 }
 
-export interface LabelSelector {
-  matchLabels?: Record<string, string>;
-  matchExpressions?: SelectorRequirement[];
-}
-
-export interface SelectorRequirement {
-  key: string;
-  operator: string;
-  values?: string[];
-}
-
 export interface NodeSelectorTerm {
-  matchExpressions?: SelectorRequirement[];
-  matchFields?: SelectorRequirement[];
+  matchExpressions?: LabelRequirement[];
+  matchFields?: LabelRequirement[];
 }
 
 export interface Affinity {
@@ -248,14 +238,27 @@ export type PodStep = (spec: PodSpec, pod: Pod, context: SyncContext) => PodSpec
 
 /** A spec with each container changed. Containers that `change` gives back as they are cost nothing. */
 export function mapContainers(spec: PodSpec, change: (container: Container) => Container): PodSpec {
-  const containers = mapChanged(spec.containers, change);
-  const initContainers = mapChanged(spec.initContainers, change);
-  if (containers === spec.containers && initContainers === spec.initContainers) return spec;
-  return {
-    ...spec,
-    ...(containers === undefined ? {} : { containers }),
-    ...(initContainers === undefined ? {} : { initContainers }),
-  };
+  return mapItems(mapItems(spec, 'containers', change), 'initContainers', change);
+}
+
+/** A volume with each source of a projection changed. */
+export function mapSources(volume: Volume, change: (source: Projection) => Projection): Volume {
+  if (!volume.projected) return volume;
+  const projected = mapItems(volume.projected, 'sources', change);
+  return projected === volume.projected ? volume : { ...volume, projected };
+}
+
+type Item<List> = NonNullable<List> extends readonly (infer I)[] ? I : never;
+
+/** An object with each item of one of its lists changed; the object itself when no item was. */
+export function mapItems<T extends object, Field extends keyof T>(
+  object: T,
+  field: Field,
+  change: (item: Item<T[Field]>) => Item<T[Field]>,
+): T {
+  const list = object[field] as readonly Item<T[Field]>[] | null | undefined;
+  const changed = mapChanged(list, change);
+  return changed === list ? object : { ...object, [field]: changed };
 }
 
 /** Like `map`, but gives back the list itself when no item was changed. */
@@ -269,38 +272,6 @@ export function mapChanged<T, L extends readonly T[] | null | undefined>(list: L
     changed[index] = result;
   });
   return (changed ?? list) as L;
-}
-
-/** Whether labels match a selector; an empty selector matches everything. `Gt` and `Lt` are operators of node selectors alone. */
-export function matches(selector: LabelSelector, labels: Readonly<Record<string, string>> = {}): boolean {
-  // `constructor` is a legal key too.
-  const labelOf = (key: string) => (Object.hasOwn(labels, key) ? labels[key] : undefined);
-  for (const [key, value] of Object.entries(selector.matchLabels ?? {})) {
-    if (labelOf(key) !== value) return false;
-  }
-  return (selector.matchExpressions ?? []).every(({ key, operator, values = [] }) => {
-    const value = labelOf(key);
-    switch (operator) {
-      case 'In':
-        return value !== undefined && values.includes(value);
-      case 'NotIn':
-        return value === undefined || !values.includes(value);
-      case 'Exists':
-        return value !== undefined;
-      case 'DoesNotExist':
-        return value === undefined;
-      case 'Gt':
-        return isWhole(value) && isWhole(values[0]) && BigInt(value) > BigInt(values[0]);
-      case 'Lt':
-        return isWhole(value) && isWhole(values[0]) && BigInt(value) < BigInt(values[0]);
-      default:
-        return false;
-    }
-  });
-}
-
-function isWhole(text: string | undefined): text is string {
-  return text !== undefined && /^-?\d+$/.test(text);
 }
 
 /** The containers that a test holds for, as `container "a"` or `containers "a", "b"`; undefined: none. */

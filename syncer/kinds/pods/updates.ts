@@ -4,9 +4,10 @@ import type { TenantPolicy } from '../../../api/policy.ts';
 import type { MergePatch } from '../../../kube/index.ts';
 import type { SyncContext } from '../../context.ts';
 import type { Action, Notice } from '../contract.ts';
+import { warning } from '../validation.ts';
 import { reservedReference, unsupportedInContainer } from './admission.ts';
 import { isImageAllowed } from './images.ts';
-import { podSecurityViolations } from './pod-security.ts';
+import { podSecurityViolation } from './pod-security.ts';
 import { requiredObjects } from './references.ts';
 import { isBlanket, isGuarded, superTolerations } from './scheduling.ts';
 import { excessiveVariables, variableSources } from './service-variables.ts';
@@ -63,20 +64,20 @@ function withTolerations(
   policy: TenantPolicy,
 ): Toleration[] | undefined {
   const result = [...(s.tolerations ?? [])];
-  /** Where each is; of one that is there twice, the first. */
-  const places = new Map<string, number>();
+  /** Of one that is there twice, the first. */
+  const indexes = new Map<string, number>();
   for (const [index, present] of result.entries()) {
     const taints = taintsOf(present);
-    if (!places.has(taints)) places.set(taints, index);
+    if (!indexes.has(taints)) indexes.set(taints, index);
   }
   const added = superTolerations(wanted, policy) ?? [];
   const takesBlankets = added.some(isBlanket) && isGuarded(s, policy);
   for (const toleration of added) {
-    const place = places.get(taintsOf(toleration));
-    if (place !== undefined) {
-      if (result[place]?.tolerationSeconds !== toleration.tolerationSeconds) result[place] = toleration;
+    const index = indexes.get(taintsOf(toleration));
+    if (index !== undefined) {
+      if (result[index]?.tolerationSeconds !== toleration.tolerationSeconds) result[index] = toleration;
     } else if (!isBlanket(toleration) || takesBlankets) {
-      places.set(taintsOf(toleration), result.length);
+      indexes.set(taintsOf(toleration), result.length);
       result.push(toleration);
     }
   }
@@ -178,12 +179,8 @@ function toldOf({ status }: Pod): ReadonlySet<string | undefined> {
 function refusal(container: Container, tenantPod: Pod, context: SyncContext): Notice | undefined {
   const { containers: _running, initContainers: _before, volumes: _volumes, ...rest } = tenantPod.spec ?? {};
   const alone: Pod = { ...tenantPod, spec: { ...rest, ephemeralContainers: [container] } };
-  const { podSecurity } = context.tenant.policy;
-  const violations = podSecurityViolations(alone, podSecurity);
-  if (violations.length > 0) {
-    const what = `violates the Pod Security level "${podSecurity}": ${violations.join('; ')}`;
-    return notice('PodSecurity', container, what);
-  }
+  const violation = podSecurityViolation(alone, context.tenant.policy.podSecurity);
+  if (violation !== undefined) return notice('PodSecurity', container, violation);
   const unsupported = unsupportedInContainer(container, context);
   if (unsupported !== undefined) return notice('NotSupported', container, unsupported);
   const { metadata } = tenantPod;
@@ -192,5 +189,5 @@ function refusal(container: Container, tenantPod: Pod, context: SyncContext): No
 }
 
 function notice(reason: string, { name }: Container, what: string): Notice {
-  return { type: 'Warning', reason, message: `ephemeral container "${name}" does not run: ${what}` };
+  return warning(reason, `ephemeral container "${name}" does not run: ${what}`);
 }

@@ -7,13 +7,13 @@ import { nameOfLate } from '../late-references.ts';
 import { isReserved } from '../reserved-names.ts';
 import {
   type KeyRules,
-  refusal,
   shapeRefusal,
   unexpectedFields,
   validateCreatedMetadata,
   validatePatchedMetadata,
+  warning,
 } from '../validation.ts';
-import { podSecurityViolations } from './pod-security.ts';
+import { podSecurityViolation } from './pod-security.ts';
 import { tokenSecretName } from './token-requests.ts';
 import {
   allContainers,
@@ -79,7 +79,7 @@ export function validatePod(write: SuperWrite, context: SyncContext): Notice | u
     case 'status':
       return unexpectedFields(patch, '', ['status']) ?? validateStatus(patch['status'], superPod);
     default:
-      return refusal('UnknownField', `${subresource} of a pod is not written`);
+      return warning('UnknownField', `${subresource} of a pod is not written`);
   }
 }
 
@@ -88,19 +88,19 @@ function validateCreatedSpec(pod: Pod, { tenant }: SyncContext): Notice | undefi
   const { spec = {}, metadata } = pod;
   const { podSecurity, volumeTypes, schedulerNames } = tenant.policy;
   const foreign = neverSent.find((field) => isGiven(spec[field]));
-  if (foreign !== undefined) return refusal('NotSupported', `spec.${foreign} is not sent to the cluster`);
+  if (foreign !== undefined) return warning('NotSupported', `spec.${foreign} is not sent to the cluster`);
   if (spec['automountServiceAccountToken'] !== false)
-    return refusal('NotSupported', 'spec.automountServiceAccountToken would mount a token of the cluster');
+    return warning('NotSupported', 'spec.automountServiceAccountToken would mount a token of the cluster');
   if (spec.schedulerName !== undefined && !schedulerNames.includes(spec.schedulerName))
-    return refusal(
+    return warning(
       'NotSupported',
       'spec.schedulerName is none that this cluster has (policy: schedulerNames)',
     );
   if (spec.priorityClassName?.startsWith('system-') === true)
-    return refusal('NotSupported', `spec.priorityClassName: ${spec.priorityClassName} is the cluster's own`);
+    return warning('NotSupported', `spec.priorityClassName: ${spec.priorityClassName} is the cluster's own`);
   const gate = spec.readinessGates?.find(({ conditionType }) => ownedConditionTypes.has(conditionType));
   if (gate !== undefined)
-    return refusal(
+    return warning(
       'NotSupported',
       `spec.readinessGates: ${gate.conditionType} is a condition of the cluster's own`,
     );
@@ -109,36 +109,35 @@ function validateCreatedSpec(pod: Pod, { tenant }: SyncContext): Notice | undefi
     firstOf(spec.volumes, (volume) => validateVolume(volume, volumeTypes, tokens)) ??
     firstOf(allContainers(spec), validateContainer);
   if (refused !== undefined) return refused;
-  const violations = podSecurityViolations(pod, podSecurity);
-  if (violations.length === 0) return undefined;
-  return refusal('PodSecurity', `violates the Pod Security level "${podSecurity}": ${violations.join('; ')}`);
+  const violation = podSecurityViolation(pod, podSecurity);
+  return violation === undefined ? undefined : warning('PodSecurity', violation);
 }
 
 function validateVolume(volume: Volume, allowed: readonly string[], tokens: string): Notice | undefined {
-  if (volume.name === undefined) return refusal('InvalidField', 'spec.volumes: one of them has no name');
+  if (volume.name === undefined) return warning('InvalidField', 'spec.volumes: one of them has no name');
   const path = `volume ${volume.name}`;
   const sources = Object.keys(volume).filter((key) => key !== 'name');
   const [source] = sources;
   if (source === undefined || sources.length > 1)
-    return refusal(
+    return warning(
       'InvalidField',
       `${path} has ${sources.join(', ') || 'no source'}: it has to have one source`,
     );
   if (!ownSources.has(source) && !allowed.includes(source))
-    return refusal(
+    return warning(
       'NotSupported',
       `${path}: volumes of type ${source} are not allowed in this cluster (policy: volumeTypes)`,
     );
   if (isClosed(volume.configMap?.name ?? '') || isClosed(volume.secret?.secretName ?? ''))
-    return refusal('ReservedName', `${path} refers to a name that is reserved`);
+    return warning('ReservedName', `${path} refers to a name that is reserved`);
   return firstOf(volume.projected?.sources, (projection) => {
     const kinds = Object.keys(projection);
     const [kind = ''] = kinds;
-    if (kinds.length !== 1) return refusal('InvalidField', `${path}: each of its sources has to be one`);
-    if (!projections.has(kind)) return refusal('NotSupported', `${path}: ${kind} is not supported`);
+    if (kinds.length !== 1) return warning('InvalidField', `${path}: each of its sources has to be one`);
+    if (!projections.has(kind)) return warning('NotSupported', `${path}: ${kind} is not supported`);
     const secret = projection.secret?.name ?? '';
     if (isClosed(projection.configMap?.name ?? '') || (isClosed(secret) && secret !== tokens))
-      return refusal('ReservedName', `${path} refers to a name that is reserved`);
+      return warning('ReservedName', `${path} refers to a name that is reserved`);
     return undefined;
   });
 }
@@ -160,7 +159,7 @@ function validateContainer(container: Container): Notice | undefined {
     ]),
   ];
   return names.some((name) => isClosed(name ?? ''))
-    ? refusal('ReservedName', `container ${container.name} refers to a name that is reserved`)
+    ? warning('ReservedName', `container ${container.name} refers to a name that is reserved`)
     : undefined;
 }
 
@@ -177,7 +176,7 @@ const updates: Changes = {
 const resizes: Changes = { spec: ['resources'], container: ['resizePolicy', 'resources'] };
 const lists = ['containers', 'initContainers'] as const;
 
-/** Containers stay who they are: those that the super cluster has injected among them, unchanged and in their place. */
+/** Containers keep their names: those that the super cluster has injected among them, unchanged and in their place. */
 function validateUpdate(spec: unknown, superPod: Pod, changes: Changes): Notice | undefined {
   const present = superPod.spec ?? {};
   const shape =
@@ -190,7 +189,7 @@ function validateUpdate(spec: unknown, superPod: Pod, changes: Changes): Notice 
     const before = present[list] ?? [];
     const isSame =
       containers.length === before.length && containers.every(({ name }, i) => name === before[i]?.name);
-    if (!isSame) return refusal('InvalidField', `spec.${list} would not be those of the pod`);
+    if (!isSame) return warning('InvalidField', `spec.${list} would not be those of the pod`);
     for (const [index, container] of containers.entries()) {
       const changed = differing(container, before[index] ?? {});
       const refused = changed.filter((field) => !changes.container.includes(field));
@@ -211,21 +210,16 @@ function validateEphemeral(spec: unknown, superPod: Pod, { tenant }: SyncContext
   const before = present.ephemeralContainers ?? [];
   const after = (spec as PodSpec).ephemeralContainers ?? [];
   if (!before.every((container, index) => deepEqual(container, after[index])))
-    return refusal('InvalidField', 'spec.ephemeralContainers would not keep those of the pod');
+    return warning('InvalidField', 'spec.ephemeralContainers would not keep those of the pod');
   const added = after.slice(before.length);
   const taken = new Set(allContainers(present).map(({ name }) => name));
   const again = added.find(({ name }) => taken.has(name));
   if (again !== undefined)
-    return refusal('InvalidField', `ephemeral container ${again.name}: the pod has one of that name`);
-  const { podSecurity } = tenant.policy;
+    return warning('InvalidField', `ephemeral container ${again.name}: the pod has one of that name`);
   const { containers: _running, initContainers: _before, volumes: _volumes, ...context } = present;
   const alone: Pod = { metadata: { name: '' }, spec: { ...context, ephemeralContainers: added } };
-  const violations = podSecurityViolations(alone, podSecurity);
-  if (violations.length > 0)
-    return refusal(
-      'PodSecurity',
-      `violates the Pod Security level "${podSecurity}": ${violations.join('; ')}`,
-    );
+  const violation = podSecurityViolation(alone, tenant.policy.podSecurity);
+  if (violation !== undefined) return warning('PodSecurity', violation);
   return firstOf(added, validateContainer);
 }
 
@@ -240,7 +234,7 @@ function validateStatus(status: unknown, superPod: Pod): Notice | undefined {
   const others = (of: Pod['status']) =>
     (of?.conditions ?? []).filter(({ type }) => !gates.has(type) || ownedConditionTypes.has(type));
   if (!deepEqual(others(status as Pod['status']), others(present)))
-    return refusal('InvalidField', 'status.conditions that are no readiness gates would change');
+    return warning('InvalidField', 'status.conditions that are no readiness gates would change');
   return undefined;
 }
 

@@ -5,7 +5,7 @@ import { hasAddress, portKey, type ServiceSpec, sourceRangesAnnotation, specOf }
  * A Service gets another address without losing its UID only by being an ExternalName in between.
  * Annotation on the tenant object while it is: what has to come back, as JSON. The way back starts from this mark
  * alone,
- * so it does not matter who finds it.
+ * so it does not matter which replica finds it.
  */
 export const clusterIPChangeAnnotation = 'skerry.dev/moving';
 

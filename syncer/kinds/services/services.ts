@@ -1,5 +1,11 @@
 import { deepEqual } from 'fast-equals';
-import { isRecord, type KubeObject, type MergePatch, mergePatch, resources } from '../../../kube/index.ts';
+import {
+  type KubeObject,
+  type MergePatch,
+  mergePatch,
+  resources,
+  withoutUndefined,
+} from '../../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../../context.ts';
 import { staysInTenant, tenantNamespaceOf } from '../../mapping/labels.ts';
 import {
@@ -13,7 +19,9 @@ import {
 } from '../../mapping/metadata.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
 import type { Action, Admission, DownKind, Notice, RefusedWrite } from '../contract.ts';
+import { setField, unlessEmpty, withKeys } from '../patches.ts';
 import { referenceId, referencesIndex } from '../references.ts';
+import { refused, refusedButKept, warning } from '../validation.ts';
 import { malformedAdmission, wellFormed } from '../well-formed.ts';
 import { finishClusterIPChange, isChangingClusterIP, startClusterIPChange } from './cluster-ip-change.ts';
 import {
@@ -75,8 +83,7 @@ function wantedSpec(tenantObject: KubeObject, context: SyncContext): ServiceSpec
     ...spec,
     clusterIP: clusterIP as string,
     clusterIPs,
-    ...(ipFamilies === undefined ? {} : { ipFamilies }),
-    ...(ipFamilyPolicy === undefined ? {} : { ipFamilyPolicy }),
+    ...withoutUndefined({ ipFamilies, ipFamilyPolicy }),
   };
 }
 
@@ -97,22 +104,22 @@ function apiServerSpec(own: ServiceSpec, context: SyncContext): ServiceSpec {
  * a UID is there already, and the refused write was a patch of it.
  */
 function recover(
-  refused: RefusedWrite,
+  write: RefusedWrite,
   tenantObject: KubeObject,
   attempted: KubeObject,
   context: SyncContext,
 ): readonly Action[] | undefined {
-  if (addressIsTaken(refused)) return moveTenant(tenantObject, context);
+  if (addressIsTaken(write)) return moveTenant(tenantObject, context);
   const ports = specOf(attempted).ports ?? [];
   const taken = new Set(
-    refused.causes.flatMap((cause) => {
+    write.causes.flatMap((cause) => {
       const index = /^spec\.ports\[(\d+)\]\.nodePort$/.exec(cause.field)?.[1];
       const nodePort = index === undefined ? undefined : ports[Number(index)]?.nodePort;
       return nodePort === undefined ? [] : [nodePort];
     }),
   );
   if (taken.size > 0) return withoutPorts(attempted, ports, taken);
-  if (healthCheckPortIsTaken(refused)) return withoutHealthCheckPort(attempted);
+  if (healthCheckPortIsTaken(write)) return withoutHealthCheckPort(attempted);
   return undefined;
 }
 
@@ -130,16 +137,10 @@ function healthCheckPortIsTaken(refused: RefusedWrite): boolean {
 function moveTenant(tenantObject: KubeObject, context: SyncContext): readonly Action[] | undefined {
   if (context.tenant.serviceIpMode !== 'slice' || isApiServerService(tenantObject)) return undefined;
   const address = specOf(tenantObject).clusterIP ?? '';
+  const message = `cluster IP ${address} is taken in the cluster; the Service gets another one`;
   return [
     { do: 'patchTenant', patch: startClusterIPChange(tenantObject) },
-    {
-      do: 'notice',
-      notice: {
-        type: 'Normal',
-        reason: 'ClusterIPChanged',
-        message: `cluster IP ${address} is taken in the cluster; the Service gets another one`,
-      },
-    },
+    { do: 'notice', notice: { type: 'Normal', reason: 'ClusterIPChanged', message } },
   ];
 }
 
@@ -152,14 +153,8 @@ function withoutPorts(
     ...attempted.metadata.annotations,
     [refusedPortsAnnotation]: withRefused(attempted, [...taken]),
   };
-  const notice: Action = {
-    do: 'notice',
-    notice: {
-      type: 'Warning',
-      reason: 'NodePortChanged',
-      message: `node port ${[...taken].join(', ')} cannot be had in the cluster; the Service gets another one`,
-    },
-  };
+  const message = `node port ${[...taken].join(', ')} cannot be had in the cluster; the Service gets another one`;
+  const notice: Action = { do: 'notice', notice: warning('NodePortChanged', message) };
   if (attempted.metadata.uid !== undefined) {
     const patch = {
       metadata: { annotations: { [refusedPortsAnnotation]: annotations[refusedPortsAnnotation] } },
@@ -269,11 +264,11 @@ function ingressesOfExternalName(
   const { name = '' } = superObject.metadata;
   const namespace = tenantNamespaceOf(superObject);
   const id = referenceId({ kind: 'services', namespace, name });
-  const place = `${superObject.metadata.namespace}/${name}`;
+  const superName = `${superObject.metadata.namespace}/${name}`;
   const names = new Set(
     [
       ...tenantObjects.byIndex(resources.ingresses, referencesIndex, id),
-      ...superObjects.byIndex(resources.ingresses, 'byService', place),
+      ...superObjects.byIndex(resources.ingresses, 'byService', superName),
     ].map(({ metadata }) => metadata.name ?? ''),
   );
   return [...names].map((ingress) => ({ kind: 'ingresses', namespace, name: ingress }));
@@ -289,10 +284,13 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   if (serviceIpMode === 'slice' && hasAddress(spec)) {
     const addresses = spec.clusterIPs ?? [spec.clusterIP as string];
     if (!allInside(addresses, serviceCidrs))
-      return { wanted: false, notice: notAllowed(addresses, serviceCidrs) };
+      return refused(
+        'ClusterIPNotAllowed',
+        `cluster IP ${addresses.join(', ')} is not in this cluster's own range (${serviceCidrs.join(', ')}); create the Service without one`,
+      );
   }
-  if (isStillServed(tenantObject, context)) return { wanted: false, keep: true, notice: stillServed };
-  if (isClassRefused(tenantObject, context)) return { wanted: false, keep: true, notice: classRefused };
+  if (isStillServed(tenantObject, context)) return stillServed;
+  if (isClassRefused(tenantObject, context)) return classRefused;
   const notice = droppedNotice(tenantObject, context);
   return notice === undefined ? { wanted: true } : { wanted: true, notice };
 }
@@ -308,16 +306,14 @@ function enforce(
 ): readonly Action[] {
   const spec = refusedOptionsPatch(superObject, tenant.policy);
   const metadata = refusedAnnotationsPatch(superObject, (key) => serviceAnnotationGoesDown(key, tenant));
-  const patch: MergePatch = { ...metadata, ...(Object.keys(spec).length === 0 ? {} : { spec }) };
-  return Object.keys(patch).length === 0 ? [] : [{ do: 'patchSuper', patch }];
+  const patch = unlessEmpty(withoutUndefined({ ...metadata, spec: unlessEmpty(spec) }));
+  return patch === undefined ? [] : [{ do: 'patchSuper', patch }];
 }
 
-const stillServed: Notice = {
-  type: 'Warning',
-  reason: 'NotSupported',
-  message:
-    'an Ingress leads to this Service in the cluster: it becomes an ExternalName there when that is gone',
-};
+const stillServed = refusedButKept(
+  'NotSupported',
+  'an Ingress leads to this Service in the cluster: it becomes an ExternalName there when that is gone',
+);
 
 /**
  * Whether a Service is to be an ExternalName to which an Ingress leads in the super cluster, whatever the tenant has: its
@@ -326,16 +322,14 @@ const stillServed: Notice = {
 function isStillServed(tenantObject: KubeObject, { tenant, superObjects }: SyncContext): boolean {
   if (specOf(tenantObject).type !== 'ExternalName' || isChangingClusterIP(tenantObject)) return false;
   const { namespace = '', name } = tenantObject.metadata;
-  const place = `${superNamespaceName(tenant, namespace)}/${name}`;
-  return superObjects.byIndex(resources.ingresses, 'byService', place).length > 0;
+  const superName = `${superNamespaceName(tenant, namespace)}/${name}`;
+  return superObjects.byIndex(resources.ingresses, 'byService', superName).length > 0;
 }
 
-const classRefused: Notice = {
-  type: 'Warning',
-  reason: 'NotSupported',
-  message:
-    'the cluster does not let you choose a load balancer (policy: loadBalancerOptions): make the Service without spec.loadBalancerClass',
-};
+const classRefused = refusedButKept(
+  'NotSupported',
+  'the cluster does not let you choose a load balancer (policy: loadBalancerOptions): make the Service without spec.loadBalancerClass',
+);
 
 /**
  * Whether a Service asks for a load balancer that it may not choose and does not have. Without its class it would get the
@@ -351,25 +345,16 @@ function isClassRefused(tenantObject: KubeObject, { tenant, superObjects }: Sync
   return superObject === undefined || specOf(superObject).loadBalancerClass !== loadBalancerClass;
 }
 
-function notAllowed(addresses: readonly string[], cidrs: readonly string[]): Notice {
-  return {
-    type: 'Warning',
-    reason: 'ClusterIPNotAllowed',
-    message: `cluster IP ${addresses.join(', ')} is not in this cluster's own range (${cidrs.join(', ')}); create the Service without one`,
-  };
-}
-
 function droppedNotice(tenantObject: KubeObject, { tenant }: SyncContext): Notice | undefined {
   const annotations = refusedAnnotations(tenantObject, tenant).filter(
     (key) => !serviceAnnotationGoesDown(key, tenant) && key !== sourceRangesAnnotation,
   );
   const dropped = [...new Set([...droppedFields(tenantObject, tenant.policy), ...annotations])];
   if (dropped.length === 0) return undefined;
-  return {
-    type: 'Warning',
-    reason: 'NotSupported',
-    message: `the cluster does not allow ${dropped.join(', ')}; the Service works without`,
-  };
+  return warning(
+    'NotSupported',
+    `the cluster does not allow ${dropped.join(', ')}; the Service works without`,
+  );
 }
 
 function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
@@ -381,7 +366,7 @@ function down(tenantObject: KubeObject, superObject: KubeObject, context: SyncCo
   const metadata = metadataPatch(tenantObject, superObject, wanted, context);
   const spec = specPatch(wanted, there, superObject);
   if (metadata === undefined && spec === undefined) return [];
-  const patch: MergePatch = { ...metadata, ...(spec === undefined ? {} : { spec }) };
+  const patch: MergePatch = withoutUndefined({ ...metadata, spec });
   const notice = droppedNotice(tenantObject, context);
   const written: Action = { do: 'patchSuper', patch };
   return notice === undefined ? [written] : [written, { do: 'notice', notice }];
@@ -412,35 +397,23 @@ function metadataPatch(
   wanted: ServiceSpec,
   context: SyncContext,
 ): MergePatch | undefined {
-  let patch = superMetadataPatch(
+  const patch = superMetadataPatch(
     withoutDropped(tenantObject, context.tenant.policy),
     superObject,
     context,
     metadataOptions(context),
   );
-  if (hasStaleRefusedPorts(tenantObject, superObject))
-    patch = applyAnnotation(patch, refusedPortsAnnotation, null);
+  const annotations: Record<string, string | null> = {};
+  if (hasStaleRefusedPorts(tenantObject, superObject)) annotations[refusedPortsAnnotation] = null;
   const given = restrictedFieldsDigest(wanted);
   if (given !== superObject.metadata.annotations?.[restrictedFieldsAnnotation])
-    patch = applyAnnotation(patch, restrictedFieldsAnnotation, given ?? null);
-  return patch;
-}
-
-function applyAnnotation(patch: MergePatch | undefined, key: string, value: string | null): MergePatch {
-  const metadata = (patch?.['metadata'] ?? {}) as MergePatch;
-  const annotations = { ...(metadata['annotations'] as MergePatch | undefined), [key]: value };
-  return { ...patch, metadata: { ...metadata, annotations } };
+    annotations[restrictedFieldsAnnotation] = given ?? null;
+  return withKeys(patch, 'annotations', annotations);
 }
 
 function specPatch(wanted: ServiceSpec, there: ServiceSpec, superObject: KubeObject): MergePatch | undefined {
   const patch: MergePatch = restrictedFieldsPatch(wanted, superObject);
-  for (const field of ownedFields) {
-    const from = there[field];
-    const to = wanted[field];
-    if (from === to || deepEqual(from, to)) continue;
-    if (to === undefined) patch[field] = null;
-    else patch[field] = isRecord(from) && isRecord(to) ? mergePatch(from, to) : to;
-  }
+  for (const field of ownedFields) setField(patch, field, there[field], wanted[field]);
   const ports = portsForSuper(wanted, superObject);
   if (!samePorts(ports, there.ports)) patch['ports'] = ports ?? null;
   if (there.type === 'ExternalName' && wanted.type !== 'ExternalName') {
@@ -455,7 +428,7 @@ function specPatch(wanted: ServiceSpec, there: ServiceSpec, superObject: KubeObj
   ) {
     patch['loadBalancerClass'] = wanted.loadBalancerClass;
   }
-  return Object.keys(patch).length === 0 ? undefined : patch;
+  return unlessEmpty(patch);
 }
 
 function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[] {
@@ -468,12 +441,8 @@ function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncCont
   const actions: Action[] = [];
   const metadata = transparentMetadataPatch(tenantObject, superObject, context);
   const ports = portsForTenant(tenantObject, superObject);
-  if (metadata !== undefined || ports !== undefined) {
-    actions.push({
-      do: 'patchTenant',
-      patch: { ...metadata, ...(ports === undefined ? {} : { spec: { ports } }) },
-    });
-  }
+  const patch = withoutUndefined({ ...metadata, spec: ports && { ports } });
+  if (unlessEmpty(patch) !== undefined) actions.push({ do: 'patchTenant', patch });
   const status = statusPatch(tenantObject as Service, superObject as Service);
   if (status !== undefined) actions.push({ do: 'patchTenant', subresource: 'status', patch: { status } });
   return actions;

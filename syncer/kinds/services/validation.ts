@@ -6,11 +6,11 @@ import { workloadLabelGoesDown } from '../../mapping/metadata.ts';
 import type { Notice, SuperWrite } from '../contract.ts';
 import {
   type KeyRules,
-  refusal,
   shapeRefusal,
   unexpectedFields,
   validateCreatedMetadata,
   validatePatchedMetadata,
+  warning,
 } from '../validation.ts';
 import { serviceAnnotationGoesDown } from './restricted-fields.ts';
 import { allInside, type ServiceSpec } from './types.ts';
@@ -36,7 +36,7 @@ export function validateService(write: SuperWrite, context: SyncContext): Notice
     );
   }
   const { patch, patches, subresource } = write;
-  if (subresource !== undefined) return refusal('UnknownField', `${subresource} of a Service is not written`);
+  if (subresource !== undefined) return warning('UnknownField', `${subresource} of a Service is not written`);
   const { metadata, spec } = patch;
   return (
     unexpectedFields(patch, '', ['metadata', 'spec']) ??
@@ -59,12 +59,12 @@ function validatePatchedSpec(spec: unknown, present: unknown, tenant: TenantInfo
 function validateSpec(spec: ServiceSpec, tenant: TenantInfo): Notice | undefined {
   const { policy } = tenant;
   if (spec.type !== undefined && !types.has(spec.type))
-    return refusal('InvalidField', 'spec.type is none that Kubernetes has');
+    return warning('InvalidField', 'spec.type is none that Kubernetes has');
   if (spec.externalIPs !== undefined && !policy.externalIPs)
-    return refusal('NotSupported', 'spec.externalIPs is not allowed in this cluster (policy: externalIPs)');
+    return warning('NotSupported', 'spec.externalIPs is not allowed in this cluster (policy: externalIPs)');
   for (const field of ['loadBalancerIP', 'loadBalancerSourceRanges', 'loadBalancerClass'] as const)
     if (spec[field] !== undefined && !policy.loadBalancerOptions)
-      return refusal(
+      return warning(
         'NotSupported',
         `spec.${field} is not allowed in this cluster (policy: loadBalancerOptions)`,
       );
@@ -75,24 +75,24 @@ function validateAddresses(spec: ServiceSpec, tenant: TenantInfo): Notice | unde
   const { clusterIP = '', clusterIPs, ipFamilies = [], ipFamilyPolicy } = spec;
   const addresses = clusterIPs ?? (clusterIP === '' ? [] : [clusterIP]);
   if ((clusterIPs !== undefined || clusterIP !== '') && addresses[0] !== clusterIP)
-    return refusal('InvalidField', 'spec.clusterIPs does not begin with spec.clusterIP');
+    return warning('InvalidField', 'spec.clusterIPs does not begin with spec.clusterIP');
   if (ipFamilies.length > 2 || new Set(ipFamilies).size < ipFamilies.length)
-    return refusal('InvalidField', 'spec.ipFamilies names one of the two families twice');
+    return warning('InvalidField', 'spec.ipFamilies names one of the two families twice');
   if (!ipFamilies.every((family) => families.has(family)))
-    return refusal('InvalidField', 'spec.ipFamilies are none that Kubernetes has');
+    return warning('InvalidField', 'spec.ipFamilies are none that Kubernetes has');
   if (ipFamilyPolicy !== undefined && !familyPolicies.has(ipFamilyPolicy))
-    return refusal('InvalidField', 'spec.ipFamilyPolicy is none that Kubernetes has');
+    return warning('InvalidField', 'spec.ipFamilyPolicy is none that Kubernetes has');
   if (addresses.length === 0 || (addresses.length === 1 && clusterIP === 'None')) return undefined;
-  if (addresses.length > 2) return refusal('InvalidField', 'spec.clusterIPs are more than two');
+  if (addresses.length > 2) return warning('InvalidField', 'spec.clusterIPs are more than two');
   if (tenant.serviceIpMode !== 'slice' || !allInside(addresses, tenant.serviceCidrs))
-    return refusal(
+    return warning(
       'ClusterIPNotAllowed',
       `cluster IP ${addresses.join(', ')} is not in this cluster's own range`,
     );
   const found = addresses.map((address) => (isIP(address) === 6 ? 'IPv6' : 'IPv4'));
   if (new Set(found).size < found.length)
-    return refusal('InvalidField', 'spec.clusterIPs are two of one family');
+    return warning('InvalidField', 'spec.clusterIPs are two of one family');
   if (ipFamilies.length > 0 && found.some((family, index) => (ipFamilies[index] ?? family) !== family))
-    return refusal('InvalidField', 'spec.ipFamilies are not those of spec.clusterIPs');
+    return warning('InvalidField', 'spec.ipFamilies are not those of spec.clusterIPs');
   return undefined;
 }

@@ -17,13 +17,20 @@ import {
 import { SyncEngine } from '../../engine.ts';
 import { allKinds } from '../../kinds/registry.ts';
 import { SuperSide } from '../../super-side.ts';
-import { TenantDirectory } from '../directory.ts';
-import type { TenantFilter } from '../tenant-filter.ts';
+import { TenantDirectory, type TenantFilter } from '../directory.ts';
 import type { SyncerSettings } from '../tenant-info.ts';
 
 const namespace = 'acme';
 /** Skerry's own namespace in the super cluster. */
 export const systemNamespace = 'skerry-system';
+
+/** Of the only replica. */
+const everyTenant: TenantFilter = {
+  serves: () => true,
+  seesAll: true,
+  see: () => undefined,
+  subscribe: () => () => undefined,
+};
 
 interface WorldOptions {
   clock?: Clock;
@@ -66,7 +73,7 @@ export class DirectoryWorld implements AsyncDisposable {
     superCluster: FakeCluster,
     certificates: TestCertificates,
     clock: Clock,
-    gate?: TenantFilter,
+    gate: TenantFilter = everyTenant,
   ) {
     this.super = superCluster;
     this.#certificates = certificates;
@@ -94,7 +101,7 @@ export class DirectoryWorld implements AsyncDisposable {
       kinds: allKinds,
       settings: () => this.settings,
       clock,
-      ...(gate === undefined ? {} : { gate }),
+      gate,
       logger: { info: () => undefined, warn: (_fields, message) => this.warnings.push(message) },
       hooks: {
         joined: (tenant) => this.told.push(`joined ${tenant}`),

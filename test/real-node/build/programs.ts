@@ -9,8 +9,8 @@ import {
   defaultVersions,
   hostPlatform,
   kubernetesStamps,
-  withFileLock,
 } from '../../../vc-manager/binaries/index.ts';
+import { withFileLock } from '../../../vc-manager/os/file-lock.ts';
 
 /** What is told while something is made: one line at a time. */
 export type Tell = (line: string) => void;

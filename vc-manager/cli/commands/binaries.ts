@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { messageOf } from '../../../kube/index.ts';
 import {
   Binaries,
   type BinaryListing,
@@ -13,7 +14,7 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { exitCodes, invalidArgument } from '../errors.ts';
 import { binariesWithProgress } from '../fetch-binaries.ts';
 import { serialize, type TableFormat, table } from '../output.ts';
-import { progressFor } from '../progress.ts';
+import { withProgress } from '../progress.ts';
 
 interface Flags extends GlobalFlags {
   fetch?: boolean;
@@ -50,14 +51,10 @@ async function binaries(cli: Cli, flags: Flags): Promise<void> {
     flags.kubernetesVersion === undefined
       ? defaultRequests()
       : controlPlaneRequests(await wholeVersion(flags.kubernetesVersion));
-  if (flags.fetch) {
-    const progress = progressFor(cli);
-    try {
-      await binariesWithProgress(cli, progress).ensureAll(requests, { signal });
-    } finally {
-      progress.close();
-    }
-  }
+  if (flags.fetch)
+    await withProgress(cli, (progress) =>
+      binariesWithProgress(cli, progress).ensureAll(requests, { signal }),
+    );
   const listing = await new Binaries({ cacheDir: defaultCacheDirectory(env), env, clock }).list(requests);
   cli.stdout.write(render(listing, flags.output));
   for (const { name, notes } of listing) for (const note of notes) cli.stderr.write(`${name}: ${note}\n`);
@@ -75,7 +72,7 @@ async function wholeVersion(version: string): Promise<string> {
   try {
     return selectTemplate(await loadTemplates(), { version, defaultVersion: version }).version;
   } catch (error) {
-    throw invalidArgument(error instanceof Error ? error.message : String(error));
+    throw invalidArgument(messageOf(error));
   }
 }
 

@@ -102,8 +102,16 @@ describe('waiting for new certificates', () => {
     },
   );
 
-  it('fails when the tenant is deleted', () => {
-    expect(() => isRenewed('a', asked, stateOf())(undefined)).toThrow('a is gone');
+  it('fails when the tenant is deleted', async () => {
+    await using world = await CommandWorld.start();
+    world.put('blue', { phase: 'Ready' });
+    const renewing = world.run('certificates', 'renew', 'blue', '--wait');
+    await world.asked('blue', annotationKeys.renewCertificates);
+    world.remove('blue');
+    expect(await renewing).toMatchObject({
+      exitCode: exitCodes.notFound,
+      stderr: expect.stringContaining('blue is gone'),
+    });
   });
 });
 

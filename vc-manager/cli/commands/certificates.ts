@@ -2,11 +2,10 @@ import { Argument, type Command, Option } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
 import { secretNames } from '../../../api/names.ts';
 import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
-import { tenantArgument, waitTimeoutOption, withCompletion } from '../command-line.ts';
-import { confirm, yesOption } from '../confirm.ts';
+import { confirm, tenantArgument, waitTimeoutOption, withCompletion, yesOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
-import { followsRequest, requestAndWait, sendRequest } from '../manager-request.ts';
+import { followsRequest, hasEnded, requestAndWait, sendRequest } from '../manager-request.ts';
 import { json, table } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, namespaceFlag, validRef } from '../virtual-clusters.ts';
@@ -177,25 +176,16 @@ export function stageText({
     : `New authorities sign; the old ones are trusted until ${until}.`;
 }
 
-/**
- * For `waitFor`: true when the request is followed and its job has ended. `before`: as it was when it was asked. Throws `Conflict`
- * when that was cancelled.
- */
+/** For `requestAndWait`. `before`: as it was when it was asked. */
 export function areRenewed(
   name: string,
   value: string,
   before: VirtualCluster,
-): (found: VirtualCluster | undefined) => boolean {
+): (found: VirtualCluster) => boolean {
   const request = { annotation: annotationKeys.renewAuthorities, value };
   const isFollowed = followsRequest(request, before, ({ jobs }) => jobs?.authorities);
-  return (found) => {
-    if (found === undefined) throw new CliError('NotFound', `${name} is gone`);
-    const { current, history: [last] = [] } = found.status?.jobs ?? {};
-    if (!isFollowed(found) || current !== undefined) return false;
-    if (last?.kind === 'authority-renewal' && last.result === 'Cancelled')
-      throw new CliError('Conflict', `the renewal of the authorities of ${name} was cancelled`);
-    return true;
-  };
+  const cancelled = `the renewal of the authorities of ${name} was cancelled`;
+  return hasEnded(isFollowed, 'authority-renewal', cancelled);
 }
 
 /** Throws `Conflict` for a tenant whose control plane the manager does not renew in its present state. */
@@ -210,19 +200,18 @@ export function refuseIfNotRunning({ metadata, status }: VirtualCluster): void {
 }
 
 /**
- * For `waitFor`: true when the control plane uses certificates that were issued after the request, by the renewal, by
+ * For `requestAndWait`: true when the control plane uses certificates that were issued after the request, by the renewal, by
  * another job that was under way, or by a later request. `before`: as it was when it was asked. Throws `Conflict` when the renewal was cancelled.
  */
 export function isRenewed(
   name: string,
   value: string,
   before: VirtualCluster,
-): (found: VirtualCluster | undefined) => boolean {
+): (found: VirtualCluster) => boolean {
   const request = { annotation: annotationKeys.renewCertificates, value };
   const isFollowed = followsRequest(request, before, ({ jobs }) => jobs?.renewed);
   let renewal: string | undefined;
   return (found) => {
-    if (found === undefined) throw new CliError('NotFound', `${name} is gone`);
     const { current, history: [last] = [] } = found.status?.jobs ?? {};
     if (current?.kind === 'renewal') renewal = current.id;
     if (!isFollowed(found) || current !== undefined) return false;

@@ -35,8 +35,7 @@ async function listTenantNames(
     const quiet: Cli = { ...cli, stderr: Object.assign(Object.create(cli.stderr), { write: () => true }) };
     return await withSuperCluster(quiet, superCluster, async (client) => {
       const signal = AbortSignal.timeout(listTimeoutMs);
-      const where = namespace === undefined ? {} : { namespace };
-      const { items } = await client.list<VirtualCluster>(resources.virtualClusters, { ...where, signal });
+      const { items } = await client.list<VirtualCluster>(resources.virtualClusters, { namespace, signal });
       return items.filter((vc) => !isUnclaimed(vc)).map(({ metadata }) => metadata.name ?? '');
     });
   } catch {

@@ -3,11 +3,8 @@ import { leaveContext, mergeKubeconfig, parseKubeconfig, rememberContext } from 
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { changeKubeconfigFile } from '../kubeconfig-file.ts';
-import { withSuperCluster } from '../super-cluster.ts';
-import { runWithKubeconfig } from '../tenant-command.ts';
-import { tenantKubeconfig } from '../tenant-kubeconfig.ts';
-import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
+import { changeKubeconfigFile, runWithKubeconfig } from '../kubeconfig-file.ts';
+import { namedTenantKubeconfig } from '../tenant-kubeconfig.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -47,11 +44,7 @@ export function configureDisconnect(command: Command, cli: Cli): void {
 }
 
 async function connect(cli: Cli, name: string, args: readonly string[], flags: Flags): Promise<void> {
-  const ref = validRef(name, flags.namespace);
-  const kubeconfig = await withSuperCluster(cli, flags, async (client) => {
-    const vc = await getVirtualCluster(client, ref, cli.signal);
-    return tenantKubeconfig(client, vc, cli, flags.personal);
-  });
+  const kubeconfig = await namedTenantKubeconfig(cli, name, flags);
   if (args.length > 0) {
     await runWithKubeconfig(cli, kubeconfig, args);
     return;

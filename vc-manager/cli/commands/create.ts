@@ -10,7 +10,7 @@ import {
   type VirtualClusterSpec,
   virtualClusterProblems,
 } from '../../../api/virtual-cluster.ts';
-import { isAlreadyExists, isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
+import { isAlreadyExists, isNotFound, type KubeClient, messageOf, resources } from '../../../kube/index.ts';
 import { selectTemplate } from '../../control-plane/template.ts';
 import { kubernetesVersion, labelPairs, wholeNumber } from '../arguments.ts';
 import { waitTimeoutOption } from '../command-line.ts';
@@ -47,7 +47,7 @@ interface Flags extends GlobalFlags {
   nodeSelector?: Record<string, string>;
   wait?: boolean;
   timeout: number;
-  /** Nobody has said how long to wait: what is built for it is waited for. */
+  /** --timeout was not given: what is built for it is waited for. */
   isPatient: boolean;
   output?: 'json' | 'yaml' | 'name';
 }
@@ -185,7 +185,7 @@ async function refuseUnknownVersion(
   try {
     selectTemplate(templates, { template, version, defaultVersion: version });
   } catch (error) {
-    throw invalidArgument(error instanceof Error ? error.message : String(error));
+    throw invalidArgument(messageOf(error));
   }
 }
 

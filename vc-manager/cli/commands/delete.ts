@@ -1,11 +1,10 @@
 import type { Command } from 'commander';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
-import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
-import { confirm, requireTerminal, yesOption } from '../confirm.ts';
+import { ignoreNotFound, isNotFound, type KubeClient, resources } from '../../../kube/index.ts';
+import { confirm, requireTerminal, tenantArgument, waitTimeoutOption, yesOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { type Progress, progressFor, withStep } from '../progress.ts';
+import { type Progress, withProgress, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import {
   getVirtualCluster,
@@ -60,9 +59,8 @@ export function configure(command: Command, cli: Cli): void {
 async function remove(cli: Cli, names: readonly string[], flags: Flags): Promise<void> {
   const refs = names.map((name) => validRef(name, flags.namespace));
   if (!flags.dryRun) requireTerminal(cli, flags);
-  const progress = progressFor(cli);
-  try {
-    await withSuperCluster(cli, flags, async (client) => {
+  await withProgress(cli, (progress) =>
+    withSuperCluster(cli, flags, async (client) => {
       const found: VirtualCluster[] = [];
       // All are looked up before the first is deleted, so that one mistyped name deletes none.
       for (const ref of refs) {
@@ -79,10 +77,8 @@ async function remove(cli: Cli, names: readonly string[], flags: Flags): Promise
         await confirm(cli, flags, `Delete ${named} with all pods, volumes and data? There is no way back.`);
       if (flags.snapshotFirst) await keepAll(cli, client, found, flags.timeout);
       await Promise.all(found.map((vc) => removeOne(cli, client, vc, flags, progress)));
-    });
-  } finally {
-    progress.close();
-  }
+    }),
+  );
 }
 
 /** Of all before the first is deleted. Throws for one that could not be kept. */
@@ -131,35 +127,30 @@ export function consequences({ metadata, status }: VirtualCluster, note = ''): s
 async function find(
   client: KubeClient,
   ref: VirtualClusterRef,
-  { ignoreNotFound }: Flags,
+  flags: Flags,
   { signal }: Cli,
 ): Promise<VirtualCluster | undefined> {
-  if (!ignoreNotFound) return getVirtualCluster(client, ref, signal);
-  try {
-    return await client.get<VirtualCluster>(resources.virtualClusters, ref, { signal });
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
+  if (!flags.ignoreNotFound) return getVirtualCluster(client, ref, signal);
+  return ignoreNotFound(client.get<VirtualCluster>(resources.virtualClusters, ref, { signal }));
 }
 
 async function removeOne(
   cli: Cli,
   client: KubeClient,
   { metadata }: VirtualCluster,
-  { wait, timeout, ignoreNotFound }: Flags,
+  flags: Flags,
   progress: Progress,
 ): Promise<void> {
   const { clock, signal } = cli;
   const { name = '', namespace = '', uid } = metadata;
   const ref = { namespace, name };
   try {
-    await client.delete(resources.virtualClusters, ref, { signal, ...(uid === undefined ? {} : { uid }) });
+    await client.delete(resources.virtualClusters, ref, { signal, uid });
   } catch (error) {
     if (!isNotFound(error)) throw error;
-    if (!ignoreNotFound) throw await virtualClusterNotFound(client, ref, signal);
+    if (!flags.ignoreNotFound) throw await virtualClusterNotFound(client, ref, signal);
   }
-  if (!wait) {
+  if (!flags.wait) {
     cli.stdout.write(`virtualcluster.skerry.dev "${name}" is being deleted\n`);
     return;
   }
@@ -169,7 +160,7 @@ async function removeOne(
       ref,
       clock,
       signal,
-      timeoutMs: timeout,
+      timeoutMs: flags.timeout,
       what: 'go',
       // A VirtualCluster of the same name with another uid was created in the meantime.
       until: (vc) => vc === undefined || vc.metadata.uid !== uid,

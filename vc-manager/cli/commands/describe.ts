@@ -2,17 +2,19 @@ import { type Command, Option } from 'commander';
 import { noSyncerReason } from '../../../api/conditions.ts';
 import { traitsOf } from '../../../api/drivers.ts';
 import {
-  type ControlPlanePlacement,
   sleepAfterIdleMs,
   type VirtualCluster,
   type VirtualClusterStatus,
 } from '../../../api/virtual-cluster.ts';
 import { wakeReasonText } from '../../../api/wake-reasons.ts';
-import { type Condition, findCondition, printable } from '../../../kube/index.ts';
+import { printable } from '../../../kube/index.ts';
+import { inMiB } from '../../operator/errors.ts';
+import { placementText } from '../../operator/moves.ts';
+import { dnsOf } from '../../operator/warm-members.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { jobsOf, jobTable } from '../job-table.ts';
-import { ageSince, serialize, styler, table, withKind } from '../output.ts';
+import { ageSince, indented, serialize, styler, table, withKind } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import {
   getVirtualCluster,
@@ -128,7 +130,7 @@ export function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: nu
     ['Service addresses:', status?.serviceCIDR ?? '-'],
     ['Cluster domain:', spec?.clusterDomain ?? 'cluster.local'],
     ...(spec?.extraNames === undefined ? [] : [['Extra names:', spec.extraNames.join(', ')]]),
-    ['DNS:', spec?.dns ?? (isMade ? dnsOf(status?.conditions) : '-')],
+    ['DNS:', spec?.dns ?? (isMade ? dnsOf({ status }) : '-')],
     ['Weight:', String(spec?.weight ?? 1)],
     ['Kubeconfig:', kubeconfig === undefined ? '-' : `Secret ${namespace}/${kubeconfig.name}`],
     ...(sleepAfterIdleMs({ spec: spec ?? {} }) === undefined
@@ -149,7 +151,6 @@ export function tenantRows({ metadata, spec, status }: VirtualCluster, nowMs: nu
 
 function snapshotRows({ storage }: NonNullable<VirtualClusterStatus['snapshots']> = {}): string[][] {
   if (storage === undefined) return [];
-  const inMiB = (bytes: number): string => `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
   return [
     [
       'Snapshot storage:',
@@ -171,12 +172,18 @@ function sleepRows({ sleep = {} }: VirtualClusterStatus = {}): string[][] {
 }
 
 function movedRows({ move, moved }: VirtualClusterStatus = {}): string[][] {
-  const text = ({ driver, datastore }: ControlPlanePlacement): string => `${driver}/${datastore}`;
-  if (move !== undefined) return [['Moving:', `to ${text(move.to)}, ${move.stage}`]];
+  if (move !== undefined) return [['Moving:', `to ${placementText(move.to)}, ${move.stage}`]];
   if (moved === undefined) return [];
   const { at, from, to, why, pausedMs } = moved;
   const pause = pausedMs === undefined ? '' : `, paused for ${(pausedMs / 1_000).toFixed(1)} s`;
-  return [['Moved:', why === undefined ? `${at}, from ${text(from)}${pause}` : `not to ${text(to)}: ${why}`]];
+  return [
+    [
+      'Moved:',
+      why === undefined
+        ? `${at}, from ${placementText(from)}${pause}`
+        : `not to ${placementText(to)}: ${why}`,
+    ],
+  ];
 }
 
 function gatewayText({
@@ -226,11 +233,6 @@ function encryptionOf({ key, rotation }: NonNullable<VirtualCluster['status']>['
   return rotation === undefined ? now : `${now}; a new key is being taken up (${rotation})`;
 }
 
-/** The DNS server that the manager has installed where the spec names none. */
-function dnsOf(conditions: readonly Condition[] = []): string {
-  return findCondition(conditions, 'DNSReady') === undefined ? 'none' : 'coredns';
-}
-
 function eventTable(events: readonly Event[], nowMs: number): string {
   const when = (event: Event): string =>
     event.lastTimestamp ?? event.eventTime ?? event.metadata.creationTimestamp ?? '';
@@ -244,10 +246,6 @@ function eventTable(events: readonly Event[], nowMs: number): string {
       `${event.message ?? ''}${(event.count ?? 1) > 1 ? ` (x${event.count})` : ''}`,
     ]);
   return table(['AGE', 'TYPE', 'REASON', 'MESSAGE'], rows);
-}
-
-function indented(text: string): string {
-  return text.replaceAll(/^(?=.)/gm, '  ');
 }
 
 /** The effective policy as rows of name and value; no rows before the manager has computed it. */

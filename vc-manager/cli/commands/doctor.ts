@@ -102,7 +102,7 @@ export async function runChecks(cli: Cli, stateDir: string): Promise<CheckResult
           ),
         ]),
     // A running stack has its memory and its ports already.
-    ...(supervisor === undefined ? [checkMemory(await availableMemory(), 2), ...(await checkPorts())] : []),
+    ...(supervisor === undefined ? [checkMemory(freemem(), 2), ...(await checkPorts())] : []),
     checkInotify(await numberIn('/proc/sys/fs/inotify/max_user_instances')),
     checkOpenFiles((await openFileLimits())?.hard),
     checkAddress(),
@@ -210,13 +210,8 @@ function checkAddress(): CheckResult {
   );
 }
 
-async function availableMemory(): Promise<number> {
-  const text = await readFile('/proc/meminfo', 'utf8').catch(() => '');
-  const kilobytes = /^MemAvailable:\s+(\d+) kB/m.exec(text)?.[1];
-  return kilobytes === undefined ? freemem() : Number(kilobytes) * 1024;
-}
-
-async function numberIn(file: string): Promise<number | undefined> {
+/** Undefined where there is no such file. */
+export async function numberIn(file: string): Promise<number | undefined> {
   const text = await readFile(file, 'utf8').catch(() => undefined);
   return text === undefined ? undefined : Number(text);
 }
@@ -305,6 +300,6 @@ export function checkOpenFiles(hardLimit: number | undefined): CheckResult {
   );
 }
 
-function inGigabytes(bytes: number): string {
+export function inGigabytes(bytes: number): string {
   return `${(bytes / gigabyte).toFixed(1)} GB`;
 }

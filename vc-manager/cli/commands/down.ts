@@ -5,7 +5,7 @@ import { controlPlanesIn } from '../../drivers/driver.ts';
 import { identify, isAlive } from '../../os/process-identity.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, describeFailure } from '../errors.ts';
-import { type Progress, progressFor, withStep } from '../progress.ts';
+import { type Progress, withProgress, withStep } from '../progress.ts';
 import {
   controlPlanesDirectory,
   findSupervisor,
@@ -49,18 +49,12 @@ async function down(cli: Cli, flags: Flags): Promise<void> {
     return;
   }
   if (flags.dryRun) return sayWhat(cli, stateDir, flags.purge === true);
-  const progress = progressFor(cli);
-  try {
+  await withProgress(cli, async (progress) => {
     await stopStack(cli, { stateDir, progress, purge: flags.purge === true, force: flags.force === true });
-    if (flags.purge) {
-      await rm(stateDir, { recursive: true, force: true });
-      progress.note(`Removed ${stateDir}.`);
-    } else {
-      progress.note(`Stopped. The state is kept in ${stateDir}.`);
-    }
-  } finally {
-    progress.close();
-  }
+    if (!flags.purge) return progress.note(`Stopped. The state is kept in ${stateDir}.`);
+    await rm(stateDir, { recursive: true, force: true });
+    progress.note(`Removed ${stateDir}.`);
+  });
 }
 
 async function sayWhat(cli: Cli, stateDir: string, purge: boolean): Promise<void> {

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { type KubeClient, type KubeObject, printable, resources } from '../../../kube/index.ts';
+import { type KubeClient, type KubeObject, messageOf, printable, resources } from '../../../kube/index.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { ageSince, json, table } from '../output.ts';
@@ -114,8 +114,7 @@ async function fromTenant(cli: Cli, client: KubeClient, vc: VirtualCluster): Pro
     });
   } catch (error) {
     cli.signal.throwIfAborted();
-    const why = error instanceof Error ? error.message : String(error);
-    cli.stderr.write(`note: the events in the tenant cannot be read: ${why}\n`);
+    cli.stderr.write(`note: the events in the tenant cannot be read: ${messageOf(error)}\n`);
     return [];
   }
 }
@@ -137,7 +136,7 @@ export async function latestTenantEvents(
       fieldSelector: 'source=skerry-syncer',
       limit: eventsPerPage,
       signal,
-      ...(next === undefined ? {} : { continue: next }),
+      continue: next,
     });
     latest.push(...items.map((event) => ({ event, at: lastSeenMs(event) })));
     latest.sort((a, b) => b.at - a.at);

@@ -5,11 +5,12 @@ import { duration } from '../arguments.ts';
 import {
   type Candidate,
   type CompletionContext,
+  confirm,
   offerTenants,
   outputOption,
   withCompletion,
+  yesOption,
 } from '../command-line.ts';
-import { confirm, yesOption } from '../confirm.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { jobsOf, jobTable } from '../job-table.ts';
@@ -18,8 +19,8 @@ import { serialize, type TableFormat } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import {
   getVirtualCluster,
-  listTenants,
   namespaceFlag,
+  oneOrAllTenants,
   type VirtualClusterRef,
   validRef,
 } from '../virtual-clusters.ts';
@@ -107,13 +108,8 @@ async function jobs(cli: Cli, words: readonly string[], flags: Flags): Promise<v
 }
 
 async function show(cli: Cli, name: string | undefined, flags: Flags): Promise<void> {
-  const { signal } = cli;
-  const items = await withSuperCluster(cli, flags, async (client) => {
-    if (name !== undefined)
-      return [await getVirtualCluster(client, validRef(name, flags.namespace ?? 'default'), signal)];
-    const where = flags.namespace === undefined ? {} : { namespace: flags.namespace };
-    return listTenants(client, { ...where, signal });
-  });
+  const of = { namespace: flags.namespace, signal: cli.signal };
+  const items = await withSuperCluster(cli, flags, (client) => oneOrAllTenants(client, name, of));
   const found = items.flatMap((vc) => jobsOf(vc, name === undefined));
   if (flags.output !== 'table') cli.stdout.write(serialize(flags.output, found));
   else if (found.length > 0) cli.stdout.write(jobTable(found, cli.clock.now()));
@@ -145,9 +141,8 @@ async function cancelJob(cli: Cli, ref: VirtualClusterRef, flags: Flags): Promis
     }
     if (kind === 'provision')
       await confirm(cli, flags, `Cancel the creation of ${ref.name}? ${stopsProvision}`);
-    const until = (found: VirtualCluster | undefined): boolean => {
-      if (found === undefined) throw new CliError('Conflict', `${ref.name} is gone: its deletion has ended`);
-      const { jobs } = found.status ?? {};
+    const until = ({ status }: VirtualCluster): boolean => {
+      const { jobs } = status ?? {};
       if (jobs?.current?.id === id) {
         if (jobs.current.refusal === undefined) return false;
         throw new CliError(
@@ -164,7 +159,8 @@ async function cancelJob(cli: Cli, ref: VirtualClusterRef, flags: Flags): Promis
     };
     const request = { client, ref, annotation: annotationKeys.cancelJob, value: id };
     const timeoutMs = flags.timeout;
-    await requestAndWait(cli, request, { timeoutMs, what: `cancel its ${kind}`, until });
+    const gone = new CliError('Conflict', `${ref.name} is gone: its deletion has ended`);
+    await requestAndWait(cli, request, { timeoutMs, what: `cancel its ${kind}`, until, gone });
     cli.stdout.write(`${kind} of ${ref.name} cancelled\n`);
   });
 }
@@ -179,10 +175,7 @@ async function retryJob(cli: Cli, ref: VirtualClusterRef, flags: Flags): Promise
     await requestAndWait(cli, request, {
       timeoutMs: flags.timeout,
       what: 'try again',
-      until: (found) => {
-        if (found === undefined) throw new CliError('NotFound', `${ref.name} is gone`);
-        return isFollowed(found);
-      },
+      until: isFollowed,
     });
     cli.stdout.write(
       `${ref.name} is tried again: see "vc-manager jobs ${ref.name}${namespaceFlag(ref.namespace)}"\n`,

@@ -6,9 +6,7 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { changeKubeconfigFile } from '../kubeconfig-file.ts';
 import { localKubeconfigFile, readSettings, stateChoice } from '../state-directory.ts';
-import { withSuperCluster } from '../super-cluster.ts';
-import { tenantKubeconfig } from '../tenant-kubeconfig.ts';
-import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
+import { namedTenantKubeconfig } from '../tenant-kubeconfig.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -61,11 +59,7 @@ async function kubeconfigText(cli: Cli, name: string | undefined, flags: Flags):
     return superClusterKubeconfig(cli, flags);
   }
   if (name === undefined) throw invalidArgument('give the NAME of a tenant, or --super-cluster');
-  const ref = validRef(name, flags.namespace);
-  return withSuperCluster(cli, flags, async (client) => {
-    const vc = await getVirtualCluster(client, ref, cli.signal);
-    return tenantKubeconfig(client, vc, cli, flags.personal);
-  });
+  return namedTenantKubeconfig(cli, name, flags);
 }
 
 async function superClusterKubeconfig(cli: Cli, flags: Flags): Promise<string> {

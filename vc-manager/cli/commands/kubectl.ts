@@ -3,10 +3,8 @@ import { Binaries, defaultCacheDirectory, defaultVersions } from '../../binaries
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { withSuperCluster } from '../super-cluster.ts';
-import { runWithKubeconfig } from '../tenant-command.ts';
-import { tenantKubeconfig } from '../tenant-kubeconfig.ts';
-import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
+import { runWithKubeconfig } from '../kubeconfig-file.ts';
+import { namedTenantKubeconfig } from '../tenant-kubeconfig.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -33,10 +31,7 @@ export function configure(command: Command, cli: Cli): void {
 }
 
 async function kubectl(cli: Cli, name: string, args: readonly string[], flags: Flags): Promise<void> {
-  const ref = validRef(name, flags.namespace);
-  const kubeconfig = await withSuperCluster(cli, flags, async (client) =>
-    tenantKubeconfig(client, await getVirtualCluster(client, ref, cli.signal), cli, flags.personal),
-  );
+  const kubeconfig = await namedTenantKubeconfig(cli, name, flags);
   await runWithKubeconfig(cli, kubeconfig, [await findKubectl(cli), ...args]);
 }
 

@@ -42,20 +42,16 @@ export function configure(command: Command, cli: Cli): void {
 }
 
 async function list(cli: Cli, flags: Flags): Promise<void> {
+  const namespace = flags.allNamespaces ? undefined : flags.namespace;
   const tenants = await withSuperCluster(cli, flags, async (client) => {
-    const options = {
-      ...(flags.namespace === undefined || flags.allNamespaces ? {} : { namespace: flags.namespace }),
-      ...(flags.selector === undefined ? {} : { labelSelector: flags.selector }),
-    };
-    const found = await listTenants(client, { ...options, signal: cli.signal });
-    if (found.length === 0 && options.namespace !== undefined)
-      await refuseMissingNamespace(client, options.namespace, cli.signal);
+    const found = await listTenants(client, { namespace, labelSelector: flags.selector, signal: cli.signal });
+    if (found.length === 0 && namespace !== undefined)
+      await refuseMissingNamespace(client, namespace, cli.signal);
     return found;
   });
   cli.stdout.write(render(tenants, flags.output, cli.clock.now()));
   if (tenants.length === 0 && (flags.output === 'table' || flags.output === 'wide')) {
-    const where =
-      flags.namespace === undefined || flags.allNamespaces ? '' : ` in namespace ${flags.namespace}`;
+    const where = namespace === undefined ? '' : ` in namespace ${namespace}`;
     cli.stderr.write(
       flags.selector === undefined
         ? `No tenants${where}. "vc-manager create NAME --wait" makes one.\n`

@@ -70,7 +70,7 @@ async function print(cli: Cli, place: LogSource, flags: Flags): Promise<void> {
   const options = {
     signal: AbortSignal.any([cli.signal, ended.signal]),
     follow: flags.follow === true,
-    ...(flags.tail === undefined ? {} : { tailLines: flags.tail }),
+    tailLines: flags.tail,
   };
   const printOne = async (each: string): Promise<void> => {
     const prefix = components.length === 1 ? '' : `${each.padEnd(longest)} | `;

@@ -2,17 +2,18 @@ import { type Command, Option } from 'commander';
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
 import { type DriverName, defaultDriver } from '../../../api/drivers.ts';
 import { annotationKeys } from '../../../api/labels.ts';
-import type { DatastoreName, VirtualCluster } from '../../../api/virtual-cluster.ts';
+import type { ControlPlanePlacement, DatastoreName, VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { findCondition, type KubeClient, resources } from '../../../kube/index.ts';
 import { minorOf } from '../../control-plane/template.ts';
 import { isHeld } from '../../jobs/job-status.ts';
+import { placementText } from '../../operator/moves.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { driverChoices } from '../drivers.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { followsRequest } from '../manager-request.ts';
 import { json } from '../output.ts';
-import { progressFor, withStep } from '../progress.ts';
+import { withProgress, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, namespaceFlag, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
 import { waitFor } from '../wait-for.ts';
@@ -65,10 +66,7 @@ export function configure(command: Command, cli: Cli): void {
     .action(async (name: string, _, chosen: Command) => move(cli, name, chosen.optsWithGlobals<Flags>()));
 }
 
-interface Placement {
-  driver: DriverName;
-  datastore: DatastoreName;
-}
+type Placement = Pick<ControlPlanePlacement, 'driver' | 'datastore'>;
 
 interface PlannedMove {
   from: Placement;
@@ -108,10 +106,6 @@ async function move(cli: Cli, name: string, flags: Flags): Promise<void> {
     if (flags.output === 'json') cli.stdout.write(json({ ...ref, from, to, pausedMs }));
     else cli.stdout.write(`${name} moved ${where}: paused for ${(pausedMs / 1_000).toFixed(1)} s\n`);
   });
-}
-
-function placementText({ driver, datastore }: Placement): string {
-  return `${driver}/${datastore}`;
 }
 
 /** Throws `Conflict` for a tenant that cannot be moved now, or is there already. */
@@ -203,10 +197,9 @@ async function waitUntilMoved(
   const { clock, signal } = cli;
   const { name = '', namespace = '' } = asked.before.metadata;
   const ref: VirtualClusterRef = { name, namespace };
-  const progress = progressFor(cli);
   let pausedMs = 0;
-  try {
-    await withStep(progress, `Moving ${name}`, (step) =>
+  await withProgress(cli, (progress) =>
+    withStep(progress, `Moving ${name}`, (step) =>
       waitFor({
         ...{ client, ref, clock, signal, timeoutMs },
         what: `move ${name}`,
@@ -217,10 +210,8 @@ async function waitUntilMoved(
           return ended !== undefined;
         },
       }),
-    );
-  } finally {
-    progress.close();
-  }
+    ),
+  );
   return pausedMs;
 }
 

@@ -43,7 +43,9 @@ describe('the health of the manager', () => {
     expect((await get('/readyz')).status).toBe(503);
     health.onCall(call(0));
     health.onCall(call(503));
-    expect(await (await get('/readyz')).text()).toBe('the super cluster has not answered yet\n');
+    expect(await (await get('/readyz')).text()).toBe(
+      'manager: the super cluster has not answered yet\nnot ok\n',
+    );
     health.onCall(call(404));
     expect((await get('/readyz')).status).toBe(200);
   });
@@ -52,7 +54,7 @@ describe('the health of the manager', () => {
     const { health, get } = await started();
     const listens = health.waitFor('the dashboard does not listen yet');
     health.onCall(call(200));
-    expect(await (await get('/readyz')).text()).toBe('the dashboard does not listen yet\n');
+    expect(await (await get('/readyz')).text()).toBe('manager: the dashboard does not listen yet\nnot ok\n');
     listens();
     expect((await get('/readyz')).status).toBe(200);
   });
@@ -64,7 +66,7 @@ describe('the health of the manager', () => {
     const answer = await get('/readyz');
     expect([answer.status, await answer.text()]).toEqual([
       503,
-      'the super cluster has not answered for 61 s\n',
+      'manager: the super cluster has not answered for 61 s\nnot ok\n',
     ]);
   });
 

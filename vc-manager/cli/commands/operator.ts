@@ -1,5 +1,4 @@
 import { hkdfSync, randomUUID } from 'node:crypto';
-import { createServer, type IncomingMessage } from 'node:http';
 import { freemem, hostname, totalmem } from 'node:os';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { pino } from 'pino';
@@ -7,8 +6,15 @@ import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { type DriverName, defaultDriver, traitsOf } from '../../../api/drivers.ts';
 import type { UsageDay } from '../../../api/usage.ts';
 import { type DnsChoice, dnsChoices } from '../../../api/virtual-cluster.ts';
-import { Connection, type ConnectionOptions, KubeClient, loadKubeconfig } from '../../../kube/index.ts';
-import { dnsDomain } from '../../../program/flags.ts';
+import {
+  Connection,
+  type ConnectionOptions,
+  KubeClient,
+  loadKubeconfig,
+  messageOf,
+} from '../../../kube/index.ts';
+import { type Address, dnsDomain } from '../../../program/flags.ts';
+import { HealthServer } from '../../../program/health-server.ts';
 import { loadTemplates } from '../../control-plane/template.ts';
 import type { OnProblem } from '../../drivers/driver.ts';
 import { EtcdAdmin } from '../../etcd/admin.ts';
@@ -211,11 +217,11 @@ export function configure(command: Command, cli: Cli): void {
 }
 
 interface OperatorFlags extends GlobalFlags, DriverFlags, PkiFlags, DashboardFlags {
-  dashboardListen?: HealthAddress;
+  dashboardListen?: Address;
   driver: DriverName;
   otherDriver?: DriverName[];
   tenantReplicas: number;
-  healthAddress?: HealthAddress;
+  healthAddress?: Address;
   bindAddress: string;
   advertiseAddress?: string;
   endpointHost: string;
@@ -372,9 +378,9 @@ function gatewayOf(flags: OperatorFlags): GatewaySettings | undefined {
   return {
     ...gateway,
     domain,
-    ...(ports === undefined ? {} : { ports }),
-    ...(podAddress === undefined ? {} : { podAddress }),
-    ...(flags.gatewayPortsForPods === true && { portsForPods: true }),
+    ports,
+    podAddress,
+    portsForPods: flags.gatewayPortsForPods,
   };
 }
 
@@ -395,23 +401,12 @@ function machineMemory(): { totalBytes: number; availableBytes: number } {
 
 type CallListener = NonNullable<ConnectionOptions['onCall']>;
 
-interface HealthAddress {
-  host: string;
-  port: number;
-}
-
 /** Tenants with series of their own; all others are added up. */
 const maxTenantSeries = 250;
 /** After this time without an answer of the super cluster, `/readyz` fails. */
 const unansweredLimitMs = 60_000;
-/** Longer than the usual scrape interval: a connection that is closed during a request loses a sample. Milliseconds. */
-const keepAliveTimeout = 90_000;
-const plainText = 'text/plain; charset=utf-8';
 
-/**
- * Serves `/healthz` (the process answers), `/readyz` (the super cluster has answered lately) and `/metrics`, over HTTP
- * and without authentication.
- */
+/** Serves `/healthz` (the process answers), `/readyz` (the super cluster has answered lately) and `/metrics`. */
 export class ManagerHealth {
   readonly #registry = new Registry();
   readonly #calls: Counter;
@@ -483,47 +478,14 @@ export class ManagerHealth {
   }
 
   /** Listens until `close` is called. Returns the port. Throws `StartFailed` when the address cannot be bound. */
-  async listen({ host, port }: HealthAddress): Promise<{ port: number; close: () => Promise<void> }> {
-    const server = createServer({ keepAliveTimeout }, (request, response) => {
-      this.#answer(request).then(
-        ([status, type, body]) => {
-          response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' });
-          response.end(request.method === 'HEAD' ? undefined : body);
-        },
-        () => response.writeHead(500).end(),
-      );
+  async listen({ host, port }: Address): Promise<{ port: number; close: () => Promise<void> }> {
+    const server = new HealthServer({
+      metrics: { contentType: this.#registry.contentType, render: () => this.#registry.metrics() },
+      ready: { manager: () => this.problem ?? true },
     });
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', (cause) =>
-        reject(
-          new CliError(
-            'StartFailed',
-            `cannot listen on ${host}:${port}: ${cause.message}; choose another --health-address`,
-          ),
-        ),
-      );
-      server.listen(port, host, resolve);
+    const bound = await server.listen(port, host).catch((cause: unknown) => {
+      throw new CliError('StartFailed', `${messageOf(cause)} (--health-address)`, { cause });
     });
-    const address = server.address();
-    return {
-      port: typeof address === 'object' && address !== null ? address.port : port,
-      close: async () => {
-        const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-        server.closeAllConnections();
-        await closed;
-      },
-    };
-  }
-
-  /** Status, content type and body. */
-  async #answer({ method, url }: IncomingMessage): Promise<[number, string, string]> {
-    if (method !== 'GET' && method !== 'HEAD')
-      return [405, plainText, 'only GET and HEAD are answered here\n'];
-    const path = url?.split('?', 1)[0];
-    if (path === '/healthz') return [200, plainText, 'ok\n'];
-    if (path === '/readyz')
-      return this.problem === undefined ? [200, plainText, 'ok\n'] : [503, plainText, `${this.problem}\n`];
-    if (path === '/metrics') return [200, this.#registry.contentType, await this.#registry.metrics()];
-    return [404, plainText, 'there are /healthz, /readyz and /metrics\n'];
+    return { port: bound, close: () => server.close() };
   }
 }

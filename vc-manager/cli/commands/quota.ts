@@ -53,7 +53,13 @@ async function quota(cli: Cli, name: string, flags: Flags): Promise<void> {
 }
 
 /** Of what is allowed; undefined where nothing is known. */
-export function shareOf({ used, allowed }: { used?: string; allowed: string }): number | undefined {
+export function shareOf({
+  used,
+  allowed,
+}: {
+  used?: string | undefined;
+  allowed: string;
+}): number | undefined {
   const [has, may] = [parseExactQuantity(used), parseExactQuantity(allowed)];
   if (has === undefined || may === undefined) return undefined;
   if (may === 0n) return has === 0n ? 0 : 1;

@@ -2,8 +2,7 @@ import type { Command } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { resources } from '../../../kube/index.ts';
-import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
-import { confirm, requireTerminal, yesOption } from '../confirm.ts';
+import { confirm, requireTerminal, tenantArgument, waitTimeoutOption, yesOption } from '../command-line.ts';
 import type { Cli } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { requestAndWait } from '../manager-request.ts';
@@ -101,16 +100,15 @@ async function restore(cli: Cli, name: string, flags: Flags): Promise<void> {
     await requestAndWait(
       cli,
       { client, ref, annotation: annotationKeys.restore, value },
-      { timeoutMs: flags.timeout, what: 'restore it', until: isRestored(name, value) },
+      { timeoutMs: flags.timeout, what: 'restore it', until: isRestored(value) },
     );
     cli.stdout.write(`${name} is put back to ${from}\n`);
   });
 }
 
-function isRestored(name: string, request: string): (found: VirtualCluster | undefined) => boolean {
-  return (found) => {
-    if (found === undefined) throw new CliError('NotFound', `${name} is gone`);
-    const { restored, phase } = found.status ?? {};
+function isRestored(request: string): (found: VirtualCluster) => boolean {
+  return ({ status }) => {
+    const { restored, phase } = status ?? {};
     if (restored?.request !== request) return false;
     if (restored.refused !== undefined)
       throw new CliError('Conflict', `nothing was changed: ${restored.refused}`);

@@ -1,10 +1,9 @@
 import type { Command } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
-import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { followsRequest, requestAndWait, sendRequest } from '../manager-request.ts';
+import { followsRequest, hasEnded, requestAndWait, sendRequest } from '../manager-request.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, namespaceFlag, validRef } from '../virtual-clusters.ts';
 
@@ -65,27 +64,12 @@ async function rotateEncryptionKey(cli: Cli, name: string, flags: Flags): Promis
       return;
     }
     const isFollowed = followsRequest(request, before, ({ jobs }) => jobs?.rotated);
-    const until = isRotated(name, isFollowed);
+    const cancelled = `the rotation of the encryption key of ${name} was cancelled`;
     await requestAndWait(cli, request, {
       timeoutMs: flags.timeout,
       what: 'rotate its encryption key',
-      until,
+      until: hasEnded(isFollowed, 'key-rotation', cancelled),
     });
     cli.stdout.write(`encryption key of ${name} rotated\n`);
   });
-}
-
-/** For `waitFor`: true when the request is followed and its job has ended. Throws `Conflict` when that was cancelled. */
-function isRotated(
-  name: string,
-  isFollowed: (found: VirtualCluster) => boolean,
-): (found: VirtualCluster | undefined) => boolean {
-  return (found) => {
-    if (found === undefined) throw new CliError('NotFound', `${name} is gone`);
-    const { current, history: [last] = [] } = found.status?.jobs ?? {};
-    if (!isFollowed(found) || current !== undefined) return false;
-    if (last?.kind === 'key-rotation' && last.result === 'Cancelled')
-      throw new CliError('Conflict', `the rotation of the encryption key of ${name} was cancelled`);
-    return true;
-  };
 }

@@ -117,7 +117,6 @@ async function ask(cli: Cli, name: string, flags: Flags, request: Request): Prom
       timeoutMs: flags.timeout,
       what,
       until: (found) => {
-        if (found === undefined) throw new CliError('NotFound', `${name} is gone`);
         if (found.status?.phase === 'Failed')
           throw new CliError(
             'Conflict',

@@ -7,8 +7,7 @@ import type { KeptSnapshot, VirtualCluster } from '../../../api/virtual-cluster.
 import type { KubeClient } from '../../../kube/index.ts';
 import { SnapshotError } from '../../snapshot/errors.ts';
 import { isSnapshotName } from '../../snapshot/store.ts';
-import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
-import { confirm, yesOption } from '../confirm.ts';
+import { confirm, tenantArgument, waitTimeoutOption, yesOption } from '../command-line.ts';
 import type { Cli } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { followsRequest, requestAndWait, sendRequest } from '../manager-request.ts';
@@ -178,8 +177,7 @@ export async function takeAndWait(
   await requestAndWait(cli, request, {
     timeoutMs,
     what: 'take a snapshot',
-    until: (found: VirtualCluster | undefined) => {
-      if (found === undefined) throw new CliError('NotFound', `${ref.name} is gone`);
+    until: (found) => {
       if (!isFollowed(found)) return false;
       const { snapshots, jobs } = found.status ?? {};
       kept = snapshots?.kept?.find(({ name, reason }) => reason === 'Requested' && !known.has(name));

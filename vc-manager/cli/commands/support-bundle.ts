@@ -5,7 +5,13 @@ import type { Command } from 'commander';
 import { create as createArchive } from 'tar';
 import { defaultDriver } from '../../../api/drivers.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { type KubeClient, type KubeObject, type Resource, resources } from '../../../kube/index.ts';
+import {
+  type KubeClient,
+  type KubeObject,
+  messageOf,
+  type Resource,
+  resources,
+} from '../../../kube/index.ts';
 import type { ControlPlaneDriver } from '../../drivers/driver.ts';
 import { ProcessDriver } from '../../drivers/process/process-driver.ts';
 import { wholeNumber } from '../arguments.ts';
@@ -207,7 +213,7 @@ class Bundle {
   }
 
   failed(what: string, error: unknown): void {
-    this.#errors.push(`${what}: ${error instanceof Error ? error.message : String(error)}\n`);
+    this.#errors.push(`${what}: ${messageOf(error)}\n`);
   }
 
   /** Returns how many parts could not be read. */

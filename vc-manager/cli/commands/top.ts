@@ -5,7 +5,7 @@ import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { json, table } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { getVirtualCluster, listTenants, validRef } from '../virtual-clusters.ts';
+import { oneOrAllTenants } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace?: string;
@@ -49,13 +49,8 @@ interface TopRow {
 }
 
 async function top(cli: Cli, name: string | undefined, flags: Flags): Promise<void> {
-  const { signal } = cli;
-  const items = await withSuperCluster(cli, flags, async (client) => {
-    if (name !== undefined)
-      return [await getVirtualCluster(client, validRef(name, flags.namespace ?? 'default'), signal)];
-    const where = flags.namespace === undefined ? {} : { namespace: flags.namespace };
-    return listTenants(client, { ...where, signal });
-  });
+  const of = { namespace: flags.namespace, signal: cli.signal };
+  const items = await withSuperCluster(cli, flags, (client) => oneOrAllTenants(client, name, of));
   const rows = items
     .map((vc) => topRow(vc, cli.clock.now()))
     .sort((a, b) => weight(b) - weight(a) || (a.tenant < b.tenant ? -1 : 1));

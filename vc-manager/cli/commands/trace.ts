@@ -12,12 +12,13 @@ import {
   type Condition,
   ConnectionError,
   findCondition,
+  ignoreNotFound,
   isForbidden,
-  isNotFound,
   type KubeClient,
   type KubeObject,
   printable,
   resources,
+  withoutUndefined,
 } from '../../../kube/index.ts';
 import { wholeNumber } from '../arguments.ts';
 import { withCompletion, wordsOnly } from '../command-line.ts';
@@ -199,14 +200,11 @@ async function listSlowest(
 export async function slowestPods(
   vc: VirtualCluster,
   replicas: readonly Replica[],
-  options: { slowest: number; namespace?: string; systemNamespace: string; signal: AbortSignal },
+  options: { slowest: number; namespace?: string | undefined; systemNamespace: string; signal: AbortSignal },
 ): Promise<PodList> {
   const tenant = labelOf(vc);
-  const query = {
-    tenant,
-    slowest: String(options.slowest),
-    ...(options.namespace === undefined ? {} : { namespace: options.namespace }),
-  };
+  const { namespace } = options;
+  const query = { tenant, slowest: String(options.slowest), ...withoutUndefined({ namespace }) };
   const answers = await queryReplicas<PodList>(replicas, query, options.signal);
   const lists = answers.flatMap((answer) => (answer.is === 'answer' ? [answer.body] : []));
   // During a hand-over two syncers may answer for a tenant; the one that serves it knows more pods.
@@ -452,7 +450,7 @@ export function reportFromObjects(
   ];
   return {
     ...{ tenant, namespace, name, uid },
-    ...(node === undefined ? {} : { node }),
+    ...withoutUndefined({ node }),
     createdAt: creationTimestamp,
     seenAt: creationTimestamp,
     state: isReady ? 'ready' : 'pending',
@@ -461,7 +459,7 @@ export function reportFromObjects(
     steps: named.flatMap(({ name: step, atMs }) => (atMs === undefined ? [] : [{ name: step, atMs }])),
     spans,
     ...(superPod === undefined ? refusalIn(tenantPod) : {}),
-    ...(waitsFor === undefined ? {} : { waitsFor }),
+    ...withoutUndefined({ waitsFor }),
   };
 }
 
@@ -482,12 +480,12 @@ async function readTenantPod(
     return await withConnection(
       { requestTimeoutMs: tenantTimeoutMs, ...connection },
       async (tenantClient) => {
-        try {
-          return await tenantClient.get<Pod>(resources.pods, { namespace, name }, { signal: cli.signal });
-        } catch (error) {
-          if (!isNotFound(error)) throw error;
-          throw await noSuchPod(cli, tenantClient, vc, { namespace, name });
-        }
+        const ref = { namespace, name };
+        const found = await ignoreNotFound(
+          tenantClient.get<Pod>(resources.pods, ref, { signal: cli.signal }),
+        );
+        if (found === undefined) throw await noSuchPod(cli, tenantClient, vc, ref);
+        return found;
       },
     );
   } catch (error) {
@@ -500,7 +498,7 @@ async function readTenantPod(
   }
 }
 
-/** Namespaces that are named to somebody who has asked for a pod in the wrong one. */
+/** Namespaces that are named when a pod was asked for in the wrong one. */
 const maxElsewhere = 5;
 const longestName = 253;
 

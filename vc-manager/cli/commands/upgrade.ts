@@ -4,7 +4,14 @@ import type { ControlPlaneTemplate } from '../../../api/control-plane-template.t
 import { traitsOf } from '../../../api/drivers.ts';
 import type { VirtualClusterPolicy } from '../../../api/policy.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { Connection, KubeClient, printable, resources } from '../../../kube/index.ts';
+import {
+  type KubeClient,
+  messageOf,
+  printable,
+  resources,
+  serverVersion,
+  withClient,
+} from '../../../kube/index.ts';
 import { ControlPlaneError } from '../../control-plane/template.ts';
 import { OperatorError } from '../../operator/errors.ts';
 import {
@@ -17,7 +24,7 @@ import { kubernetesVersion } from '../arguments.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { progressFor, withStep } from '../progress.ts';
+import { withProgress, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import {
   backgroundConnection,
@@ -35,7 +42,7 @@ interface Flags extends GlobalFlags {
   force?: boolean;
   wait?: boolean;
   timeout: number;
-  /** Nobody has said how long to wait: what is built for it is waited for. */
+  /** --timeout was not given: what is built for it is waited for. */
   isPatient: boolean;
 }
 
@@ -99,7 +106,7 @@ export interface UpgradePlan {
   change?: { from: string; to: string };
   /** Without a change: why it goes to none of those that are newer. */
   kept?: string;
-  /** APIs in use that the target does not have; undefined for a tenant that is asleep, which nobody can ask. */
+  /** APIs in use that the target does not have; undefined for a tenant that is asleep, which cannot be asked. */
   removed: readonly string[] | undefined;
 }
 
@@ -196,9 +203,8 @@ async function waitUntilRunning(
   { version, timeoutMs, isPatient }: { version: string; timeoutMs: number; isPatient: boolean },
 ): Promise<void> {
   const { clock, signal } = cli;
-  const progress = progressFor(cli);
-  try {
-    await withStep(progress, `Waiting for ${version}`, (step) =>
+  await withProgress(cli, (progress) =>
+    withStep(progress, `Waiting for ${version}`, (step) =>
       waitFor({
         ...{ client, ref, clock, signal, timeoutMs },
         isSlow: (vc) => isPatient && isFetching(vc),
@@ -220,10 +226,8 @@ async function waitUntilRunning(
           return found.status?.version === version && phase === 'Ready';
         },
       }),
-    );
-  } finally {
-    progress.close();
-  }
+    ),
+  );
 }
 
 async function readSources(
@@ -231,16 +235,16 @@ async function readSources(
   running: string,
   signal: AbortSignal,
 ): Promise<VersionSources> {
-  const [templates, policies, version] = await Promise.all([
+  const [templates, policies, superVersion] = await Promise.all([
     client.list<ControlPlaneTemplate>(resources.controlPlaneTemplates, { signal }),
     client.list<VirtualClusterPolicy>(resources.virtualClusterPolicies, { signal }),
-    client.raw('GET', '/version', { signal }) as Promise<{ gitVersion?: string }>,
+    serverVersion(client, { signal }),
   ]);
   return {
     templates: { list: () => templates.items },
     policies: { list: () => policies.items },
     settings: { defaultVersion: running },
-    superVersion: (version.gitVersion ?? '').replace(/^v/, ''),
+    superVersion,
   };
 }
 
@@ -269,22 +273,19 @@ async function removedApis(
   signal: AbortSignal,
 ): Promise<string[] | undefined> {
   if (vc.status?.phase === 'Asleep') return undefined;
-  const connection = new Connection({
-    ...(await backgroundConnection(client, vc, signal)),
-    readLimits: { objectBytes: 12 * 1024 * 1024, answerValues: 250_000 },
-  });
+  const connection = await backgroundConnection(client, vc, signal);
+  const readLimits = { objectBytes: 12 * 1024 * 1024, answerValues: 250_000 };
   try {
-    const text = await new KubeClient(connection).raw('GET', '/metrics', { signal });
+    const text = await withClient({ ...connection, readLimits }, (asked) =>
+      asked.raw('GET', '/metrics', { signal }),
+    );
     return parseDeprecatedApis(String(text), version);
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
     throw new CliError(
       'Conflict',
-      `its API server cannot be asked which APIs are in use (${why}): see "vc-manager describe ${vc.metadata.name}${namespaceFlag(vc.metadata.namespace ?? '')}"`,
+      `its API server cannot be asked which APIs are in use (${messageOf(cause)}): see "vc-manager describe ${vc.metadata.name}${namespaceFlag(vc.metadata.namespace ?? '')}"`,
       { cause },
     );
-  } finally {
-    await connection.close();
   }
 }
 

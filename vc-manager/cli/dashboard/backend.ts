@@ -89,9 +89,7 @@ export function dashboardBackend(context: BackendContext): Backend {
       const { items, metadata: list } = await client.list<Pod>(resources.pods, options);
       const listed = items.flatMap((pod) => {
         const namespace = pod.metadata.labels?.[labelKeys.namespace];
-        const node = pod.spec?.nodeName;
-        if (namespace === undefined) return [];
-        return [{ ...listedPod(pod, namespace), ...(node === undefined ? {} : { node }) }];
+        return namespace === undefined ? [] : [{ ...listedPod(pod, namespace), node: pod.spec?.nodeName }];
       });
       return { listed, isCut: (list.continue ?? '') !== '' };
     },
@@ -185,8 +183,8 @@ function componentRow({ name, state, startedAt, restarts, lastExit }: ComponentO
     name,
     state,
     restarts,
-    ...(startedAt === undefined ? {} : { startedAt: startedAt.toISOString() }),
-    ...(lastExit === undefined ? {} : { lastExit: `${lastExit.at.toISOString()} (${how})` }),
+    startedAt: startedAt?.toISOString(),
+    lastExit: lastExit && `${lastExit.at.toISOString()} (${how})`,
   };
 }
 
@@ -226,12 +224,7 @@ async function act(
       apiVersion: apiVersionOf(resources.virtualClusters),
       kind: 'VirtualCluster',
       metadata: { ...ref },
-      spec: {
-        ...(version === undefined ? {} : { version }),
-        ...(weight === undefined ? {} : { weight }),
-        ...(podSecurity === undefined ? {} : { policy: { podSecurity } }),
-        ...(deletionProtection === undefined ? {} : { deletionProtection }),
-      },
+      spec: { version, weight, policy: podSecurity && { podSecurity }, deletionProtection },
     } as VirtualCluster;
     refuseInvalid(wanted);
     await createVirtualCluster(client, wanted, signal);

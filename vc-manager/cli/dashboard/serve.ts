@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { type Command, Option } from 'commander';
 import { loadAssets } from '../../../dashboard/assets.ts';
 import { Dashboard } from '../../../dashboard/dashboard.ts';
-import { isLoopback, type OidcSettings } from '../../../dashboard/oidc.ts';
-import type { ConnectionOptions } from '../../../kube/index.ts';
+import type { OidcSettings } from '../../../dashboard/oidc.ts';
+import { type ConnectionOptions, messageOf } from '../../../kube/index.ts';
+import { isLoopback } from '../../../program/addresses.ts';
 import { packageRoot } from '../../../program/package-root.ts';
 import { addressRanges, repeatable } from '../arguments.ts';
 import type { Cli } from '../context.ts';
@@ -83,8 +84,7 @@ export async function listeningDashboard(cli: Pick<Cli, 'clock'>, options: Serve
     superCluster,
     backend: dashboardBackend({
       ...{ clock: cli.clock, stateDir, systemNamespace },
-      onProblem: (error, what) =>
-        onProblem(`${what}: ${error instanceof Error ? error.message : String(error)}`),
+      onProblem: (error, what) => onProblem(`${what}: ${messageOf(error)}`),
     }),
     assets: await loadAssets(join(packageRoot(), 'dashboard', 'page')),
     systemNamespace,

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
-import { isIPv6 } from 'node:net';
 import { availableParallelism, hostname, networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { labelKeys } from '../../../api/labels.ts';
 import type { DnsChoice } from '../../../api/virtual-cluster.ts';
 import type { KubeClient } from '../../../kube/index.ts';
+import { hostInUrl } from '../../../program/addresses.ts';
 import { chartDirectory, packageRoot, packageVersion } from '../../../program/package-root.ts';
 import type { ComponentPlan } from '../../control-plane/plan.ts';
 import { localAddress } from '../../control-plane/render-plan.ts';
@@ -152,7 +152,7 @@ function gateway(options: ComponentOptions, parts: LocalStackParts): ComponentPl
 }
 
 function hostPort(host: string, port: number): string {
-  return `${isIPv6(host) ? `[${host}]` : host}:${port}`;
+  return `${hostInUrl(host)}:${port}`;
 }
 
 /**

@@ -3,7 +3,7 @@ import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../../api/warm-pool.ts';
 import {
   connectionFromSecret,
-  isAlreadyExists,
+  createIfAbsent,
   type KubeClient,
   type KubeObject,
   type Resource,
@@ -161,9 +161,7 @@ export async function createSampleTenants(
       },
       spec: {},
     };
-    await client.create(resources.virtualClusters, vc, { signal: options.signal }).catch((error: unknown) => {
-      if (!isAlreadyExists(error)) throw error;
-    });
+    await createIfAbsent(client, resources.virtualClusters, vc, { signal: options.signal });
   }
 }
 
@@ -206,11 +204,7 @@ async function createSamples({ client, signal, withStorage }: CreateSamplesOptio
       [resources.deployments, deployment('database', 1, 'data')],
     );
   }
-  for (const [resource, object] of objects) {
-    await client.create(resource, object, { signal }).catch((error: unknown) => {
-      if (!isAlreadyExists(error)) throw error;
-    });
-  }
+  for (const [resource, object] of objects) await createIfAbsent(client, resource, object, { signal });
 }
 
 interface SampleState {

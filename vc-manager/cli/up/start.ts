@@ -64,7 +64,7 @@ export interface UpOptions {
 const ofTheSuperCluster: readonly BinaryName[] = ['kube-scheduler', 'kwok'];
 const ownPortRange = { first: 22_000, last: 22_999 };
 const managerTimeoutMs = 90_000;
-/** Somebody may have put other templates in the place of the package's: then there is nothing to wait for. */
+/** Other templates may be in the place of the package's: then there is nothing to wait for. */
 const templatesTimeoutMs = 10_000;
 const defaultTenants = 2;
 
@@ -143,7 +143,7 @@ export async function startAll(
     return started;
   };
   const parts = await withStep(progress, title, start).catch((error: unknown) => {
-    // Nobody waits for what is still being built.
+    // What is still being built is not waited for.
     ending.abort(error);
     throw error;
   });
@@ -349,7 +349,7 @@ export function fetchBinaries(
       { signal },
     )
     .then(([found]) => found?.path ?? 'kubectl');
-  // Whoever waits for them hears of it.
+  // The callers that wait for them learn of it.
   for (const promise of [...begun.values(), toStart, kubectl]) promise.catch(() => undefined);
   return {
     ensure: async (request, options) => {

@@ -2,7 +2,7 @@ import { accessSync, constants } from 'node:fs';
 import { basename, delimiter, join, relative } from 'node:path';
 import { packageRoot } from '../../../program/package-root.ts';
 import type { Cli } from '../context.ts';
-import { styler, table } from '../output.ts';
+import { indented, styler, table } from '../output.ts';
 import { namespaceFlag } from '../virtual-clusters.ts';
 import { sampleNamespace } from './samples.ts';
 
@@ -130,8 +130,4 @@ function isOnPath(name: string, env: Cli['env']): boolean {
       return false;
     }
   });
-}
-
-function indented(text: string): string {
-  return text.replaceAll(/^(?=.)/gm, '  ');
 }

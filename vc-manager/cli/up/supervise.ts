@@ -1,6 +1,6 @@
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../../api/warm-pool.ts';
-import { Reflector, resources, Store } from '../../../kube/index.ts';
+import { messageOf, Reflector, resources, Store } from '../../../kube/index.ts';
 import type { LocalStack } from '../../local-stack/local-stack.ts';
 import type { Cli } from '../context.ts';
 import { CliError } from '../errors.ts';
@@ -83,8 +83,7 @@ async function startDashboard(
   cli: Cli,
   { superCluster, port, stateDir, progress, signal }: StartDashboardOptions,
 ): Promise<{ link: string; ended: Promise<void> } | undefined> {
-  const note = (error: unknown): void =>
-    progress.note(`There is no dashboard: ${error instanceof Error ? error.message : String(error)}`);
+  const note = (error: unknown): void => progress.note(`There is no dashboard: ${messageOf(error)}`);
   try {
     const { listeningDashboard } = await import('../dashboard/serve.ts');
     const address = { host: '127.0.0.1', port };
@@ -147,8 +146,7 @@ export async function reportEvents({
       resource: resources.virtualClusters,
       store: virtualClusters,
       onProblem: ({ error, failures }) => {
-        const why = error instanceof Error ? error.message : String(error);
-        if (failures === 1) print(`tenants cannot be followed, trying again: ${why}`);
+        if (failures === 1) print(`tenants cannot be followed, trying again: ${messageOf(error)}`);
       },
     });
     const running = reflector.run(signal);

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import type { Clock } from '../../../kube/index.ts';
 import type { ComponentEvent, ComponentExit, ComponentListener } from '../driver.ts';
-import { keepsExiting, notReady } from '../errors.ts';
-import { describeExit, exitsUntilFailed, healthyAfterMs, untilReady } from '../readiness.ts';
+import { keepsExiting } from '../errors.ts';
+import { becomesReady, describeExit, exitsUntilFailed, healthyAfterMs, readyInTime } from '../readiness.ts';
 import { componentOf } from '../slots.ts';
 import { type ContainerSpec, labels } from './compose-file.ts';
 import type { Docker } from './docker.ts';
@@ -22,7 +22,7 @@ export interface EngineEvent {
   /** `died`: it ended without a stop request. */
   what: 'started' | 'died';
   at: Date;
-  exitCode?: number;
+  exitCode?: number | undefined;
 }
 
 /**
@@ -83,7 +83,7 @@ function understand(
         component,
         what: 'died',
         at,
-        ...(exitCode === undefined ? {} : { exitCode: Number(exitCode) }),
+        exitCode: exitCode === undefined ? undefined : Number(exitCode),
       };
     case 'destroy':
       asked.delete(Actor.ID);
@@ -101,8 +101,6 @@ function parse(line: string): z.infer<typeof schema> | undefined {
     return undefined;
   }
 }
-
-const defaultReadyTimeoutMs = 60_000;
 
 interface ComponentWatchOptions {
   id: string;
@@ -174,25 +172,17 @@ export class ComponentWatch {
       else this.#started(at);
       return;
     }
-    const exit = { at, ...(exitCode === undefined ? {} : { code: exitCode }) };
+    const exit = { at, code: exitCode };
     void this.#exited(exit);
   }
 
   /** Until it is ready; rejects when it keeps exiting or is not ready in time. */
-  async ready(signal: AbortSignal): Promise<void> {
-    const timeoutMs = this.#target?.component.probe?.timeoutMs ?? defaultReadyTimeoutMs;
-    const waiting = new AbortController();
-    const late = this.#o.clock
-      .sleep(timeoutMs, AbortSignal.any([signal, waiting.signal]))
-      .then(async () =>
-        Promise.reject(notReady(this.#where, timeoutMs, this.#problem, await this.#o.tail())),
-      );
-    try {
-      await Promise.race([this.#outcome.promise, late]);
-    } finally {
-      waiting.abort();
-      late.catch(() => undefined);
-    }
+  ready(signal: AbortSignal): Promise<void> {
+    const { clock, tail } = this.#o;
+    return readyInTime(this.#outcome.promise, {
+      ...{ component: this.#target?.component, where: this.#where, clock, signal, tail },
+      problem: () => this.#problem,
+    });
   }
 
   /** Looks away. */
@@ -255,13 +245,7 @@ export class ComponentWatch {
     const onProblem = (problem: string): void => {
       this.#problem = problem;
     };
-    try {
-      await untilReady({ component, startedAt, files: read, clock, signal, onProblem });
-    } catch (error) {
-      if (!signal.aborted) this.#problem = `it cannot be asked how it is: ${String(error)}`;
-      return;
-    }
-    if (signal.aborted) return;
+    if (!(await becomesReady({ component, startedAt, files: read, clock, signal, onProblem }))) return;
     this.#state = 'running';
     this.#outcome.resolve();
     this.#o.emit('ready');

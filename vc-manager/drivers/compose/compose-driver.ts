@@ -4,11 +4,11 @@ import { type Clock, KeyedMutex, systemClock } from '../../../kube/index.ts';
 import {
   type ComponentPlan,
   type ControlPlanePlan,
+  runInDependencyOrder,
   startOrder,
   validatePlan,
 } from '../../control-plane/plan.ts';
 import type { EgressTarget } from '../../os/egress-filter.ts';
-import { runInDependencyOrder } from '../dependency-order.ts';
 import {
   type ComponentListener,
   type Confinement,
@@ -17,7 +17,6 @@ import {
   componentHash,
   controlPlanesIn,
   type EnsureOptions,
-  handOverPauseMs,
   type LogOptions,
   type OnProblem,
   type StopOptions,
@@ -32,6 +31,7 @@ import {
   planBeside,
   refuseSlotNames,
   slotsOf,
+  startInSlot,
 } from '../slots.ts';
 import { followEngine, Watches } from './component-events.ts';
 import { type ContainerSpec, composeFile, containerSpec, projectOf, stopOrder } from './compose-file.ts';
@@ -50,7 +50,7 @@ interface ComposeDriverOptions {
   /** Directory of its own; one folder per control plane, with its Compose file. */
   root: string;
   /** In place of registry.k8s.io. */
-  imageRegistry?: string;
+  imageRegistry?: string | undefined;
   clock?: Clock;
   /** Of the `docker` commands. Default: this process's. */
   environment?: NodeJS.ProcessEnv;
@@ -210,24 +210,16 @@ export class ComposeDriver implements ControlPlaneDriver {
       const target = inSlot(component);
       const slot = target.component.name;
       const others = places.get(name)?.others ?? [];
-      const isBeside = name === beside?.component;
-      onProgress?.(`starting ${name}`);
-      if (!isBeside) await this.#clear(id, others, startSignal);
-      try {
-        await this.#ensureComponent(id, file, target, containers.get(slot), startSignal);
-      } catch (error) {
-        if (isBeside && !startSignal.aborted) {
+      await startInSlot({
+        ...{ name, onProgress, onReady, clock: this.#clock, signal: startSignal },
+        beside: name === beside?.component ? beside : undefined,
+        start: () => this.#ensureComponent(id, file, target, containers.get(slot), startSignal),
+        clearOthers: () => this.#clear(id, others, startSignal),
+        giveUp: async () => {
           await this.#clear(id, [slot], startSignal);
           if (group !== undefined && !earlierGroups.has(group)) await this.#egress?.forget([group]);
-        }
-        throw error;
-      }
-      if (isBeside) await beside.handOver();
-      onProgress?.(`${name} is ready`);
-      onReady?.(name);
-      if (!isBeside) return;
-      await this.#clock.sleep(handOverPauseMs, startSignal);
-      await this.#clear(id, others, startSignal);
+        },
+      });
     });
     // At another port its components have another group.
     await this.#egress?.forget([...earlierGroups].filter((each) => each !== group));

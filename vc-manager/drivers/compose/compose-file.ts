@@ -1,5 +1,5 @@
 import { stringify } from 'yaml';
-import { parseQuantity } from '../../../kube/index.ts';
+import { parseQuantity, withoutUndefined } from '../../../kube/index.ts';
 import {
   type ComponentPlan,
   type ControlPlanePlan,
@@ -174,12 +174,12 @@ function limitsOf({ resources }: ComponentPlan): object {
   const memory = parseQuantity(resources?.limits?.['memory']);
   const cpu = parseQuantity(resources?.limits?.['cpu']);
   const asked = parseQuantity(resources?.requests?.['cpu']);
-  return {
-    ...(memory === undefined ? {} : { mem_limit: String(memory) }),
-    ...(cpu === undefined ? {} : { cpus: cpu }),
+  return withoutUndefined({
+    mem_limit: memory === undefined ? undefined : String(memory),
+    cpus: cpu,
     // As Kubernetes translates a request; containers without one, as those of the stack itself, have 1024.
-    ...(asked === undefined ? {} : { cpu_shares: Math.max(2, Math.round(asked * 1024)) }),
-  };
+    cpu_shares: asked === undefined ? undefined : Math.max(2, Math.round(asked * 1024)),
+  });
 }
 
 function mounts({ volumes: { files, data } }: ContainerSpec): object[] {

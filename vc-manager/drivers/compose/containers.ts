@@ -35,11 +35,11 @@ export interface ComponentContainer {
   stopTimeoutMs: number;
   status: z.infer<typeof schema>['State']['Status'];
   /** Of its process on the engine's machine; absent when there is none. */
-  pid?: number;
-  startedAt?: Date;
+  pid?: number | undefined;
+  startedAt?: Date | undefined;
   /** How often the engine has started it again since it was last started on request. */
   restarts: number;
-  lastExit?: ComponentExit;
+  lastExit?: ComponentExit | undefined;
 }
 
 /** The containers of a control plane by slot, of all managers. */
@@ -48,16 +48,15 @@ export async function findContainers(
   id: string,
   signal?: AbortSignal,
 ): Promise<Map<string, ComponentContainer>> {
-  const options = signal === undefined ? {} : { signal };
   const filters = [`label=${labels.id}=${id}`, `label=${labels.component}`];
   const listed = await docker.run(
     ['ps', '--all', '--quiet', '--no-trunc', ...filters.flatMap((filter) => ['--filter', filter])],
-    options,
+    { signal },
   );
   if (listed.exitCode !== 0) throw refused({ id }, 'list containers', listed.stderr);
   const ids = listed.stdout.split('\n').filter((line) => line !== '');
   if (ids.length === 0) return new Map();
-  const inspected = await docker.run(['inspect', '--type', 'container', ...ids], options);
+  const inspected = await docker.run(['inspect', '--type', 'container', ...ids], { signal });
   // One that was removed meanwhile makes it fail, and is left out of what it prints.
   if (inspected.exitCode !== 0 && !/no such (container|object)/i.test(inspected.stderr))
     throw refused({ id }, 'inspect containers', inspected.stderr);
@@ -67,7 +66,6 @@ export async function findContainers(
 
 function componentContainer({ Id, RestartCount, State, Config }: z.infer<typeof schema>): ComponentContainer {
   const finishedAt = time(State.FinishedAt);
-  const startedAt = time(State.StartedAt);
   const over = State.Status === 'exited' || State.Status === 'dead' || State.Status === 'restarting';
   return {
     containerId: Id,
@@ -77,12 +75,10 @@ function componentContainer({ Id, RestartCount, State, Config }: z.infer<typeof 
     dependsOn: (Config.Labels[labels.dependsOn] ?? '').split(',').filter((name) => name !== ''),
     stopTimeoutMs: Number(Config.Labels[labels.stopTimeoutMs] ?? 10_000),
     status: State.Status,
-    ...(State.Pid > 0 ? { pid: State.Pid } : {}),
-    ...(startedAt === undefined ? {} : { startedAt }),
+    pid: State.Pid > 0 ? State.Pid : undefined,
+    startedAt: time(State.StartedAt),
     restarts: RestartCount,
-    ...(finishedAt === undefined
-      ? {}
-      : { lastExit: { at: finishedAt, ...(over ? { code: State.ExitCode } : {}) } }),
+    lastExit: finishedAt && { at: finishedAt, code: over ? State.ExitCode : undefined },
   };
 }
 
@@ -124,9 +120,9 @@ export function observation(
   return {
     name: componentOf(slot),
     state: stateOf(container, watch?.state),
-    ...(runs ? { pid, ...(startedAt === undefined ? {} : { startedAt }) } : {}),
+    ...(runs && { pid, startedAt }),
     restarts: Math.max(0, container.restarts - (watch?.restartsBefore ?? 0)),
-    ...(lastExit === undefined ? {} : { lastExit }),
+    lastExit,
   };
 }
 

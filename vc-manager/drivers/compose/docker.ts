@@ -1,4 +1,5 @@
 import { execa } from 'execa';
+import { isOlderVersion } from '../../binaries/index.ts';
 import { DriverError } from '../errors.ts';
 
 /** Oldest Docker Compose that the driver is written for. */
@@ -79,19 +80,8 @@ function lastLine(said: string): string {
 /** From what `docker compose version --short` prints; undefined when that is no version. */
 export function parseComposeVersion(printed: string): { text: string; suffices: boolean } | undefined {
   const text = printed.trim().replace(/^v/, '');
-  const actual = numbersOf(text);
-  const needed = numbersOf(oldestCompose);
-  if (actual === undefined || needed === undefined) return undefined;
-  for (const [i, have] of actual.entries()) {
-    const want = needed[i] ?? 0;
-    if (have !== want) return { text, suffices: have > want };
-  }
-  return { text, suffices: true };
-}
-
-function numbersOf(version: string): number[] | undefined {
-  const match = /^(\d+)\.(\d+)\.(\d+)/.exec(version);
-  return match?.slice(1).map(Number);
+  if (!/^\d+\.\d+\.\d+/.test(text)) return undefined;
+  return { text, suffices: !isOlderVersion(text, oldestCompose) };
 }
 
 /** What a command has said and how it ended; 0 is success. */
@@ -102,7 +92,7 @@ export interface DockerResult {
 }
 
 interface RunOptions {
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
   input?: string | Uint8Array;
 }
 
@@ -132,7 +122,7 @@ export class Docker {
       extendEnv: false,
       reject: false,
       stripFinalNewline: true,
-      ...(signal === undefined ? {} : { cancelSignal: signal }),
+      ...(signal && { cancelSignal: signal }),
       ...(input === undefined ? { stdin: 'ignore' as const } : { input }),
     });
     signal?.throwIfAborted();

@@ -1,3 +1,4 @@
+import { Header } from 'tar/header';
 import { type ContainerSpec, containerUser, inside, labels, projectOf } from './compose-file.ts';
 import { type Docker, refused } from './docker.ts';
 
@@ -25,41 +26,16 @@ export function tar(entries: readonly TarEntry[]): Uint8Array {
 
 function header({ path, mode, owner }: TarEntry, sizeBytes: number): Buffer {
   const block = Buffer.alloc(blockBytes);
-  const { name, prefix } = split(path);
-  block.write(name, 0);
-  octal(block, 100, 8, mode);
-  octal(block, 108, 8, owner);
-  octal(block, 116, 8, owner);
-  octal(block, 124, 12, sizeBytes);
+  const type = path.endsWith('/') ? 'Directory' : 'File';
   // Equal files make equal archives.
-  octal(block, 136, 12, 0);
-  block.write(path.endsWith('/') ? '5' : '0', 156);
-  block.write('ustar\u000000', 257, 'latin1');
-  block.write(prefix, 345);
-  // The sum is made while its own field holds spaces.
-  block.fill(' ', 148, 156);
-  const sum = block.reduce((total, byte) => total + byte, 0);
-  block.write(`${sum.toString(8).padStart(6, '0')}\u0000 `, 148, 'latin1');
+  const mtime = new Date(0);
+  const encoded = new Header({ path, mode, uid: owner, gid: owner, size: sizeBytes, mtime, type });
+  if (encoded.encode(block)) throw new TypeError(`${path} is too long for an archive`);
   return block;
-}
-
-function octal(block: Buffer, offset: number, width: number, value: number): void {
-  block.write(`${value.toString(8).padStart(width - 1, '0')}\u0000`, offset, 'latin1');
 }
 
 function padding(sizeBytes: number): Buffer {
   return Buffer.alloc((blockBytes - (sizeBytes % blockBytes)) % blockBytes);
-}
-
-/** A long path is parted at a slash: at most 155 bytes before it, at most 100 after. */
-function split(path: string): { name: string; prefix: string } {
-  if (Buffer.byteLength(path) <= 100) return { name: path, prefix: '' };
-  for (let at = path.indexOf('/'); at !== -1; at = path.indexOf('/', at + 1)) {
-    const [prefix, name] = [path.slice(0, at), path.slice(at + 1)];
-    if (name !== '' && Buffer.byteLength(name) <= 100 && Buffer.byteLength(prefix) <= 155)
-      return { name, prefix };
-  }
-  throw new TypeError(`${path} is too long for an archive`);
 }
 
 /**

@@ -9,10 +9,10 @@ import {
 import {
   type ComponentPlan,
   type ControlPlanePlan,
+  runInDependencyOrder,
   startOrder,
   validatePlan,
 } from '../../control-plane/plan.ts';
-import { runInDependencyOrder } from '../dependency-order.ts';
 import {
   type ComponentListener,
   type ControlPlaneDriver,
@@ -72,9 +72,9 @@ interface KubernetesDriverOptions {
   client: KubeClient;
   clock?: Clock;
   /** In place of the upstream registry. */
-  imageRegistry?: string;
+  imageRegistry?: string | undefined;
   /** For components that keep data. Absent: what a pod has, which goes with the pod. */
-  storage?: Storage;
+  storage?: Storage | undefined;
   network?: Partial<NetworkOptions>;
   onProblem?: OnProblem;
 }
@@ -316,13 +316,13 @@ export class KubernetesDriver implements ControlPlaneDriver {
   /** What a StatefulSet has for storage cannot be changed: it stays as it was when it was made. */
   #statefulSet(id: string, component: ComponentPlan, before: StatefulSet | undefined): KubeObject {
     const { imageRegistry, storage } = this.#o;
-    const registry = imageRegistry === undefined ? {} : { imageRegistry };
-    if (before === undefined) {
-      return statefulSetManifest(id, component, { ...registry, ...(storage && { storage }) });
-    }
+    if (before === undefined) return statefulSetManifest(id, component, { imageRegistry, storage });
     const claims = before.spec?.volumeClaimTemplates ?? [];
-    if (claims.length === 0) return statefulSetManifest(id, component, registry);
-    const manifest = statefulSetManifest(id, component, { ...registry, storage: storage ?? { size: '1Gi' } });
+    if (claims.length === 0) return statefulSetManifest(id, component, { imageRegistry });
+    const manifest = statefulSetManifest(id, component, {
+      imageRegistry,
+      storage: storage ?? { size: '1Gi' },
+    });
     return { ...manifest, spec: { ...(manifest['spec'] as object), volumeClaimTemplates: claims } };
   }
 

@@ -11,7 +11,7 @@ interface PodLogOptions {
   container: string;
   /** Of the container that ran before the present one. */
   previous?: boolean;
-  tailLines?: number;
+  tailLines?: number | undefined;
   follow?: boolean;
   /** Each line begins with its time and a space. */
   timestamps?: boolean;
@@ -106,7 +106,7 @@ class ContainerLog {
 
   /** Lines that were not read before. Ends with the run, or with the connection, or when aborted. */
   async *read(options: {
-    tailLines?: number;
+    tailLines?: number | undefined;
     follow?: boolean;
     signal: AbortSignal;
   }): AsyncGenerator<string> {
@@ -283,7 +283,6 @@ async function soFar(
   log: ContainerLog,
   { tailLines, signal }: LogOptions,
 ): Promise<string[]> {
-  const tail = tailLines === undefined ? {} : { tailLines };
   const collect = async (from: AsyncIterable<string>): Promise<string[]> => {
     if (tailLines !== undefined) return lastOf(from);
     const lines: string[] = [];
@@ -295,10 +294,10 @@ async function soFar(
     last === undefined
       ? []
       : [
-          ...(await collect(podLog(client, { ...place, ...tail, previous: true, signal }))),
+          ...(await collect(podLog(client, { ...place, tailLines, previous: true, signal }))),
           noteOf(pod, last),
         ];
-  const lines = [...before, ...(await collect(log.read({ ...tail, signal })))];
+  const lines = [...before, ...(await collect(log.read({ tailLines, signal })))];
   return tailLines === undefined ? lines : lines.slice(Math.max(0, lines.length - tailLines));
 }
 

@@ -29,10 +29,19 @@ function filled(text: string): string {
   return text.replaceAll('${files}', filesDirectory).replaceAll('${data}', dataDirectory);
 }
 
+function metadataOf(id: string, component: string): KubeObject['metadata'] {
+  return { name: component, namespace: namespaceOf(id), labels: labelsOf(id, component) };
+}
+
+/** Labels by which the pods of a component are found. */
+function selectorOf(id: string, component: string): Record<string, string> {
+  return { [idLabel]: id, [componentLabel]: component };
+}
+
 /** A component's files: keys among them, so a Secret. */
 export function filesSecret(id: string, { name, files }: ComponentPlan): KubeObject {
   return {
-    metadata: { name: filesSecretOf(name), namespace: namespaceOf(id), labels: labelsOf(id, name) },
+    metadata: { ...metadataOf(id, name), name: filesSecretOf(name) },
     type: 'Opaque',
     data: Object.fromEntries(
       files.map(({ path, content }) => [keyOf(path), Buffer.from(filled(content)).toString('base64')]),
@@ -121,10 +130,10 @@ export function serviceManifest(
   isWaking = false,
 ): KubeObject {
   return {
-    metadata: { name: component, namespace: namespaceOf(id), labels: labelsOf(id, component) },
+    metadata: metadataOf(id, component),
     spec: {
       type: 'ClusterIP',
-      selector: { [idLabel]: id, [componentLabel]: component },
+      selector: selectorOf(id, component),
       publishNotReadyAddresses: isWaking,
       ports: [
         {
@@ -142,11 +151,11 @@ export function serviceManifest(
 export function disruptionBudget(id: string, { name, replicas = 1 }: ComponentPlan): KubeObject | undefined {
   if (replicas === 1) return undefined;
   return {
-    metadata: { name, namespace: namespaceOf(id), labels: labelsOf(id, name) },
+    metadata: metadataOf(id, name),
     spec: {
       maxUnavailable: 1,
       unhealthyPodEvictionPolicy: 'AlwaysAllow',
-      selector: { matchLabels: { [idLabel]: id, [componentLabel]: name } },
+      selector: { matchLabels: selectorOf(id, name) },
     },
   };
 }
@@ -163,7 +172,7 @@ export interface NetworkOptions {
 type Peer = Record<string, unknown>;
 
 /**
- * Who may talk to whom. A tenant decides what its API server dials: webhooks, aggregated APIs and addresses of Nodes
+ * Which connections are allowed. A tenant decides what its API server dials: webhooks, aggregated APIs and addresses of Nodes
  * are objects of its own. So API servers reach their datastore, DNS, the syncer, and pods and services of their own
  * tenant, and nothing else. Whether a cluster enforces policies is up to its network.
  */
@@ -187,10 +196,7 @@ function ofApiServer(
   if (own !== undefined) to.push({ to: [pods(datastore)], ports: tcp(mainPort(own)) });
   if (network?.datastore !== undefined) to.push(toDatastore(network.datastore));
   // What API servers take for kubelets.
-  to.push({
-    to: [podsOf(systemNamespace, 'syncer')],
-    ports: tcp(kubeletPort),
-  });
+  to.push({ to: [podsOf(systemNamespace, 'syncer')], ports: tcp(kubeletPort) });
   if (network !== undefined) {
     to.push({
       to: [
@@ -315,9 +321,9 @@ export function inReplacement(
 
 interface WorkloadOptions {
   /** In place of the upstream registry. */
-  imageRegistry?: string;
+  imageRegistry?: string | undefined;
   /** For components that keep data; without it they have only what a pod has, and lose it with the pod. */
-  storage?: Storage;
+  storage?: Storage | undefined;
 }
 
 export interface Storage {
@@ -346,9 +352,7 @@ export function statefulSetManifest(
   };
   return {
     metadata: {
-      name,
-      namespace: namespaceOf(id),
-      labels: labelsOf(id, name),
+      ...metadataOf(id, name),
       annotations: {
         [dependsOnAnnotation]: dependsOn.join(','),
         [templateHashAnnotation]: createHash('sha256').update(JSON.stringify(template)).digest('hex'),
@@ -364,7 +368,7 @@ export function statefulSetManifest(
       // Without a probe, a container that stays up for a moment counts as ready. Of several, the next one is replaced
       // when the network has had time to hear of the one before.
       ...(component.probe === undefined || replicas > 1 ? { minReadySeconds: 5 } : {}),
-      selector: { matchLabels: { [idLabel]: id, [componentLabel]: name } },
+      selector: { matchLabels: selectorOf(id, name) },
       template,
       ...(claims.length === 0 ? {} : { volumeClaimTemplates: claims }),
     },
@@ -438,7 +442,7 @@ function drainOf(component: ComponentPlan): string[] {
 
 /** A machine that fails should take one of them, where there is more than one machine. */
 function apart(id: string, component: string): Record<string, unknown> {
-  const labelSelector = { matchLabels: { [idLabel]: id, [componentLabel]: component } };
+  const labelSelector = { matchLabels: selectorOf(id, component) };
   return {
     podAntiAffinity: {
       preferredDuringSchedulingIgnoredDuringExecution: [

@@ -96,7 +96,7 @@ export class PodEvents {
   #on(event: StoreEvent<Pod>, store: Store<Pod>): void {
     const { labels = {}, namespace, uid = '' } = event.object.metadata;
     const [id, component] = [labels[idLabel] ?? '', labels[componentLabel] ?? ''];
-    // Whoever may create pods in a namespace gives them any label.
+    // A user who may create pods in a namespace gives them any label.
     if (!isNamespaceOf(id, namespace)) return;
     const tell = (what: ComponentEvent): void => {
       for (const listener of this.#listeners) listener(id, component, what);

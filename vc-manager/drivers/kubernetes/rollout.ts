@@ -1,6 +1,11 @@
-import { type Clock, isNotFound, type KubeClient, type KubeObject, resources } from '../../../kube/index.ts';
-import { type ComponentPlan, startOrder } from '../../control-plane/plan.ts';
-import { runInDependencyOrder } from '../dependency-order.ts';
+import {
+  type Clock,
+  ignoreNotFound,
+  type KubeClient,
+  type KubeObject,
+  resources,
+} from '../../../kube/index.ts';
+import { type ComponentPlan, runInDependencyOrder, startOrder } from '../../control-plane/plan.ts';
 import type {
   ComponentExit,
   ComponentObservation,
@@ -92,9 +97,9 @@ export function observationOf(statefulSet: StatefulSet, pods: readonly Pod[]): C
   return {
     name: statefulSet.metadata.name ?? '',
     state: stateOf(statefulSet, pods),
-    ...(running[0] === undefined ? {} : { startedAt: new Date(running[0]) }),
+    startedAt: running[0] === undefined ? undefined : new Date(running[0]),
     restarts: pods.reduce((sum, pod) => sum + (containerOf(pod)?.restartCount ?? 0), 0),
-    ...(lastExit === undefined ? {} : { lastExit }),
+    lastExit,
   };
 }
 
@@ -221,18 +226,16 @@ function isSeen({ metadata, status }: StatefulSet, { written }: RolloutOptions):
   );
 }
 
-function isComplete(current: StatefulSet, { component, written }: RolloutOptions): boolean {
-  const { replicas = 1 } = component;
+function isComplete(current: StatefulSet, options: RolloutOptions): boolean {
+  const { replicas = 1 } = options.component;
   const {
     availableReplicas = 0,
     updatedReplicas = 0,
-    observedGeneration = 0,
     currentRevision,
     updateRevision,
   } = current.status ?? {};
   return (
-    current.metadata.uid === written.metadata.uid &&
-    observedGeneration >= (written.metadata.generation ?? 0) &&
+    isSeen(current, options) &&
     currentRevision === updateRevision &&
     updatedReplicas >= replicas &&
     availableReplicas >= replicas
@@ -408,12 +411,8 @@ async function scaleToNothing(
   signal: AbortSignal,
 ): Promise<void> {
   const ref = { namespace: namespaceOf(id), name };
-  try {
-    const options = { type: 'merge', fieldManager, signal } as const;
-    await client.patch(resources.statefulSets, ref, { spec: { replicas: 0 } }, options);
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
+  const options = { type: 'merge', fieldManager, signal } as const;
+  await ignoreNotFound(client.patch(resources.statefulSets, ref, { spec: { replicas: 0 } }, options));
 }
 
 function graceMsOf({ spec }: StatefulSet): number {

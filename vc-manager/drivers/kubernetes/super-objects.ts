@@ -1,9 +1,9 @@
 import {
   apiVersionOf,
   type Clock,
+  deleteIfPresent,
+  ignoreNotFound,
   isAlreadyExists,
-  isConflict,
-  isNotFound,
   type KubeClient,
   type KubeObject,
   type ObjectRef,
@@ -37,32 +37,17 @@ export class SuperObjects {
   }
 
   /** Undefined instead of NotFound. */
-  async find(resource: Resource, ref: ObjectRef, signal: AbortSignal): Promise<KubeObject | undefined> {
-    try {
-      return await this.client.get(resource, ref, { signal });
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
+  find(resource: Resource, ref: ObjectRef, signal: AbortSignal): Promise<KubeObject | undefined> {
+    return ignoreNotFound(this.client.get(resource, ref, { signal }));
   }
 
   /** One that is gone, or another one by now, is as good as deleted. */
-  async delete(
+  delete(
     resource: Resource,
     ref: ObjectRef,
     options: { signal: AbortSignal; uid?: string | undefined; gracePeriodSeconds?: number },
   ): Promise<void> {
-    const { signal, uid, gracePeriodSeconds } = options;
-    try {
-      await this.client.delete(resource, ref, {
-        ...(uid === undefined ? {} : { uid }),
-        ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }),
-        propagationPolicy: 'Background',
-        signal,
-      });
-    } catch (error) {
-      if (!isNotFound(error) && !isConflict(error)) throw error;
-    }
+    return deleteIfPresent(this.client, resource, ref, { ...options, propagationPolicy: 'Background' });
   }
 
   async deletePods(pods: readonly Pod[], gracePeriodSeconds: number, signal: AbortSignal): Promise<void> {

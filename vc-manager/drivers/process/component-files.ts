@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
-import { chmod, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { PlanFile } from '../../control-plane/plan.ts';
+import { replaceFile } from '../../os/files.ts';
 import { isControlPlaneName } from '../driver.ts';
 import { invalidName } from '../errors.ts';
 
@@ -54,27 +55,13 @@ export async function writeFiles(directory: string, files: readonly PlanFile[]):
   for (const file of files) {
     const path = join(directory, file.path);
     if (await isAsWanted(path, file)) continue;
-    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-    await writeFileAtomically(path, file.content, file.mode);
+    await replaceFile(path, file.content, file.mode);
   }
   const wanted = new Set(files.map((file) => file.path));
   for (const entry of await readdir(directory, { recursive: true, withFileTypes: true })) {
     const path = join(entry.parentPath, entry.name);
     const name = path.slice(directory.length + 1);
     if (entry.isFile() && !wanted.has(name)) await rm(path, { force: true });
-  }
-}
-
-async function writeFileAtomically(path: string, content: string, mode: number): Promise<void> {
-  const temporary = `${path}.${randomUUID()}.tmp`;
-  try {
-    await writeFile(temporary, content, { mode });
-    // The mode given at creation is narrowed by the umask.
-    await chmod(temporary, mode);
-    await rename(temporary, path);
-  } catch (error) {
-    await rm(temporary, { force: true });
-    throw error;
   }
 }
 

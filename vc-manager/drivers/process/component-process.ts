@@ -71,7 +71,7 @@ interface SpawnRequest {
   cwd: string;
   logFile: string;
   /** To run with instead of this process's; only root may. */
-  gid?: number;
+  gid?: number | undefined;
   /** By how much its timers may be late. */
   timerSlackMs?: number;
   /** `<id>-<component>`, and what the plan limits it to. */
@@ -104,7 +104,7 @@ export async function spawnChild(request: SpawnRequest): Promise<Spawned> {
         env: request.env,
         detached: true,
         stdio: ['ignore', log, log],
-        ...(request.gid === undefined ? {} : { gid: request.gid }),
+        gid: request.gid,
       });
     child = timerSlackMs > 0 ? withTimerSlack(timerSlackMs, start) : start();
   } finally {
@@ -376,7 +376,7 @@ export class ComponentProcess {
       command,
       args,
       env,
-      ...(group === undefined ? {} : { gid: group }),
+      gid: group,
       cwd: place.data(name),
       logFile: place.log(this.#where.component),
       confinement: { name: `${this.#where.id}-${name}`, limits: target.component.resources?.limits ?? {} },
@@ -391,7 +391,7 @@ export class ComponentProcess {
           ports: target.component.ports.map((port) => ({ name: port.name, port: port.port })),
           dependsOn: target.component.dependsOn,
           stopTimeoutMs: target.component.stopTimeoutMs,
-          ...(group === undefined ? {} : { group }),
+          group,
         });
       });
       this.#pid = this.#current.identity.pid;

@@ -89,7 +89,7 @@ const lookEveryMs = 200;
 
 interface ReadLogOptions {
   follow?: boolean;
-  tailLines?: number;
+  tailLines?: number | undefined;
   signal: AbortSignal;
   clock: Clock;
 }

@@ -7,6 +7,7 @@ import { type Binaries, type BinaryName, type BinaryProgress, FetchShare } from 
 import {
   type ComponentPlan,
   type ControlPlanePlan,
+  runInDependencyOrder,
   startOrder,
   validatePlan,
 } from '../../control-plane/plan.ts';
@@ -14,7 +15,6 @@ import type { ControlGroups } from '../../os/control-groups.ts';
 import type { EgressTarget } from '../../os/egress-filter.ts';
 import { isAlive, processesWithVariable } from '../../os/process-identity.ts';
 import { ProcessorShares } from '../../os/processor-shares.ts';
-import { runInDependencyOrder } from '../dependency-order.ts';
 import {
   type ComponentListener,
   type ComponentObservation,
@@ -24,7 +24,6 @@ import {
   componentHash,
   controlPlanesIn,
   type EnsureOptions,
-  handOverPauseMs,
   isControlPlaneName,
   type LogOptions,
   type OnProblem,
@@ -41,6 +40,7 @@ import {
   planBeside,
   refuseSlotNames,
   slotsOf,
+  startInSlot,
 } from '../slots.ts';
 import { ComponentPaths } from './component-files.ts';
 import {
@@ -254,23 +254,16 @@ export class ProcessDriver implements ControlPlaneDriver {
         marked: left.get(slots.target) ?? [],
         group,
       });
-      onProgress?.(`starting ${name}`);
-      if (!isBeside) await this.#clear(id, slots.others, startSignal);
-      try {
-        await this.#supervisor(id, slots.target).ensure(target, startSignal);
-      } catch (error) {
-        if (isBeside && !startSignal.aborted) {
+      await startInSlot({
+        ...{ name, onProgress, onReady, clock: this.#clock, signal: startSignal },
+        beside: isBeside ? beside : undefined,
+        start: () => this.#supervisor(id, slots.target).ensure(target, startSignal),
+        clearOthers: () => this.#clear(id, slots.others, startSignal),
+        giveUp: async () => {
           await this.#clear(id, [slots.target], startSignal);
           if (group !== undefined && !earlierGroups.has(group)) await this.#egress?.forget([group]);
-        }
-        throw error;
-      }
-      if (isBeside) await beside.handOver();
-      onProgress?.(`${name} is ready`);
-      onReady?.(name);
-      if (!isBeside) return;
-      await this.#clock.sleep(handOverPauseMs, startSignal);
-      await this.#clear(id, slots.others, startSignal);
+        },
+      });
     });
     // At another port its components have another group.
     const groups = await this.#confinedGroups(id);

@@ -1,6 +1,6 @@
 import type { ComponentEvent, ComponentExit, ComponentObservation, ComponentState } from '../driver.ts';
-import { keepsExiting, notReady, takenOver } from '../errors.ts';
-import { describeExit, exitsUntilFailed, healthyAfterMs, untilReady } from '../readiness.ts';
+import { keepsExiting, takenOver } from '../errors.ts';
+import { becomesReady, describeExit, exitsUntilFailed, healthyAfterMs, readyInTime } from '../readiness.ts';
 import { componentOf } from '../slots.ts';
 import {
   ComponentProcess,
@@ -12,7 +12,6 @@ import { keepLogSmall, tail } from './logs.ts';
 
 const firstPauseMs = 500;
 const longestPauseMs = 30_000;
-const defaultReadyTimeoutMs = 60_000;
 const linesInErrors = 12;
 
 interface SupervisorOptions extends ComponentProcessOptions {
@@ -56,7 +55,12 @@ export class Supervisor {
     this.#outcome.promise.catch(() => undefined);
     const abort = new AbortController();
     this.#loop = { abort, done: this.#keepRunning(target, abort.signal) };
-    await this.#ready(target, signal);
+    const { clock } = this.#o;
+    await readyInTime(this.#outcome.promise, {
+      ...{ component: target.component, where: this.#where, clock, signal },
+      problem: () => this.#problem,
+      tail: () => this.#tail(),
+    });
   }
 
   /** Ends it; `timeoutMs` in place of the plan's. It may never have been started from here. */
@@ -77,9 +81,10 @@ export class Supervisor {
     return {
       name: this.#where.component,
       state: this.#state,
-      ...(current === undefined ? {} : { pid: current.identity.pid, startedAt: current.startedAt }),
+      pid: current?.identity.pid,
+      startedAt: current?.startedAt,
       restarts: this.#restarts,
-      ...(this.#lastExit === undefined ? {} : { lastExit: this.#lastExit }),
+      lastExit: this.#lastExit,
     };
   }
 
@@ -163,45 +168,18 @@ export class Supervisor {
   }
 
   async #becomeReady(target: ProcessSpec, running: RunningProcess, signal: AbortSignal): Promise<void> {
-    try {
-      await this.#untilReady(target, running, signal);
-    } catch (error) {
-      if (!signal.aborted) this.#problem = `it cannot be asked how it is: ${String(error)}`;
-      return;
-    }
-    if (signal.aborted) return;
+    const { clock, place, name } = this.#o;
+    const onProblem = (problem: string): void => {
+      this.#problem = problem;
+    };
+    const isReady = await becomesReady({
+      ...{ component: target.component, startedAt: running.startedAt, files: place.files(name) },
+      ...{ clock, signal, onProblem },
+    });
+    if (!isReady) return;
     this.#state = 'running';
     this.#outcome.resolve();
     this.#o.emit('ready');
-  }
-
-  /** Resolves when it is ready, however long that takes; rejects when aborted. */
-  async #untilReady(target: ProcessSpec, running: RunningProcess, signal: AbortSignal): Promise<void> {
-    const { clock, place, name } = this.#o;
-    await untilReady({
-      component: target.component,
-      startedAt: running.startedAt,
-      files: place.files(name),
-      clock,
-      signal,
-      onProblem: (problem) => {
-        this.#problem = problem;
-      },
-    });
-  }
-
-  async #ready(target: ProcessSpec, signal: AbortSignal): Promise<void> {
-    const timeoutMs = target.component.probe?.timeoutMs ?? defaultReadyTimeoutMs;
-    const waiting = new AbortController();
-    const late = this.#o.clock
-      .sleep(timeoutMs, AbortSignal.any([signal, waiting.signal]))
-      .then(async () => Promise.reject(notReady(this.#where, timeoutMs, this.#problem, await this.#tail())));
-    try {
-      await Promise.race([this.#outcome.promise, late]);
-    } finally {
-      waiting.abort();
-      late.catch(() => undefined);
-    }
   }
 
   async #tail(): Promise<string[]> {

@@ -41,9 +41,9 @@ export class RealEtcd {
       peerPort,
       metricsPort,
       tls: {
-        caFile: this.pki.etcdCa.certFile,
-        certFile: this.pki.etcdServer.certFile,
-        keyFile: this.pki.etcdServer.keyFile,
+        caFile: join(options.directory, 'pki', 'etcd-ca.crt'),
+        certFile: join(options.directory, 'pki', 'etcd-server.crt'),
+        keyFile: join(options.directory, 'pki', 'etcd-server.key'),
         serverName: etcdServerName,
       },
       unsafeNoFsync: true,

@@ -1,10 +1,11 @@
 import { isIPv6 } from 'node:net';
 import { defaultDriver } from '../../../api/drivers.ts';
-import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { Wakeup } from '../../../kube/index.ts';
+import { Wakeup, withoutUndefined } from '../../../kube/index.ts';
+import { hostInUrl } from '../../../program/addresses.ts';
 import type { TemplateChoice } from '../../control-plane/template.ts';
 import type { DatastoreLocation } from '../../drivers/driver.ts';
 import { freePort } from '../../os/network.ts';
+import { isOlder } from '../caches.ts';
 import { driverChanged, driverNotConfigured, portsExhausted, RequeueAfter } from '../errors.ts';
 import { checkDriver } from '../moves.ts';
 import type { Services } from '../services.ts';
@@ -91,7 +92,7 @@ async function locate(tenant: Tenant, { driver }: Services): Promise<void> {
     );
   }
   tenant.status.set({
-    endpoint: `https://${isIPv6(host) ? `[${host}]` : host}:${port}`,
+    endpoint: `https://${hostInUrl(host)}:${port}`,
     advertisedAddress: host,
     advertisedPort: port,
   });
@@ -127,16 +128,8 @@ function setGateway(tenant: Tenant, gateway: GatewaySettings, port: number | und
   tenant.status.set((status) => {
     const serverName = gatewayServerName(status.id ?? '', gateway);
     const { host = serverName } = gateway;
-    const server = `https://${bracketed(host)}:${gateway.portsForPods === true ? gateway.port : (port ?? gateway.port)}`;
-    return {
-      ...status,
-      gateway: {
-        server,
-        serverName,
-        ...(port === undefined ? {} : { port }),
-        ...(podAddress === undefined ? {} : { podAddress }),
-      },
-    };
+    const server = `https://${hostInUrl(host)}:${gateway.portsForPods === true ? gateway.port : (port ?? gateway.port)}`;
+    return { ...status, gateway: withoutUndefined({ server, serverName, port, podAddress }) };
   });
 }
 
@@ -198,12 +191,6 @@ async function isItsOwn(
 /** A cache that lags more has lost its watch. */
 const shownWithinMs = 10_000;
 
-function isOlder({ metadata: a }: VirtualCluster, { metadata: b }: VirtualCluster): boolean {
-  const bornAt = ({ creationTimestamp = '', uid = '' }: VirtualCluster['metadata']): string =>
-    `${creationTimestamp} ${uid}`;
-  return bornAt(a) < bornAt(b);
-}
-
 async function isFree(port: number): Promise<boolean> {
   return freePort({ host: '0.0.0.0', range: [port, port] }).then(
     () => true,
@@ -252,12 +239,8 @@ function choosePort(
 /** Sets the port and the addresses in the status; flush before anything listens there. */
 export function recordAddress(tenant: Tenant, { settings }: Services, port: number): void {
   tenant.status.set({
-    endpoint: `https://${bracketed(settings.endpointHost)}:${port}`,
+    endpoint: `https://${hostInUrl(settings.endpointHost)}:${port}`,
     advertisedAddress: settings.advertiseAddress,
     advertisedPort: port,
   });
-}
-
-function bracketed(host: string): string {
-  return host.includes(':') ? `[${host}]` : host;
 }

@@ -3,7 +3,8 @@ import { labelKeys } from '../../../api/labels.ts';
 import { podEndpoint } from '../../../api/virtual-cluster.ts';
 import {
   ConnectionError,
-  isAlreadyExists,
+  createIfAbsent,
+  ignoreNotFound,
   type KubeObject,
   type ObjectRef,
   type Resource,
@@ -11,7 +12,7 @@ import {
 } from '../../../kube/index.ts';
 import { adminGroup } from '../../pki/index.ts';
 import { tenantNotBootstrapped } from '../errors.ts';
-import { ensureObject, find } from '../objects.ts';
+import { ensureObject } from '../objects.ts';
 import type { Services } from '../services.ts';
 import { uidOfKubeSystem } from '../setup.ts';
 import type { Step } from '../step-runner.ts';
@@ -83,13 +84,11 @@ async function acceptAssigned(tenant: Tenant, { pool }: Services): Promise<void>
     Promise.all(
       pool.superRanges.map(async (cidr) => {
         const name = `assigned-${cidr.replaceAll(/[./]/g, '-')}`;
-        if ((await find(client, resources.serviceCidrs, { name }, signal)) !== undefined) return;
+        if ((await ignoreNotFound(client.get(resources.serviceCidrs, { name }, { signal }))) !== undefined)
+          return;
         const metadata = { name, labels: { [labelKeys.managedBy]: 'skerry' } };
-        await client
-          .create(resources.serviceCidrs, { metadata, spec: { cidrs: [cidr] } }, { signal })
-          .catch((error: unknown) => {
-            if (!isAlreadyExists(error)) throw error;
-          });
+        const range = { metadata, spec: { cidrs: [cidr] } };
+        await createIfAbsent(client, resources.serviceCidrs, range, { signal });
       }),
     ),
   );
@@ -126,7 +125,7 @@ export async function waitForObject(
   const { client, clock, signal } = tenant;
   const start = clock.monotonic();
   for (;;) {
-    const found = await find(client, resource, ref, signal).catch((error: unknown) => {
+    const found = await ignoreNotFound(client.get(resource, ref, { signal })).catch((error: unknown) => {
       if (!mayComeUp || !(error instanceof ConnectionError)) throw error;
       return error;
     });

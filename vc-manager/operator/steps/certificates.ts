@@ -2,7 +2,8 @@ import { hash, X509Certificate } from 'node:crypto';
 import { backgroundPrefix, kubeconfigKey, secretNames } from '../../../api/names.ts';
 import type { VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { isWarmPoolMember } from '../../../api/warm-pool.ts';
-import { renderKubeconfig } from '../../../kube/index.ts';
+import { renderKubeconfig, withoutUndefined } from '../../../kube/index.ts';
+import { isFilledIn } from '../../control-plane/template.ts';
 import { isHeld } from '../../jobs/job-status.ts';
 import { addressAt } from '../../os/network.ts';
 import {
@@ -89,7 +90,11 @@ export const certificates: Step = {
     });
     const encryption = ensureEncryption(stored, {
       wasStarted: tenant.wasStarted,
-      isConfigured: usesEncryption(tenant),
+      isConfigured: isFilledIn(
+        tenant.required(tenant.choice, 'template'),
+        'encryption-provider-config',
+        '${encryptionProviders}',
+      ),
       reported: status?.encryption?.key,
       request: rotationRequest(tenant.vc),
     });
@@ -197,26 +202,12 @@ function lost(tenant: Tenant, services: Services): Error {
   return pkiLost(namespace, name);
 }
 
-function usesEncryption(tenant: Tenant): boolean {
-  const { components } = tenant.required(tenant.choice, 'template').template.spec;
-  return components.some(
-    ({ args = {}, files = {} }) =>
-      args['encryption-provider-config'] !== undefined &&
-      Object.values(files).some((text) => text.includes('${encryptionProviders}')),
-  );
-}
-
 /** Shows in the status which key writes, and at which stage of a rotation it is. */
 export function recordEncryption(tenant: Tenant): void {
   const encryption = tenant.required(tenant.encryption, 'encryption key');
   const key = writingKey(encryption)?.name;
   const { stage } = encryption.rotation ?? {};
-  tenant.status.set({
-    encryption: {
-      ...(key === undefined ? {} : { key }),
-      ...(stage === undefined ? {} : { rotation: stage }),
-    },
-  });
+  tenant.status.set({ encryption: withoutUndefined({ key, rotation: stage }) });
 }
 
 /** Stores a later stage of a rotation in the tenant's PKI Secret, before any API server learns of it. */
@@ -238,7 +229,7 @@ export const credentials: Step = {
   doing: 'Writing kubeconfigs',
   condition: 'CertificatesReady',
   async run(tenant, services) {
-    // Nobody is to have any before it has an owner; and without them no syncer takes it up.
+    // There are to be none before it has an owner; and without them no syncer takes it up.
     if (isWarmPoolMember(tenant.vc, services.settings.namespace)) return;
     const { leafs, trust } = tenant.required(tenant.pki, 'certificates');
     const { gateway } = tenant.vc.status ?? {};

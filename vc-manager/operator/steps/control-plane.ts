@@ -1,8 +1,8 @@
-import { isIPv6 } from 'node:net';
 import { fetchingReason, fetchingText } from '../../../api/conditions.ts';
 import { labelKeys } from '../../../api/labels.ts';
 import { isPaused } from '../../../api/virtual-cluster.ts';
 import { ConnectionError, findCondition, resources } from '../../../kube/index.ts';
+import { hostInUrl } from '../../../program/addresses.ts';
 import { BinaryError } from '../../binaries/index.ts';
 import type { ControlPlanePlan } from '../../control-plane/plan.ts';
 import { renderPlan } from '../../control-plane/render-plan.ts';
@@ -212,7 +212,7 @@ export async function ensureControlPlane(
       }
       if (await isRelocated(tenant, services, error.fields.port)) continue;
       if (error.fields.port !== port) throw error;
-      // Where it has just come to this machine, nobody knows the port yet.
+      // Where it has just come to this machine, no client knows the port yet.
       const isNew = move !== undefined && isPaused(tenant.vc) && isReaddressed(move, services);
       if (tenant.wasReady && !isNew) throw portTaken(port, error);
       refused.add(port);
@@ -224,7 +224,7 @@ export async function ensureControlPlane(
   }
 }
 
-/** Whether an etcd of its own was to have this port of the machine, and gets another one: nobody outside knows it. */
+/** Whether an etcd of its own was to have this port of the machine, and gets another one: no client outside knows it. */
 async function isRelocated(tenant: Tenant, services: Services, port: number | undefined): Promise<boolean> {
   const { other, ownDatastore } = tenant;
   if (port === undefined || tenant.vc.status?.datastorePorts?.includes(port) !== true) return false;
@@ -243,7 +243,7 @@ async function isRelocated(tenant: Tenant, services: Services, port: number | un
   return true;
 }
 
-/** Has the components run that keep its data, and no other: nobody writes. `isOther`: at the other place of a move. */
+/** Has the components run that keep its data, and no other: nothing writes. `isOther`: at the other place of a move. */
 export async function ensureOnlyDatastore(
   tenant: Tenant,
   services: Services,
@@ -375,7 +375,7 @@ async function planAt(
 }
 
 function urlOf({ host, port }: { host: string; port: number }): string {
-  return `https://${isIPv6(host) ? `[${host}]` : host}:${port}`;
+  return `https://${hostInUrl(host)}:${port}`;
 }
 
 /** Reports that components have ended before they are started again, which takes time. */

@@ -1,17 +1,19 @@
 import { isPaused, type VirtualCluster, type VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import type { WriteStop } from '../../control-plane/authorizers.ts';
+import { isFilledIn } from '../../control-plane/template.ts';
 import { EtcdError } from '../../etcd/errors.ts';
-import { datastoreLimits } from '../datastore-quota.ts';
+import { inMiB } from '../errors.ts';
 import type { Services } from '../services.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
+import { datastoreLimits } from '../tenant-keys.ts';
 import { hasOwnDatastore } from './address.ts';
 
 type Usage = NonNullable<VirtualClusterStatus['datastoreUsage']>;
 type Size = Pick<Usage, 'keys' | 'bytes'>;
 
 /**
- * Measures what the tenant's own objects take in the etcd of all tenants, which refuses the writes of everybody once it is
+ * Measures what the tenant's own objects take in the etcd of all tenants, which refuses all writes once it is
  * full, and decides whether its API server may add to it. The step `control-plane` carries that out.
  */
 export const datastoreUsage: Step = {
@@ -26,7 +28,7 @@ export const datastoreUsage: Step = {
       return;
     }
     const known = status?.datastoreUsage;
-    // Everybody waits for it.
+    // All tenants wait for it.
     if (isPaused(tenant.vc)) return;
     const usage = (await measure(tenant, services, known)) ?? known;
     if (usage === undefined) return;
@@ -128,7 +130,8 @@ function report(tenant: Tenant, usage: Size, limits: Size, writesStopped: boolea
   const type = 'DatastoreWithinQuota';
   const what = `${usage.keys} keys of ${shown(limits.keys)} and ${mebibytes(usage.bytes)} of ${mebibytes(limits.bytes)} in the datastore`;
   const remedy = 'Delete objects, or have spec.quota (datastore.keys, datastore.bytes) raised.';
-  if (writesStopped && canStop(tenant)) {
+  const choice = tenant.required(tenant.choice, 'template');
+  if (writesStopped && isFilledIn(choice, 'authorization-config', '${authorizers}')) {
     status.condition(
       type,
       'False',
@@ -136,7 +139,7 @@ function report(tenant: Tenant, usage: Size, limits: Size, writesStopped: boolea
       `It has ${what}: its API server refuses to create and change objects until it has less than ${resumeShare * 100} % of that after ${restMs / 60_000} minutes, or less than ${roomyShare * 100} %. ${remedy}`,
     );
   } else if (writesStopped) {
-    const { name } = tenant.required(tenant.choice, 'template').template.metadata;
+    const { name } = choice.template.metadata;
     status.condition(
       type,
       'False',
@@ -155,19 +158,10 @@ function report(tenant: Tenant, usage: Size, limits: Size, writesStopped: boolea
   }
 }
 
-function canStop(tenant: Tenant): boolean {
-  const { components } = tenant.required(tenant.choice, 'template').template.spec;
-  return components.some(
-    ({ args = {}, files = {} }) =>
-      args['authorization-config'] !== undefined &&
-      Object.values(files).some((text) => text.includes('${authorizers}')),
-  );
-}
-
 function shown(value: number): string {
   return Number.isFinite(value) ? String(Math.floor(value)) : 'any number';
 }
 
 function mebibytes(bytes: number): string {
-  return Number.isFinite(bytes) ? `${(bytes / 1024 ** 2).toFixed(1)} MiB` : 'any size';
+  return Number.isFinite(bytes) ? inMiB(bytes) : 'any size';
 }

@@ -1,33 +1,29 @@
-import { randomUUID } from 'node:crypto';
 import { labelKeys } from '../../../api/labels.ts';
 import {
   ApiError,
   isAlreadyExists,
   isConflict,
+  isForbidden,
   isNotFound,
   type KubeObject,
   type ObjectRef,
   type Resource,
   resources,
 } from '../../../kube/index.ts';
-import type { Entry } from '../../etcd/keyspace.ts';
 import { isInRange } from '../../os/network.ts';
-import { writingKey } from '../../pki/index.ts';
-import { encrypted } from '../../snapshot/secretbox.ts';
-import { checkDatastoreQuota } from '../datastore-quota.ts';
-import { recordProgress } from '../jobs.ts';
+import { pagesOf } from '../objects.ts';
 import type { Services } from '../services.ts';
-import { openSnapshot, snapshotServices } from '../snapshot-files.ts';
+import { withSnapshot } from '../snapshot-files.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import { withKeys } from '../tenant-keys.ts';
+import { checkDatastoreQuota, encryptedEntries, replaceKeys, withKeys } from '../tenant-keys.ts';
 import { ensureOnlyDatastore, stopWriters } from './control-plane.ts';
 
 /*
  * A new tenant from the snapshot of another one, of this installation or of another. What belongs to the place where
  * that one ran does not come along: its addresses, nodes, volumes and identity. The first step fills the datastore, before an
  * API server runs; the second has the API server make anew what is bound to the other place. Until both are through, and
- * before anybody is let in, they begin from the beginning: a manager that is killed leaves nothing half done.
+ * before any client is let in, they begin from the beginning: a manager that is killed leaves nothing half done.
  */
 
 function isNeeded({ vc, wasReady }: Tenant): boolean {
@@ -41,22 +37,15 @@ export const fillFromSnapshot: Step = {
   async run(tenant, services) {
     if (!isNeeded(tenant)) return;
     const from = tenant.vc.spec?.restoreFrom ?? '';
-    const snapshots = snapshotServices(services);
     if (tenant.ownDatastore !== undefined) await ensureOnlyDatastore(tenant, services);
     if (!(await isOurs(tenant, services, from))) return;
     await check(tenant, services, from);
-    const { entries, close } = await openSnapshot(tenant, snapshots, from);
-    try {
+    await withSnapshot(tenant, services, from, async ({ entries }) => {
       // What an earlier attempt has started.
       if (tenant.wasStarted) await stopWriters(tenant, services);
-      await write(
-        tenant,
-        services,
-        chosen(tenant, entries, (key) => !isOfPlace(key) && !isRemote(key)),
-      );
-    } finally {
-      close();
-    }
+      const isWanted = (key: string): boolean => !isOfPlace(key) && !isRemote(key);
+      await replaceKeys(tenant, services, encryptedEntries(tenant, entries, isWanted));
+    });
   },
 };
 
@@ -65,14 +54,11 @@ export const fillFromSnapshot: Step = {
  * into the datastore of all tenants.
  */
 async function check(tenant: Tenant, services: Services, from: string): Promise<void> {
-  const { entries, close } = await openSnapshot(tenant, snapshotServices(services), from);
-  try {
-    const all = chosen(tenant, entries, (key) => !isOfPlace(key));
+  await withSnapshot(tenant, services, from, async ({ entries }) => {
+    const all = encryptedEntries(tenant, entries, (key) => !isOfPlace(key));
     if (tenant.ownDatastore === undefined) await checkDatastoreQuota(tenant, all);
     else for await (const _ of all);
-  } finally {
-    close();
-  }
+  });
 }
 
 /**
@@ -96,12 +82,9 @@ export const adaptFromSnapshot: Step = {
     if (!isNeeded(tenant) || tenant.vc.status?.restore === undefined) return;
     const from = tenant.vc.spec?.restoreFrom ?? '';
     await recreateBoundObjects(tenant, tenant.required(tenant.vc.status?.serviceCIDR, 'service slice'));
-    const { entries, close } = await openSnapshot(tenant, snapshotServices(services), from);
-    try {
-      await write(tenant, services, chosen(tenant, entries, isRemote), true);
-    } finally {
-      close();
-    }
+    await withSnapshot(tenant, services, from, ({ entries }) =>
+      replaceKeys(tenant, services, encryptedEntries(tenant, entries, isRemote), true),
+    );
     const at = new Date(services.clock.now()).toISOString();
     tenant.status.set(({ restore: _, ...status }) => ({ ...status, restored: { request: '', from, at } }));
     await tenant.status.flush();
@@ -141,32 +124,6 @@ const remote: readonly string[] = [
 
 function isRemote(key: string): boolean {
   return remote.some((each) => key.startsWith(each));
-}
-
-type Entries = Awaited<ReturnType<typeof openSnapshot>>['entries'];
-
-async function* chosen(
-  tenant: Tenant,
-  entries: Entries,
-  is: (key: string) => boolean,
-): AsyncGenerator<Entry> {
-  const key = writingKey(tenant.required(tenant.encryption, 'encryption key'));
-  // All of it is read: the end says whether it is whole.
-  for await (const entry of entries) if (is(entry.key)) yield encrypted(entry, key);
-}
-
-async function write(
-  tenant: Tenant,
-  services: Services,
-  entries: AsyncIterable<Entry>,
-  keepOthers = false,
-): Promise<void> {
-  await withKeys(tenant, services, (keys) =>
-    keys.replace(entries, {
-      ...{ signal: tenant.signal, attempt: randomUUID(), keepOthers },
-      onProgress: (written) => recordProgress(tenant, `${written} entries are written`),
-    }),
-  );
 }
 
 interface Pod extends KubeObject {
@@ -233,26 +190,13 @@ async function recreateBoundObjects(tenant: Tenant, serviceCIDR: string): Promis
   });
 }
 
-const pageSize = 100;
-const maxPages = 10_000;
-
 async function eachOf<T extends KubeObject>(
   { client, signal }: Tenant,
   resource: Resource,
   work: (object: T) => Promise<void>,
 ): Promise<void> {
-  let token: string | undefined;
-  for (let pages = 0; pages < maxPages; pages++) {
-    const { items, metadata } = await client.list<T>(resource, {
-      limit: pageSize,
-      signal,
-      ...(token === undefined ? {} : { continue: token }),
-    });
-    for (const item of items) await work(item);
-    token = metadata.continue;
-    if (token === undefined || token === '') return;
-  }
-  throw new RangeError(`the list of ${resource.plural} has no end`);
+  for await (const page of pagesOf<T>(client, resource, signal))
+    for (const object of page) await work(object);
 }
 
 function refOf({ metadata }: KubeObject): ObjectRef {
@@ -310,8 +254,4 @@ async function makeAnew(
       await clock.sleep(250, signal);
     }
   }
-}
-
-function isForbidden(error: unknown): boolean {
-  return error instanceof ApiError && error.code === 403;
 }

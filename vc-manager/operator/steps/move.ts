@@ -7,7 +7,6 @@ import {
 } from '../../../api/virtual-cluster.ts';
 import { ApiError, ConnectionError, findCondition } from '../../../kube/index.ts';
 import { EtcdError } from '../../etcd/errors.ts';
-import { checkDatastoreQuota } from '../datastore-quota.ts';
 import {
   copyTooSlow,
   datastoreChanged,
@@ -22,7 +21,7 @@ import type { Services } from '../services.ts';
 import { isAsleep } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import { ownKeys, sharedKeys, type TenantKeys } from '../tenant-keys.ts';
+import { checkDatastoreQuota, ownKeys, sharedKeys, type TenantKeys } from '../tenant-keys.ts';
 import { withDatastore } from '../version-choice.ts';
 import { locateOnMachine } from './address.ts';
 import { ensureControlPlane, ensureOnlyDatastore, isNotStarting, stopWriters } from './control-plane.ts';
@@ -227,7 +226,7 @@ async function withBothKeys<T>(
   }
 }
 
-/** Nobody writes from here on: copies what the tenant has. */
+/** Nothing writes from here on: copies what the tenant has. */
 export const copyDatastore: Step = {
   name: 'copy',
   doing: 'Copying what it has to the other place',
@@ -293,7 +292,7 @@ async function copy(tenant: Tenant, services: Services, move: Move): Promise<voi
   });
 }
 
-/** The control plane runs: nothing of the place where it is not is left. Says how long nobody was served. */
+/** The control plane runs: nothing of the place where it is not is left. Says how long no client was served. */
 export const finishMove: Step = {
   name: 'moved',
   doing: 'Removing what is left at the other place',
@@ -375,7 +374,7 @@ const patienceMs = 60_000;
 
 /**
  * Has the control plane go on where it was, when it cannot go on at the new place. Nothing was changed there, and until
- * its API server is ready at the new place nobody has written there.
+ * its API server is ready at the new place nothing has written there.
  */
 export async function rollBackMove(tenant: Tenant, services: Services, error: unknown): Promise<void> {
   const { move } = tenant.vc.status ?? {};

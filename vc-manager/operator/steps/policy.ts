@@ -1,7 +1,6 @@
 import { labelKeys } from '../../../api/labels.ts';
-import { findCondition, resources } from '../../../kube/index.ts';
+import { findCondition, ignoreNotFound, resources } from '../../../kube/index.ts';
 import { effectivePolicy, limitingPolicy, type PolicyDecision } from '../effective-policy.ts';
-import { find } from '../objects.ts';
 import type { Services } from '../services.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
@@ -58,6 +57,8 @@ function reportRestrictions(tenant: Tenant, { policy: { ceiling }, restrictions 
 
 async function isPublished(tenant: Tenant, { client }: Services, name: string | undefined): Promise<boolean> {
   if (name === undefined) return false;
-  const found = await find(client, resources.runtimeClasses, { name }, tenant.signal);
+  const found = await ignoreNotFound(
+    client.get(resources.runtimeClasses, { name }, { signal: tenant.signal }),
+  );
   return found?.metadata.labels?.[labelKeys.public] === 'true';
 }

@@ -1,20 +1,15 @@
-import { randomUUID } from 'node:crypto';
 import { annotationKeys } from '../../../api/labels.ts';
-import type { Entry } from '../../etcd/keyspace.ts';
-import { writingKey } from '../../pki/index.ts';
-import type { Archive, SnapshotHeader } from '../../snapshot/archive.ts';
-import { encrypted } from '../../snapshot/secretbox.ts';
-import { checkDatastoreQuota } from '../datastore-quota.ts';
+import type { SnapshotHeader } from '../../snapshot/archive.ts';
 import { certificatesAbsent, explain } from '../errors.ts';
 import { recordProgress, recordWake } from '../jobs.ts';
 import type { Services } from '../services.ts';
 import { isAsleep } from '../sleep.ts';
 import { asksForCertificates, certificatesIn } from '../snapshot-certificates.ts';
-import { openSnapshot, refuseOther, snapshotServices } from '../snapshot-files.ts';
+import { refuseOther, snapshotServices, withSnapshot } from '../snapshot-files.ts';
 import { inTurn, restoreRequest } from '../snapshots.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
-import { withKeys } from '../tenant-keys.ts';
+import { checkDatastoreQuota, encryptedEntries, replaceKeys } from '../tenant-keys.ts';
 import { readInternalSecret, writeInternalSecret } from '../tenant-secrets.ts';
 import { certificates } from './certificates.ts';
 import { stopWriters } from './control-plane.ts';
@@ -40,7 +35,10 @@ export const restore: Step = {
     // What was started for an earlier step.
     await tenant.components;
     await stopWriters(tenant, services);
-    const header = await replace(tenant, services, under.from);
+    const header = await withSnapshot(tenant, services, under.from, async (archive) => {
+      await replaceKeys(tenant, services, encryptedEntries(tenant, archive.entries));
+      return archive.header;
+    });
     if (asksForCertificates(under.request)) await putBackCertificates(tenant, services, header);
     tenant.status.set((status) => ({ ...status, restore: { ...under, replaced: true } }));
     await tenant.status.flush();
@@ -113,7 +111,7 @@ async function begin(tenant: Tenant, services: Services): Promise<boolean> {
   return true;
 }
 
-/** The same for attempts at one request, until somebody asks for another one. */
+/** The same for attempts at one request, until there is another request. */
 function attemptOf({ vc }: Tenant, request: string): string {
   return `${request} ${vc.metadata.annotations?.[annotationKeys.retryJob] ?? ''}`;
 }
@@ -141,16 +139,13 @@ async function check(
   services: Services,
   { from, request }: { from: string; request: string },
 ): Promise<void> {
-  const { header, entries, close } = await openSnapshot(tenant, snapshotServices(services), from);
   const { identities, authorities } = tenant.vc.status ?? {};
-  try {
-    refuseOther(from, header, identities?.tenant);
-  } catch (error) {
-    close();
-    throw error;
-  }
-  if (tenant.ownDatastore !== undefined) for await (const _ of entries);
-  else await checkDatastoreQuota(tenant, encryptedFor(tenant, entries));
+  const header = await withSnapshot(tenant, services, from, async (archive) => {
+    refuseOther(from, archive.header, identities?.tenant);
+    if (tenant.ownDatastore !== undefined) for await (const _ of archive.entries);
+    else await checkDatastoreQuota(tenant, encryptedEntries(tenant, archive.entries));
+    return archive.header;
+  });
   if (!asksForCertificates(request)) return;
   await certificatesIn(header, tenant, services);
   if (authorities !== undefined)
@@ -167,26 +162,4 @@ async function putBackCertificates(
   const data = { ...stored, ...(await certificatesIn(header, tenant, services)) };
   await writeInternalSecret(tenant, services, 'pki', data);
   await certificates.run(tenant, services);
-}
-
-async function* encryptedFor(tenant: Tenant, entries: Archive['entries']): AsyncGenerator<Entry> {
-  const key = writingKey(tenant.required(tenant.encryption, 'encryption key'));
-  for await (const entry of entries) yield encrypted(entry, key);
-}
-
-async function replace(tenant: Tenant, services: Services, from: string): Promise<SnapshotHeader> {
-  const snapshots = snapshotServices(services);
-  const archive = await openSnapshot(tenant, snapshots, from);
-  try {
-    await withKeys(tenant, services, (keys) =>
-      keys.replace(encryptedFor(tenant, archive.entries), {
-        signal: tenant.signal,
-        attempt: randomUUID(),
-        onProgress: (written) => recordProgress(tenant, `${written} entries are written`),
-      }),
-    );
-  } finally {
-    archive.close();
-  }
-  return archive.header;
 }

@@ -6,6 +6,7 @@ import {
   type KubeList,
   type KubeObject,
   resources,
+  withoutUndefined,
 } from '../../../kube/index.ts';
 import type { RewritePosition } from '../../pki/index.ts';
 
@@ -100,9 +101,7 @@ class Rewriter {
       done: this.#done,
       refusals: this.#refusals,
       refused: this.#refused,
-      ...(token === undefined ? {} : { token }),
-      ...(after === undefined ? {} : { after }),
-      ...(this.#why === undefined ? {} : { why: this.#why }),
+      ...withoutUndefined({ token, after, why: this.#why }),
     };
   }
 
@@ -144,7 +143,7 @@ class Rewriter {
       onPage,
       // A server may send a page in any number of pieces.
       signal: AbortSignal.any([this.#signal, AbortSignal.timeout(listTimeoutMs)]),
-      ...(token === undefined ? {} : { continue: token }),
+      continue: token,
     });
   }
 

@@ -2,8 +2,9 @@ import { labelKeys } from '../../../api/labels.ts';
 import { group } from '../../../api/names.ts';
 import { isForPods } from '../../../api/virtual-cluster.ts';
 import {
+  deleteIfPresent,
+  ignoreNotFound,
   isAlreadyExists,
-  isNotFound,
   type KubeClient,
   type KubeObject,
   type Resource,
@@ -11,7 +12,6 @@ import {
 } from '../../../kube/index.ts';
 import { addressAt, allocateSlice } from '../../os/network.ts';
 import { addressNotFreed, addressTaken, poolExhausted } from '../errors.ts';
-import { find } from '../objects.ts';
 import type { Services } from '../services.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
@@ -118,7 +118,7 @@ async function reserveAddresses(
 }
 
 /**
- * The address, by drivers that lead nobody there any more: that which does not run it, of one that moves, and that of pods
+ * The address, by drivers that lead no client there any more: that which does not run it, of one that moves, and that of pods
  * which go through the gateway.
  */
 async function giveBack({ vc, id, signal }: Tenant, { driver, drivers }: Services): Promise<void> {
@@ -141,7 +141,9 @@ async function routeToApiServer(
   const { id, signal } = tenant;
   const endMs = clock.monotonic() + freedWithinMs;
   while (!(await driver.routeAddress?.(id, address, { signal }))) {
-    const existing = await find<IPAddress>(client, resources.ipAddresses, { name: address }, signal);
+    const existing = await ignoreNotFound(
+      client.get<IPAddress>(resources.ipAddresses, { name: address }, { signal }),
+    );
     const service = existing && (await serviceAt(tenant, client, existing));
     const isReserved = isOf(tenant, existing);
     const isSyncers = isOf(tenant, service);
@@ -151,7 +153,7 @@ async function routeToApiServer(
     // Before it is deleted once more: it reserves the address at the old place too.
     if (clock.monotonic() >= endMs)
       throw addressNotFreed(address, conflictOf(address, existing).holder, freedWithinMs / 1_000);
-    if (isReserved) await deleteReservation(client, existing, signal);
+    if (isReserved) await deleteObject(client, resources.ipAddresses, existing, signal);
     else if (isSyncers) await deleteObject(client, resources.services, service, signal);
     // A syncer that has not left yet makes its Service again.
     await clock.sleep(againAfterMs, signal);
@@ -171,7 +173,7 @@ async function serviceAt(
 ): Promise<KubeObject | undefined> {
   const { resource, namespace, name } = spec?.parentRef ?? {};
   if (resource !== 'services' || name === undefined) return undefined;
-  return find(client, resources.services, { namespace, name }, signal);
+  return ignoreNotFound(client.get(resources.services, { namespace, name }, { signal }));
 }
 
 function isOf<T extends KubeObject>({ uid }: Tenant, object: T | undefined): object is T {
@@ -194,7 +196,7 @@ async function reserveAddress(
   const existing =
     likely === 'absent'
       ? undefined
-      : await find<IPAddress>(client, resources.ipAddresses, { name: address }, signal);
+      : await ignoreNotFound(client.get<IPAddress>(resources.ipAddresses, { name: address }, { signal }));
   if (existing === undefined) {
     try {
       await client.create<IPAddress>(resources.ipAddresses, reservation(tenant, address, purpose), {
@@ -228,7 +230,7 @@ function reservation(tenant: Tenant, address: string, purpose: string): IPAddres
 export async function releaseReservations(tenant: Tenant, { client }: Services): Promise<void> {
   const { signal, uid } = tenant;
   for (const address of await reservationsOf(uid, client, signal))
-    await deleteReservation(client, address, signal);
+    await deleteObject(client, resources.ipAddresses, address, signal);
 }
 
 /** Makes those that are reserved for the VirtualCluster with the UID `from` this tenant's. */
@@ -243,18 +245,10 @@ export async function moveReservations(tenant: Tenant, { client }: Services, fro
 }
 
 async function reservationsOf(uid: string, client: KubeClient, signal: AbortSignal): Promise<KubeObject[]> {
-  try {
-    const labelSelector = `${labelKeys.tenant}=${uid},${labelKeys.reserved}`;
-    return (await client.list(resources.ipAddresses, { labelSelector, signal })).items;
-  } catch (error) {
-    // A super cluster that does not know IPAddress has no reservations.
-    if (isNotFound(error)) return [];
-    throw error;
-  }
-}
-
-function deleteReservation(client: KubeClient, address: KubeObject, signal: AbortSignal): Promise<void> {
-  return deleteObject(client, resources.ipAddresses, address, signal);
+  const labelSelector = `${labelKeys.tenant}=${uid},${labelKeys.reserved}`;
+  // A super cluster that does not know IPAddress has no reservations.
+  const found = await ignoreNotFound(client.list(resources.ipAddresses, { labelSelector, signal }));
+  return found?.items ?? [];
 }
 
 async function deleteObject(
@@ -263,9 +257,5 @@ async function deleteObject(
   { metadata: { namespace, name = '', uid } }: KubeObject,
   signal: AbortSignal,
 ): Promise<void> {
-  try {
-    await client.delete(resource, { namespace, name }, { ...(uid === undefined ? {} : { uid }), signal });
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
+  await deleteIfPresent(client, resource, { namespace, name }, { uid, signal });
 }

@@ -3,10 +3,11 @@ import { annotationKeys } from '../../../api/labels.ts';
 import { hasRunSince } from '../../../api/running-pods.ts';
 import { sleepAfterIdleMs, storedRequest, type VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { wakeReasonText } from '../../../api/wake-reasons.ts';
-import { type KubeObject, type Resource, resources } from '../../../kube/index.ts';
+import { type KubeObject, resources } from '../../../kube/index.ts';
 import { explain, OperatorError, tooManySchedules } from '../errors.ts';
 import { recordEvent } from '../events.ts';
 import { authorityRequest } from '../jobs.ts';
+import { pagesOf } from '../objects.ts';
 import { cronJobDueMs, isBetweenTries, jobDueMs, leadMs, sleepSchedule } from '../schedules.ts';
 import type { Services } from '../services.ts';
 import { idleAtMs, isAsleep, isSleepScheduled, sleepRequest } from '../sleep.ts';
@@ -14,7 +15,7 @@ import type { Step } from '../step-runner.ts';
 import { CallTimeBudget, type Tenant } from '../tenant.ts';
 import { ensureOnlyDatastore } from './control-plane.ts';
 
-/** Its API server answers: whoever waits for it need not wait for the rest. */
+/** Its API server answers: clients that wait for it need not wait for the rest. */
 export const awake: Step = {
   name: 'awake',
   doing: 'Letting its clients in',
@@ -38,7 +39,7 @@ export const awake: Step = {
   },
 };
 
-/** The last step of a reconcile that found everything well: stops it when that is asked for, or nobody uses it. */
+/** The last step of a reconcile that found everything well: stops it when that is asked for, or it is not used. */
 export const fallAsleep: Step = {
   name: 'sleep',
   doing: 'Stopping the control plane until somebody needs it',
@@ -52,7 +53,7 @@ export const fallAsleep: Step = {
     if (request === undefined && !isScheduled && !isIdleNow(tenant, services)) return;
     const reason = request !== undefined ? 'Requested' : isScheduled ? 'Scheduled' : 'Idle';
     const { clock, sleepPauses } = services;
-    // Whoever asks once more, or changes the spec, has mended it, perhaps.
+    // It may have been mended when it is asked for once more, or the spec has changed.
     const attempt = [reason, request, vc.status?.jobs?.retried, vc.metadata.generation].join(' ');
     const paused = sleepPauses.get(tenant.uid);
     if (paused?.attempt === attempt && paused.untilMs > clock.monotonic()) {
@@ -73,7 +74,7 @@ export const fallAsleep: Step = {
       );
     } catch (error) {
       if (tenant.signal.aborted) throw error;
-      // Nobody could tell when it is needed. Others wait for this worker, and for this thread.
+      // It could not be told when it is needed. Others wait for this worker, and for this thread.
       const tookMs = clock.monotonic() - startedMs;
       const pauseMs = isTooMany(error) ? tooManyAgainMs : Math.max(10_000, 5 * tookMs);
       const why = explain(error, tenant).message;
@@ -188,7 +189,7 @@ interface Left {
   pods: number;
 }
 
-/** Whether nobody has used it for long enough. */
+/** Whether it was not used for long enough. */
 function isIdleNow(tenant: Tenant, services: Services): boolean {
   const atMs = idleAtMs(tenant.vc, services);
   if (atMs === undefined || tenant.vc.status?.phase !== 'Ready') return false;
@@ -241,8 +242,7 @@ async function whatIsLeft(
   const known = new Map<string, number>();
   let schedules = 0;
   let readingMs = 0;
-  const visit = visitor(tenant, signal);
-  await visit(resources.cronJobs, (page) => {
+  for await (const page of pagesOf(tenant.client, resources.cronJobs, signal)) {
     const startedMs = clock.monotonic();
     for (const cronJob of page) {
       if (readingMs + clock.monotonic() - startedMs > longestReadingMs) throw tooManySchedules(schedules);
@@ -251,24 +251,20 @@ async function whatIsLeft(
       if (ms < due.ms) due = { ms, of: cronJob, kind: 'CronJob' };
     }
     readingMs += clock.monotonic() - startedMs;
-    return !isSoon();
-  });
-  if (isSoon()) return undefined;
-  await visit(resources.jobs, (page) => {
+    if (isSoon()) return undefined;
+  }
+  for await (const page of pagesOf(tenant.client, resources.jobs, signal)) {
     for (const job of page) {
       // No pod runs whose end would wake the tenant.
       const isRetried = untilMs !== undefined && isBetweenTries(job);
       const ms = isRetried ? nowMs : Math.max(jobDueMs(job), nowMs + overdueMs);
       if (ms < due.ms) due = { ms, of: job, kind: 'Job' };
     }
-    return !isSoon();
-  });
-  if (isSoon()) return undefined;
+    if (isSoon()) return undefined;
+  }
   let pods = 0;
-  await visit(resources.pods, (page) => {
+  for await (const page of pagesOf(tenant.client, resources.pods, signal))
     for (const pod of page) if (hasRunSince(pod, nowMs)) pods++;
-    return true;
-  });
   if (due.ms > latestMs) return { pods };
   const { namespace = '', name = '' } = due.of?.metadata ?? {};
   // A tenant's API server may send anything.
@@ -277,30 +273,5 @@ async function whatIsLeft(
   return { pods, dueAt: new Date(due.ms).toISOString(), ...(dueFor !== undefined && { dueFor }) };
 }
 
-const pageSize = 100;
-const maxPages = 10_000;
 /** For all lists together: its API server may be slow, and say that there is always more. */
 const longestVisitMs = 60_000;
-
-/**
- * Lists page by page: a list as a whole may be larger than what is read of one. `see` returns whether to go on. Throws what
- * a client throws, what `see` throws, RangeError.
- */
-function visitor(
-  { client }: Tenant,
-  signal: AbortSignal,
-): (resource: Resource, see: (page: readonly KubeObject[]) => boolean) => Promise<void> {
-  return async (resource, see) => {
-    let token: string | undefined;
-    for (let page = 0; page < maxPages; page++) {
-      const { items, metadata } = await client.list(resource, {
-        ...{ limit: pageSize, signal },
-        ...(token !== undefined && { continue: token }),
-      });
-      if (!see(items)) return;
-      token = metadata.continue;
-      if (!token) return;
-    }
-    throw new RangeError(`its list of ${resource.plural} has no end`);
-  };
-}

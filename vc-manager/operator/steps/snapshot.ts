@@ -97,7 +97,7 @@ export const snapshot: Step = {
   },
 };
 
-/** Somebody waits for its API server. One that does not wake up has a snapshot all the same. */
+/** A client waits for its API server. One that does not wake up has a snapshot all the same. */
 function isWaking({ vc }: Tenant, services: Services): boolean {
   return vc.status?.phase !== 'Failed' && wantedJob(vc, services).kind === 'wake';
 }
@@ -142,7 +142,7 @@ const awayPauseMs = 60_000;
 
 /**
  * Of one moment, with the Secrets decrypted, into the store; when it is there, older ones of its kind go, and those on schedule
- * for which there is no room. Whoever calls it has the turn (`inTurn`). Throws `SnapshotStorageExceeded`, of which nothing is
+ * for which there is no room. Its caller has the turn (`inTurn`). Throws `SnapshotStorageExceeded`, of which nothing is
  * left in the store.
  */
 export async function takeSnapshot(
@@ -305,8 +305,8 @@ function reportStorage({ status }: Tenant, { usedBytes, maxBytes }: SnapshotStor
 }
 
 /**
- * Those that a manager which was killed, or a store that failed, left: nobody knows of them, but for somebody who has seen
- * the file and is being put back to it.
+ * Those that a manager which was killed, or a store that failed, left. They are listed nowhere, but a restore may name
+ * one.
  */
 async function removeBegun(tenant: Tenant, services: Services, { store }: SnapshotServices): Promise<void> {
   const { begun, left = [], kept = [] } = tenant.vc.status?.snapshots ?? {};
@@ -321,7 +321,7 @@ async function removeBegun(tenant: Tenant, services: Services, { store }: Snapsh
       await store.remove(name, { signal: tenant.signal });
     } catch (error) {
       if (tenant.signal.aborted) throw error;
-      // A store that lets nobody remove anything is no reason to take no more.
+      // A store that refuses deletions is no reason to take no more.
       services.logger.warn({ err: error, snapshot: name }, 'an unfinished snapshot cannot be removed');
     }
   }
@@ -406,7 +406,7 @@ async function writeSnapshot(
   const content = readAhead(await writeArchive(header, plain(), { recipients }), limit);
   const bytes = await store.write(name, content, { signal }).catch(async (error: unknown) => {
     content.destroy();
-    // Whoever has ended this waits. The next snapshot removes it.
+    // The caller that has ended this waits. The next snapshot removes it.
     if (signal.aborted) throw error;
     // It may be there, and only the answer was lost. The next snapshot would remove it, but there may be none.
     await store.remove(name, { signal: AbortSignal.timeout(takeBackMs) }).catch(() => {});

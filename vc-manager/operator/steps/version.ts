@@ -1,6 +1,6 @@
+import { messageOf, serverVersion } from '../../../kube/index.ts';
 import { OperatorError } from '../errors.ts';
 import type { Services } from '../services.ts';
-import { readSuperVersion } from '../setup.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { checkSkew, type VersionChoice, versionChoice } from '../version-choice.ts';
@@ -33,7 +33,7 @@ async function chosen(tenant: Tenant, services: Services): Promise<VersionChoice
   } catch (error) {
     if (!isTooNew(error)) throw error;
   }
-  services.superVersion = await readSuperVersion(services.client, tenant.signal);
+  services.superVersion = await serverVersion(services.client, { signal: tenant.signal });
   return versionChoice(tenant.vc, services);
 }
 
@@ -42,6 +42,6 @@ function noteSkew(tenant: Tenant, services: Services, running: string): void {
   try {
     checkSkew(running, services);
   } catch (error) {
-    tenant.notes.push(`Its version is too new: ${error instanceof Error ? error.message : String(error)}`);
+    tenant.notes.push(`Its version is too new: ${messageOf(error)}`);
   }
 }

@@ -224,11 +224,9 @@ export class FakeOwnDatastores {
 
 /** The manager's certificates, in memory. */
 export async function testManagerPki(): Promise<ManagerPki> {
-  const files = { certFile: '', keyFile: '' };
-  const etcdCa = { ...(await createAuthority({ commonName: 'datastore' })), ...files };
-  const kubeletProxyCa = { ...(await createAuthority({ commonName: 'kubelet-proxy' })), ...files };
-  const request = { commonName: 'test', usage: ['client'] } as const;
-  const leaf = { ...(await issue(etcdCa, request)), ...files };
+  const etcdCa = await createAuthority({ commonName: 'datastore' });
+  const kubeletProxyCa = await createAuthority({ commonName: 'kubelet-proxy' });
+  const leaf = await issue(etcdCa, { commonName: 'test', usage: ['client'] });
   return {
     etcdCa,
     etcdServer: leaf,

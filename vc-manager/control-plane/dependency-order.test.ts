@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { runInDependencyOrder } from './dependency-order.ts';
+import { runInDependencyOrder } from './plan.ts';
 
 const steps = [
   { name: 'etcd', dependsOn: [] },
