@@ -9,7 +9,10 @@ export interface ServersRequest {
   count: number;
 }
 
-process.once('message', async ({ cert, key, count }: ServersRequest) => {
+process.once('message', (request: ServersRequest) => void serve(request));
+process.once('disconnect', () => process.exit());
+
+async function serve({ cert, key, count }: ServersRequest): Promise<void> {
   const ports: number[] = [];
   for (let made = 0; made < count; made++) {
     const server = createServer({ cert, key }, (socket) => {
@@ -21,5 +24,4 @@ process.once('message', async ({ cert, key, count }: ServersRequest) => {
     ports.push((server.address() as AddressInfo).port);
   }
   process.send?.(ports);
-});
-process.once('disconnect', () => process.exit());
+}

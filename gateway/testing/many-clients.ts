@@ -22,7 +22,10 @@ export interface ClientsReply {
 const atOnce = 64;
 const patienceMs = 60_000;
 
-process.once('message', async ({ port, ca, tenants, count }: ClientsRequest) => {
+process.once('message', (request: ClientsRequest) => void connectAll(request));
+process.once('disconnect', () => process.exit());
+
+async function connectAll({ port, ca, tenants, count }: ClientsRequest): Promise<void> {
   let answered = 0;
   const problems: Record<string, number> = {};
   const clients: { socket: TLSSocket; wanted: string }[] = [];
@@ -56,8 +59,7 @@ process.once('message', async ({ port, ca, tenants, count }: ClientsRequest) => 
     if (client !== undefined) await ask(client).catch(failed);
   });
   process.send?.({ opened: all.length, answered, problems } satisfies ClientsReply);
-});
-process.once('disconnect', () => process.exit());
+}
 
 async function inTurn(count: number, work: (index: number) => Promise<void>): Promise<void> {
   let next = 0;
