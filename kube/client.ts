@@ -186,11 +186,15 @@ async function page<T extends KubeObject>(
     maxBytes: Math.max(pageBytes, paging.limit === 1 ? objectBytes : (paging.leastBytes ?? 0)),
     ...(options.metadataOnly === true ? { accept: metadataAccept('PartialObjectMetadataList') } : {}),
   };
-  const text = await requestText(connection, call);
+  let restedMs = 0;
+  const onRest = (ms: number): void => {
+    restedMs += ms;
+  };
+  const text = await requestText(connection, { ...call, onRest });
   const turn = connection.meter?.turn(options.signal);
   const fromMs = performance.now();
   if (turn !== undefined) await turn;
-  const restedMs = turn === undefined ? 0 : performance.now() - fromMs;
+  if (turn !== undefined) onRest(performance.now() - fromMs);
   return metered(connection.meter, () => {
     const json = options.cutManagedFields ? withoutManagedFields(text) : text;
     const { answerValues, listValues } = connection.readLimits;

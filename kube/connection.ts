@@ -141,6 +141,8 @@ export interface Call {
   timeoutMs?: number | undefined;
   /** How much of the answer is read; default: what an object may have. */
   maxBytes?: number | undefined;
+  /** Told of each rest while the answer is read: it does not count towards the timeout. */
+  onRest?: ((ms: number) => void) | undefined;
 }
 
 interface Stream {
@@ -172,14 +174,38 @@ export function countReceived(meter: ReadMeter, bytes: number): void {
   meter.worked((bytes * msPerReceivedMebibyte) / 2 ** 20);
 }
 
+/** Answers of one server that may be read at once beyond their first piece: each may take as much memory as an object may have. */
+const maxLargeAnswers = 4;
+
 function paceOf(
   meter: ReadMeter,
-  isList: boolean,
-  signal: AbortSignal | undefined,
+  largeAnswers: CallSlots,
+  { verb, signal, onRest }: Call,
 ): NonNullable<Parameters<typeof roundTrip>[1]['pace']> {
+  let isLarge = false;
+  let hasEnded = false;
+  const enlarge = (): Promise<void> | undefined => {
+    if (isLarge) return undefined;
+    isLarge = largeAnswers.tryTake();
+    if (isLarge) return undefined;
+    const ending = signal ?? new AbortController().signal;
+    return largeAnswers.take(ending).then(() => {
+      if (hasEnded) largeAnswers.giveBack(undefined);
+      else isLarge = true;
+    });
+  };
   return {
-    read: (bytes, total) => (isList ? countReceived(meter, bytes) : countAnswer(meter, bytes, total)),
-    turn: () => meter.turn(signal),
+    read: (bytes, total) =>
+      verb === 'list' ? countReceived(meter, bytes) : countAnswer(meter, bytes, total),
+    turn: () => {
+      const place = enlarge();
+      return place === undefined ? meter.turn(signal) : place.then(() => meter.turn(signal));
+    },
+    rested: (ms) => onRest?.(ms),
+    end: () => {
+      hasEnded = true;
+      if (isLarge) largeAnswers.giveBack(undefined);
+    },
   };
 }
 
@@ -198,6 +224,7 @@ export class Connection {
   readonly #answerMeter: ReadMeter | undefined;
   readonly #calls: Dispatcher;
   readonly #slots: CallSlots | undefined;
+  readonly #largeAnswers = new CallSlots({ near: maxLargeAnswers, max: maxLargeAnswers });
   readonly #watches: Dispatcher;
   readonly #origin: string;
   readonly #basePath: string;
@@ -252,15 +279,20 @@ export class Connection {
     const maxBytes = call.maxBytes ?? this.readLimits.objectBytes;
     const isList = call.verb === 'list';
     const meter = isList ? this.meter : this.#answerMeter;
-    // The reader of a list asks for its turn itself.
+    // Who reads a list asks for a turn before it is parsed.
     const turn = isList ? undefined : meter?.turn(call.signal);
     if (turn !== undefined) await turn;
     const startedAt = performance.now();
     let status = 0;
-    let sentAt: number | undefined;
+    let giveBack: (latencyMs?: number) => void = () => undefined;
     try {
       if (this.#slots?.tryTake() === false) await this.#awaitSlot(this.#slots, call.signal, timeoutMs);
-      sentAt = performance.now();
+      const sentAt = performance.now();
+      // Once it is answered: what is read of the answer, and when, is up to us.
+      giveBack = (latencyMs) => {
+        giveBack = () => undefined;
+        this.#slots?.giveBack(latencyMs);
+      };
       const answer = await roundTrip(
         this.#calls,
         {
@@ -275,7 +307,8 @@ export class Connection {
           bodyTimeout: timeoutMs,
           deadlineMs: timeoutMs + backstopMs - (sentAt - startedAt),
           maxBytes,
-          pace: meter && paceOf(meter, isList, call.signal),
+          pace: meter && paceOf(meter, this.#largeAnswers, call),
+          onStart: () => giveBack(performance.now() - sentAt),
         },
         call.signal,
       );
@@ -284,7 +317,7 @@ export class Connection {
     } catch (error) {
       throw this.failure(error, call.signal);
     } finally {
-      if (sentAt !== undefined) this.#slots?.giveBack(status === 0 ? undefined : performance.now() - sentAt);
+      giveBack();
       this.#record(call, status, startedAt);
     }
   }

@@ -161,6 +161,81 @@ it.each(['patch', 'list'] as const)(
   },
 );
 
+it('rests while an answer is read count neither towards its timeout nor as the distance of its server, and hold up no other call', async () => {
+  const mebibyte = 2 ** 20;
+  const server = createServer((request, response) => {
+    response.end(request.url === '/list' ? 'x'.repeat(4 * mebibyte) : '{}');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const turn = () => new Promise<void>((resolve) => setTimeout(resolve, 300));
+  await using connection = closing(
+    new Connection({
+      server: `http://127.0.0.1:${port}`,
+      meter: { worked: () => undefined, turn },
+      callsWhenNear: 2,
+      maxConnections: 8,
+    }),
+  );
+  let restedMs = 0;
+  const onRest = (ms: number): void => {
+    restedMs += ms;
+  };
+  let ended = 0;
+  const lists = Array.from({ length: 2 }, () =>
+    connection
+      .request(call('GET', '/list', { verb: 'list', timeoutMs: 500, onRest }))
+      .finally(() => (ended += 1)),
+  );
+  for (let n = 0; n < 3; n += 1) await connection.request(call('GET', '/', { verb: 'get' }));
+  expect(ended).toBe(0);
+  for (const { text } of await Promise.all(lists)) expect(text.length).toBe(4 * mebibyte);
+  // A call ends a second after its timeout.
+  expect(restedMs / 2).toBeGreaterThan(1_500);
+  server.closeAllConnections();
+  server.close();
+});
+
+it('no more than four answers of one server are read at once beyond their first piece', async () => {
+  const mebibyte = 2 ** 20;
+  const sent: number[] = [];
+  const open: ServerResponse[] = [];
+  const server = createServer((_request, response) => {
+    const index = sent.push(0) - 1;
+    open.push(response);
+    const send = (): void => {
+      // It falls silent before its end.
+      while ((sent[index] ?? 0) < 24 * mebibyte) {
+        sent[index] = (sent[index] ?? 0) + 65_536;
+        if (!response.write('x'.repeat(65_536))) return;
+      }
+    };
+    response.on('drain', send);
+    send();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const meter = { worked: () => undefined, turn: () => undefined };
+  await using connection = closing(
+    new Connection({
+      server: `http://127.0.0.1:${port}`,
+      meter,
+      answerMeter: meter,
+      readLimits: { objectBytes: 32 * mebibyte },
+    }),
+  );
+  const answers = Array.from({ length: 6 }, () => connection.request(call('GET', '/', { verb: 'get' })));
+  const wholly = () => sent.filter((bytes) => bytes >= 24 * mebibyte).length;
+  await vi.waitFor(() => expect(wholly()).toBe(4), { timeout: 20_000 });
+  expect(sent.length).toBe(6);
+  for (const [index, response] of open.entries()) if ((sent[index] ?? 0) >= 24 * mebibyte) response.end();
+  await vi.waitFor(() => expect(wholly()).toBe(6), { timeout: 20_000 });
+  for (const response of open) response.end();
+  for (const { text } of await Promise.all(answers)) expect(text.length).toBe(24 * mebibyte);
+  server.closeAllConnections();
+  server.close();
+});
+
 describe('an answer that goes aside and does not end', () => {
   it('counts with what has come of it', async () => {
     const server = createServer((_request, response) => response.write('x'.repeat(2 ** 20)));

@@ -47,12 +47,17 @@ export class CallDeadline {
 }
 
 interface Limits {
-  /** For the whole round trip, waiting for a connection included; undici's own limits end the rest sooner. */
+  /**
+   * For the whole round trip, waiting for a connection included, but not the rests of its pace; undici's own limits end the
+   * rest sooner.
+   */
   deadlineMs: number;
   /** Of the body of a successful answer; what refuses is cut sooner. */
   maxBytes: number;
   /** Counts the body while it comes. */
   pace?: BodyPace | undefined;
+  /** Called when the answer begins. */
+  onStart?: (() => void) | undefined;
 }
 
 type RoundTripOptions = Limits & Dispatcher.DispatchOptions;
@@ -63,6 +68,10 @@ interface BodyPace {
   readonly read: (bytes: number, total: number) => void;
   /** Asked after each piece but the last; undefined: at once. */
   readonly turn: () => Promise<void> | undefined;
+  /** Told how long a turn was waited for. */
+  readonly rested: (ms: number) => void;
+  /** Told once, when no more of the body comes. */
+  readonly end: () => void;
 }
 
 /** Of a body that is counted. */
@@ -90,22 +99,27 @@ export class RoundTripTimeout extends Error {
  */
 export function roundTrip(
   dispatcher: Dispatcher,
-  { deadlineMs, maxBytes, pace, ...options }: RoundTripOptions,
+  { deadlineMs, maxBytes, pace, onStart, ...options }: RoundTripOptions,
   signal: AbortSignal | undefined,
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    new RoundTrip({ deadlineMs, maxBytes, pace }, signal, resolve, reject).start(dispatcher, options);
+    new RoundTrip({ deadlineMs, maxBytes, pace, onStart }, signal, resolve, reject).start(
+      dispatcher,
+      options,
+    );
   });
 }
 
 class RoundTrip implements Dispatcher.DispatchHandler {
   readonly #resolve: (answer: Answer) => void;
   readonly #reject: (error: unknown) => void;
-  readonly #timer: NodeJS.Timeout;
+  #timer: NodeJS.Timeout;
+  #endsAt: number;
   /** A no-op while the constructor handles a signal that is already aborted. */
   #unlink: () => void = () => undefined;
   readonly #maxBytes: number;
   readonly #pace: BodyPace | undefined;
+  readonly #onStart: (() => void) | undefined;
   #bytes = 0;
   /** Of these, counted. */
   #counted = 0;
@@ -117,7 +131,7 @@ class RoundTrip implements Dispatcher.DispatchHandler {
   #ended: { readonly error: unknown } | undefined;
 
   constructor(
-    { deadlineMs, maxBytes, pace }: Limits,
+    { deadlineMs, maxBytes, pace, onStart }: Limits,
     signal: AbortSignal | undefined,
     resolve: (answer: Answer) => void,
     reject: (error: unknown) => void,
@@ -126,7 +140,9 @@ class RoundTrip implements Dispatcher.DispatchHandler {
     this.#reject = reject;
     this.#maxBytes = maxBytes;
     this.#pace = pace;
-    this.#timer = setTimeout(() => this.#cancel(new RoundTripTimeout()), deadlineMs);
+    this.#onStart = onStart;
+    this.#endsAt = performance.now() + deadlineMs;
+    this.#timer = this.#endAfter(deadlineMs);
     this.#unlink = onAbort(signal, () => this.#cancel(signal?.reason));
   }
 
@@ -153,6 +169,7 @@ class RoundTrip implements Dispatcher.DispatchHandler {
     // Informational answers come before the real one.
     if (statusCode < 200) return;
     this.#status = statusCode;
+    this.#onStart?.();
     this.#retryAfter = firstOf(headers['retry-after']);
   }
 
@@ -200,9 +217,22 @@ class RoundTrip implements Dispatcher.DispatchHandler {
     const turn = this.#pace.turn();
     if (turn === undefined) return;
     this.#controller?.pause();
-    const goOn = (): void => this.#controller?.resume();
+    clearTimeout(this.#timer);
+    const fromMs = performance.now();
+    const goOn = (): void => {
+      const restedMs = performance.now() - fromMs;
+      this.#pace?.rested(restedMs);
+      if (this.#ended !== undefined) return;
+      this.#endsAt += restedMs;
+      this.#timer = this.#endAfter(this.#endsAt - performance.now());
+      this.#controller?.resume();
+    };
     // It is aborted with the call, which then ends.
     turn.then(goOn, goOn);
+  }
+
+  #endAfter(ms: number): NodeJS.Timeout {
+    return setTimeout(() => this.#cancel(new RoundTripTimeout()), ms);
   }
 
   #count(pace: BodyPace): void {
@@ -226,6 +256,7 @@ class RoundTrip implements Dispatcher.DispatchHandler {
 
   #release(): void {
     if (this.#pace !== undefined && this.#bytes > this.#counted) this.#count(this.#pace);
+    this.#pace?.end();
     clearTimeout(this.#timer);
     this.#unlink();
   }

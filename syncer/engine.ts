@@ -498,7 +498,7 @@ export class SyncEngine {
   ): void {
     const uid = tenant.info.uid;
     if (this.#router.tenant(uid) !== tenant) return;
-    this.#options.observer?.queued?.(tenant, key);
+    this.#observe({ ...key, tenant: uid }, () => this.#options.observer?.queued?.(tenant, key));
     const options = { priority, first };
     this.#queue.add({ ...key, tenant: uid }, version === undefined ? options : { ...options, version });
   }

@@ -59,7 +59,7 @@ interface EventControllerOptions {
   tenant: (uid: string) => TenantState | undefined;
   /** Queues a key behind everything else: no other key depends on it. */
   enqueue: (tenant: TenantState, key: KeyRef) => void;
-  /** Whether something that a person waits for could run, if only a worker were free. */
+  /** Whether something that a person waits for waits for a worker, or a pod for its turn with the scheduler. */
   isBusy: () => boolean;
 }
 

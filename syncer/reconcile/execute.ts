@@ -93,7 +93,7 @@ export interface ExecutorOptions {
   isDependencyMet: (tenant: TenantState, key: KeyRef) => boolean;
   /** Queues a key at once. */
   enqueue: (tenant: TenantState, key: KeyRef) => void;
-  /** Whether a super object has to wait, asked before it is made: then its key is queued again. Throws what a client throws. */
+  /** Whether a super object has to wait, asked before it is made: its key is queued again when it need not. Throws what a client throws. */
   holdsBack?: ((work: Work) => Promise<boolean>) | undefined;
   /** By name of the kind. */
   gates?: ReadonlyMap<string, ActionGate> | undefined;

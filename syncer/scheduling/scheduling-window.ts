@@ -212,6 +212,7 @@ export class SchedulingWindow {
 
   /** Whether a pod waits for a slot that the pods of all tenants have in use. */
   get isFull(): boolean {
+    if (this.#active < this.#size.size) return false;
     for (const { isStalled, refused } of this.#asking)
       if (!isStalled && refused < this.#maxRefused) return true;
     return false;

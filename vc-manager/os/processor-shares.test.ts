@@ -138,11 +138,18 @@ it('weights say what groups have beside each other: where all are equal they cha
   expect(machine.shares.get('skerry-a-two')).toBeCloseTo(0.02, 3);
 });
 
-it('no weight has a group go before other processes, or have less than one that uses much', () => {
+it('no weight has a group go before other processes, and one that uses none takes nothing from others', () => {
   const machine = weighted({ usual: 1, other: 1, heavy: 10 }, 0.25);
-  expect([...machine.shares.values()]).toEqual([0.05, 0.05, 0.5]);
-  const extreme = weighted({ usual: 1, other: 1, heavy: 1000 }, 0.25);
-  expect([...extreme.shares.values()]).toEqual([0.25 / 32, 0.25 / 32, 0.5]);
+  expect([...machine.shares.values()]).toEqual([0.25, 0.25, 0.5]);
+  for (let n = 0; n < 2; n += 1) machine.pass(60, { 3: 1 });
+  expect([...machine.shares.values()]).toEqual([expect.closeTo(0.05), expect.closeTo(0.05), 0.5]);
+});
+
+it('who uses little goes before who uses much of the same weight, also beside a heavy one', () => {
+  const machine = weighted({ busy: 1, light: 1, heavy: 100 }, 0.25);
+  for (let n = 0; n < 2; n += 1) machine.pass(60, { 1: 1, 3: 1 });
+  const [busy = 0, light = 0] = machine.shares.values();
+  expect(light / busy).toBeCloseTo(10, 0);
 });
 
 it('groups that want all they can get come to use processors in proportion to their weights', () => {

@@ -86,20 +86,21 @@ export class ProcessorShares {
     this.#lastMs = nowMs;
     const there = new Set(names);
     for (const name of this.#uses.keys()) if (!there.has(name)) this.#uses.delete(name);
-    const scale = new WeightScale(names.map(weightOf), this.#options.full);
+    const inUse = names.filter((name) => (this.#uses.get(name)?.lately ?? 0) > lightUse);
+    const scale = new WeightScale(names.map(weightOf), inUse.map(weightOf), this.#options.full);
     for (const name of names) {
       const before = this.#uses.get(name);
       const { byProcess, usedSeconds, isAnew } = this.#usedIn(name, before?.byProcess, nowMs);
-      const inUse = usedSeconds / (passedMs / 1_000);
+      const uses = usedSeconds / (passedMs / 1_000);
       const earlier = before?.lately ?? 0;
-      const goesOn = Math.min(inUse, before?.inUse ?? 0) > muchUse;
-      const kept = 0.5 ** (passedMs / (goesOn && inUse > earlier ? risingMs : halfLifeMs));
-      const lately = isAnew ? 0 : earlier * kept + inUse * (1 - kept);
+      const goesOn = Math.min(uses, before?.inUse ?? 0) > muchUse;
+      const kept = 0.5 ** (passedMs / (goesOn && uses > earlier ? risingMs : halfLifeMs));
+      const lately = isAnew ? 0 : earlier * kept + uses * (1 - kept);
       const weight = weightOf(name);
       const full = scale.share(weight, 0);
       const share = scale.share(weight, lately);
       if (share !== before?.share) groups.setShare(name, share);
-      this.#uses.set(name, { byProcess, lately, inUse, full, share });
+      this.#uses.set(name, { byProcess, lately, inUse: uses, full, share });
     }
   }
 
@@ -139,22 +140,23 @@ export class ProcessorShares {
 
 /** What weights mean beside each other: where all are equal, each group has the share that is given as the full one. */
 class WeightScale {
-  readonly #full: number;
+  readonly #most: number;
   readonly #median: number;
   /** For each unit of weight. */
   readonly #unit: number;
 
-  constructor(weights: readonly number[], full: number) {
-    this.#full = full;
+  /** `inUse`: the weights of groups that use processors. One that does not takes nothing from others, whatever its weight. */
+  constructor(weights: readonly number[], inUse: readonly number[], full: number) {
+    this.#most = Math.max(full, mostOfShare);
     this.#median = [...weights].sort((a, b) => a - b)[(weights.length - 1) >> 1] ?? 1;
     // Where the heaviest would have too much, all have less, so that the proportion stays.
-    this.#unit = Math.min(full / this.#median, Math.max(full, mostOfShare) / Math.max(1, ...weights));
+    this.#unit = Math.min(full / this.#median, this.#most / Math.max(1, ...inUse));
   }
 
   /** `lately`: processors' worth of time. */
   share(weight: number, lately: number): number {
     const light = (lightUse * weight) / this.#median;
     const part = Math.min(1, light / Math.max(lately, Number.MIN_VALUE));
-    return Math.max(this.#full * leastOfShare, this.#unit * weight * part);
+    return Math.min(this.#most, this.#unit * weight * Math.max(leastOfShare, part));
   }
 }

@@ -143,7 +143,8 @@ export function isRefusedBySettings(tenantPod: Pod, tenant: TenantInfo): boolean
 
 /**
  * The same of a pod of which nothing but its super object is known: by what the super object shows of what the tenant has
- * given. Where that may be the doing of the super cluster as well, as with nodes and schedulers, it counts for nothing.
+ * given. Where that may be the doing of the super cluster as well, as with nodes, schedulers and images that a webhook has
+ * from a mirror, it counts for nothing.
  */
 export function isRefusedAsItStands(superPod: Pod, { policy }: TenantInfo): boolean {
   const pod = givenPod(superPod);
@@ -152,7 +153,6 @@ export function isRefusedAsItStands(superPod: Pod, { policy }: TenantInfo): bool
   return (
     podSecurityViolation(pod, policy.podSecurity) !== undefined ||
     unsupportedVolume(spec, policy.volumeTypes) !== undefined ||
-    refusedImage(spec, policy) !== undefined ||
     excessPrivilege(spec, policy) !== undefined
   );
 }
