@@ -233,6 +233,8 @@ export class Dashboard {
     await once(this.#server, 'listening').catch((cause: Error) => {
       throw new ListenError('serve the dashboard', host, port, cause);
     });
+    // An accept that fails, for lack of file descriptors, is no reason to end.
+    this.#server.on('error', () => undefined);
     this.#host = host;
     this.#port = (this.#server.address() as AddressInfo).port;
     return this.#port;

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { serverVersion } from './client.ts';
 import { ApiError, isAlreadyExists, isConflict, isForbidden, isGone, isNotFound } from './errors.ts';
 import { resources } from './resources.ts';
 import { type FakeApiServer, startFakeCluster } from './testing/index.ts';
@@ -342,5 +343,15 @@ describe('list', () => {
       items: [],
       metadata: { resourceVersion: '7' },
     });
+  });
+});
+
+describe('the version of a server', () => {
+  const said = (answer: unknown) => serverVersion({ raw: async () => answer }, {});
+
+  it('is read as it is, and an empty one is an error', async () => {
+    expect(await said({ gitVersion: 'v1.36.3' })).toBe('1.36.3');
+    await expect(said({ gitVersion: '' })).rejects.toThrow(/no gitVersion/);
+    await expect(said({})).rejects.toThrow(/no gitVersion/);
   });
 });

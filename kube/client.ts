@@ -458,9 +458,11 @@ export async function withClient<T>(
   }
 }
 
-/** Exact Kubernetes version of the server, as 1.36.3. */
+/** Exact Kubernetes version of the server, as 1.36.3. Throws where the server does not say it. */
 export async function serverVersion(client: Pick<KubeClient, 'raw'>, options: CallOptions): Promise<string> {
-  const { gitVersion = '' } = (await client.raw('GET', '/version', options)) as { gitVersion?: string };
+  const { gitVersion } = ((await client.raw('GET', '/version', options)) ?? {}) as { gitVersion?: string };
+  if (!gitVersion)
+    throw new Error('the server does not say which version of Kubernetes it is: /version has no gitVersion');
   return gitVersion.replace(/^v/, '');
 }
 

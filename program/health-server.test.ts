@@ -1,5 +1,6 @@
 import { request } from 'node:http';
-import { afterEach, describe, expect, it } from 'vitest';
+import { Server } from 'node:net';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { HealthServer, type HealthServerOptions } from './health-server.ts';
 
 const started: HealthServer[] = [];
@@ -20,6 +21,15 @@ afterEach(async () => {
 });
 
 describe('HealthServer', () => {
+  it('goes on when a connection cannot be accepted', async () => {
+    const listen = vi.spyOn(Server.prototype, 'listen');
+    const base = await start({});
+    const server = listen.mock.contexts[0] as Server;
+    listen.mockRestore();
+    server.emit('error', new Error('accept EMFILE'));
+    expect(await get(`${base}/healthz`)).toEqual([200, 'ok\n']);
+  });
+
   it('serves metrics with their content type', async () => {
     const base = await start({
       metrics: { contentType: 'text/plain; version=7', render: async () => 'up 1\n' },

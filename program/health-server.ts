@@ -60,6 +60,8 @@ export class HealthServer {
     await once(this.#server, 'listening').catch((cause: Error) => {
       throw new ListenError('serve metrics', host, port, cause);
     });
+    // An accept that fails, for lack of file descriptors, is no reason to end.
+    this.#server.on('error', () => undefined);
     return (this.#server.address() as AddressInfo).port;
   }
 

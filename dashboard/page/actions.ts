@@ -183,7 +183,7 @@ function DeleteDialog({ tenant, onClose }: { tenant: TenantDetail; onClose: () =
   // While the snapshot is being taken it can still be called off.
   useEffect(() => () => closed.abort(), []);
   const remove = async (): Promise<void> => {
-    await act(tenant, { ...action, confirm }, closed.signal);
+    await act(tenant, { ...action, confirm }, isKept ? closed.signal : undefined);
     location.hash = '#/tenants';
   };
   const busy = isKept ? 'The snapshot is being taken. Until it is kept, Cancel deletes nothing.' : undefined;

@@ -268,6 +268,7 @@ describe('a word that is no command', () => {
     [['get', 'pods', '-A'], 'Did you mean list'],
     [['rm', 'blue'], 'Did you mean delete'],
     [['craete', 'blue'], 'Did you mean create?'],
+    [['describ', 'get'], 'Did you mean describe?'],
     [['frobnicate', 'stop'], "unknown command 'frobnicate'"],
   ])('is answered with what is meant: %j', async (command, said) => {
     expect(await run(...command)).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(said) });

@@ -33,13 +33,11 @@ export async function buildProgram(args: readonly string[], cli: Cli): Promise<C
   program.version(packageVersion(), '--version', 'print the version');
   addGlobalOptions(program);
   // Commander proposes what is spelled alike, which for "stop" is "top".
-  if (args.some((word) => findCalledElsewhere(word) !== undefined)) {
-    program.on('command:*', ([word = '']: string[]) => {
-      const meant = findCalledElsewhere(word);
-      const proposal = meant === undefined ? '' : `\n(Did you mean ${meant.name}: ${meant.summary}?)`;
-      program.error(`error: unknown command '${word}'${proposal}`);
-    });
-  }
+  program.on('command:*', ([word = '']: string[]) => {
+    const meant = findCalledElsewhere(word);
+    if (meant === undefined) (program as Command & { unknownCommand(): never }).unknownCommand();
+    else program.error(`error: unknown command '${word}'\n(Did you mean ${meant.name}: ${meant.summary}?)`);
+  });
   const named = new Set(args.map(findCommand));
   for (const entry of registry) {
     const command = program

@@ -2,7 +2,7 @@ import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import { gatewaysLeaseName, runningGateways, versionOfHolder } from '../../api/program-versions.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../api/warm-pool.ts';
-import { type KubeClient, type KubeObject, resources, serverVersion } from '../../kube/index.ts';
+import { type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
 import { packageVersion } from '../../program/package-root.ts';
 
 /** What runs in which version. */
@@ -32,8 +32,8 @@ export async function readVersions(
   systemNamespace: string,
   signal: AbortSignal,
 ): Promise<Versions> {
-  const [superCluster, leases, templates, tenants] = await Promise.all([
-    serverVersion(client, { signal }),
+  const [{ gitVersion = '' }, leases, templates, tenants] = await Promise.all([
+    client.raw('GET', '/version', { signal }) as Promise<{ gitVersion?: string }>,
     client.list<Lease>(resources.leases, { namespace: systemNamespace, signal }),
     client.list<ControlPlaneTemplate>(resources.controlPlaneTemplates, { signal }),
     client.list<VirtualCluster>(resources.virtualClusters, { signal }),
@@ -41,7 +41,7 @@ export async function readVersions(
   return {
     skerry: packageVersion(),
     node: process.versions.node,
-    superCluster,
+    superCluster: gitVersion.replace(/^v/, ''),
     running: leases.items.flatMap(({ metadata, spec }) => {
       if (metadata.name === gatewaysLeaseName)
         return runningGateways(metadata.annotations).map(({ seen, ...gateway }) => ({

@@ -146,35 +146,52 @@ function wish(vc: VirtualCluster, running: string, sources: VersionSources): Tem
 }
 
 /**
- * The version that runs, of the template of the spec or, where that is for another minor version or there is none, of the
- * one for the version that runs. Throws `TemplateNotAllowed` for one that it does not have yet. Another datastore is a move's
- * affair, which looks at the policy by itself.
+ * The version that runs, of the template of the spec or, where that is for another minor version or there is none, of one
+ * for the version that runs. Throws `TemplateNotAllowed` for one that it does not have yet. Only a template that the spec
+ * names leads to another datastore, by a move, which looks at the policy by itself.
  */
-function keep(
-  { spec, status, metadata }: VirtualCluster,
-  running: string,
-  sources: VersionSources,
-): TemplateChoice {
+function keep(vc: VirtualCluster, running: string, sources: VersionSources): TemplateChoice {
+  const { spec, status, metadata } = vc;
   const { template } = spec ?? {};
   const named = [...sources.templates.list()].find((each) => each.metadata.name === template);
   const isOther = named !== undefined && minorOf(named.spec.kubernetesVersion) !== minorOf(running);
+  if (template === undefined || isOther) return unnamed(vc, running, sources);
   const policy = limitingPolicy(metadata.namespace ?? '', sources.policies.list());
   const allowed = policy?.spec?.templates;
-  if (template !== undefined && !isOther) {
-    const choice = select(sources, { template, version: running });
-    const isNew = template !== status?.template && datastoreOf(choice) === (status?.datastore ?? 'shared');
-    if (isNew && allowed?.includes(template) === false)
-      throw templateNotAllowed(template, policy?.metadata.name ?? '', allowed);
-    return choice;
-  }
-  // The policy has chosen it, and not the version.
-  const built = allowed && builtFrom(status, running, sources);
-  return select(sources, { template: built, version: running });
+  const choice = select(sources, { template, version: running });
+  const isNew = template !== status?.template && datastoreOf(choice) === (status?.datastore ?? 'shared');
+  if (isNew && allowed?.includes(template) === false)
+    throw templateNotAllowed(template, policy?.metadata.name ?? '', allowed);
+  return choice;
+}
+
+/**
+ * The version that runs, of a template with the datastore that it has. Throws `TemplateNotAllowed` when all that is left is
+ * one that the policy does not allow, and `DatastoreChanged` when there is none.
+ */
+function unnamed(vc: VirtualCluster, running: string, sources: VersionSources): TemplateChoice {
+  const has = vc.status?.datastore ?? 'shared';
+  const policy = limitingPolicy(vc.metadata.namespace ?? '', sources.policies.list());
+  const allowed = policy?.spec?.templates;
+  const built = builtFrom(vc.status, running, sources);
+  // Without a version, and under such a policy, it was not the version that has chosen the template.
+  const isByVersion = vc.spec?.version !== undefined && allowed === undefined;
+  if (built !== undefined && !isByVersion) return select(sources, { template: built, version: running });
+  const ofVersion = select(sources, { version: running });
+  if (isByVersion && datastoreOf(ofVersion) === has) return ofVersion;
+  const suitable = withDatastore(vc, running, has, sources);
+  if (suitable === undefined) throw datastoreChanged(ofVersion.template.metadata.name, has);
+  if (allowed === undefined) return suitable;
+  const known = [...sources.templates.list()].filter(({ metadata }) => allowed.includes(metadata.name));
+  const permitted = withDatastore(vc, running, has, { ...sources, templates: { list: () => known } });
+  if (permitted === undefined)
+    throw templateNotAllowed(suitable.template.metadata.name, policy?.metadata.name ?? '', allowed);
+  return permitted;
 }
 
 /**
  * The version that runs, of the template that it was built from last: nothing of the spec is followed that cannot be followed
- * whole. But for a template with another datastore, as a move is not held back by that.
+ * whole. But for a template with another datastore that the spec names, as a move is not held back by that.
  */
 function asItIs(vc: VirtualCluster, running: string, sources: VersionSources): TemplateChoice {
   const template = builtFrom(vc.status, running, sources);
@@ -182,14 +199,14 @@ function asItIs(vc: VirtualCluster, running: string, sources: VersionSources): T
   const built = select(sources, { template, version: running });
   try {
     const kept = keep(vc, running, sources);
-    return datastoreOf(kept) === (vc.status?.datastore ?? 'shared') ? built : kept;
+    return datastoreOf(kept) === datastoreOf(built) ? built : kept;
   } catch (error) {
     if (!(error instanceof OperatorError || error instanceof ControlPlaneError)) throw error;
     return built;
   }
 }
 
-/** Undefined when that is gone, or for another minor version by now. */
+/** Undefined when that is gone, or for another minor version or datastore by now. */
 function builtFrom(
   status: VirtualCluster['status'],
   running: string,
@@ -197,7 +214,9 @@ function builtFrom(
 ): string | undefined {
   return [...templates.list()].find(
     ({ metadata, spec }) =>
-      metadata.name === status?.template && minorOf(spec.kubernetesVersion) === minorOf(running),
+      metadata.name === status?.template &&
+      minorOf(spec.kubernetesVersion) === minorOf(running) &&
+      (spec.datastore ?? 'shared') === (status?.datastore ?? 'shared'),
   )?.metadata.name;
 }
 

@@ -131,6 +131,8 @@ export class ComponentWatch {
   #outcome = Promise.withResolvers<void>();
   /** The engine's count at the time when the component was last found well or started. */
   restartsBefore = 0;
+  /** The container and the share of processors that the engine has refused to it, which has been told. */
+  refusedShare: string | undefined;
 
   constructor(options: ComponentWatchOptions) {
     this.#o = options;

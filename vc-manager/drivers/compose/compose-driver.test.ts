@@ -148,12 +148,17 @@ describe('a new manager after a reboot of the machine', () => {
     expect(await calls()).toEqual([]);
   });
 
-  it('goes on where the engine cannot change a share, and says so', async () => {
+  it('goes on where the engine cannot change a share, and says so once for each share', async () => {
     await writeFile(join(directory, 'rigid'), '');
     await found('exited', { cpuShares: 51 });
     await driver.ensure({ ...plan({ resources: { requests: { cpu: '50m' } } }), weight: 3 }, { signal });
     expect(await calls()).toEqual(['update --cpu-shares 154 c1', 'start c1']);
-    expect(problems).toEqual(['cannot set the share of processors of etcd of blue']);
+    const problem = 'cannot set the share of processors of etcd of blue';
+    expect(problems).toEqual([problem]);
+    await driver.ensure({ ...plan({ resources: { requests: { cpu: '50m' } } }), weight: 3 }, { signal });
+    expect(problems).toEqual([problem]);
+    await driver.ensure({ ...plan({ resources: { requests: { cpu: '50m' } } }), weight: 4 }, { signal });
+    expect(problems).toEqual([problem, problem]);
   });
 
   it('does not take the starts of before for restarts', async () => {

@@ -33,7 +33,7 @@ import {
   slotsOf,
   startInSlot,
 } from '../slots.ts';
-import { followEngine, Watches } from './component-events.ts';
+import { type ComponentWatch, followEngine, Watches } from './component-events.ts';
 import { type ContainerSpec, composeFile, containerSpec, projectOf, stopOrder } from './compose-file.ts';
 import {
   type ComponentContainer,
@@ -249,7 +249,7 @@ export class ComposeDriver implements ControlPlaneDriver {
       if (container.status === 'paused') await commands.unpause(id, container, signal);
       // The engine lets one that keeps exiting wait for up to a minute.
       if (container.status === 'restarting') await commands.stop(id, container, signal);
-      await this.#share(id, target, container, signal);
+      await this.#share(id, target, container, watch, signal);
       if (container.status === 'running' || container.status === 'paused') {
         watch.restartsBefore = container.restarts;
         watch.adopt(target, container.startedAt ?? new Date(this.#clock.now()));
@@ -282,18 +282,23 @@ export class ComposeDriver implements ControlPlaneDriver {
     await watch.ready(signal);
   }
 
-  /** It runs no worse with an earlier share, so that a failure is no reason not to start it. */
+  /** It runs no worse with an earlier share, so that a failure is no reason not to start it, and is told once. */
   async #share(
     id: string,
     { component, cpuShares }: ContainerSpec,
     container: ComponentContainer,
+    watch: Pick<ComponentWatch, 'refusedShare'>,
     signal: AbortSignal,
   ): Promise<void> {
     if (cpuShares === undefined || cpuShares === container.cpuShares) return;
     try {
       await this.#commands.setCpuShares(id, container, cpuShares, signal);
+      watch.refusedShare = undefined;
     } catch (error) {
       signal.throwIfAborted();
+      const refused = `${container.containerId} ${cpuShares}`;
+      if (watch.refusedShare === refused) return;
+      watch.refusedShare = refused;
       this.#onProblem?.(
         error,
         `cannot set the share of processors of ${componentOf(component.name)} of ${id}`,
