@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { type KubeObject, resources } from '../../kube/index.ts';
+import type { DownKind } from '../kinds/contract.ts';
 import { podKind } from '../kinds/pods/pods.ts';
+import { serviceKind } from '../kinds/services/services.ts';
 import type { Situation } from './decide.ts';
-import { Executor } from './execute.ts';
+import { Executor, recordOverQuota, type Work } from './execute.ts';
 import { Bench } from './testing/bench.ts';
 
 const spec = { serviceAccountName: 'default', containers: [{ name: 'main', image: 'nginx:1' }] };
@@ -98,6 +100,48 @@ describe('a patch (sync rule `contested-writes`)', () => {
     bench.have('super', kind, { ...gold, description: 'for few' });
     await round('mine');
     expect(writes()).toBe(before + 1);
+  });
+});
+
+describe('why there is no super object, said in a status (sync rule `quota`)', () => {
+  const statusWrites = (bench: Bench): number =>
+    bench.tenant.server.requests.filter(
+      ({ verb, subresource }) => verb === 'patch' && subresource === 'status',
+    ).length;
+  const notice = { type: 'Warning', reason: 'QuotaExceeded' } as const;
+  const workOf = (bench: Bench, kind: DownKind, tenantObject: KubeObject): Work => ({
+    kind,
+    situation: {
+      key: { kind: kind.name, namespace: 'shop', name: 'web' },
+      tenantObject,
+      namespaceReady: true,
+      context: bench.state.context(),
+    } as Situation,
+    tenant: bench.state,
+    signal: new AbortController().signal,
+  });
+
+  it.each([
+    ['services', serviceKind],
+    ['pods', podKind],
+  ])('is written once in 10 s where the server never shows it: %s', async (_, kind) => {
+    await using bench = await Bench.start();
+    const hidden = bench.have('tenant', kind.resource, {
+      metadata: { namespace: 'shop', name: 'web' },
+      spec,
+      status: {},
+    });
+    const say = async (requested: number): Promise<number> => {
+      const stale = { ...hidden, metadata: { ...hidden.metadata } };
+      const message = `exceeded quota, requested: pods=${requested}, used: pods=1 limited: pods=1`;
+      return recordOverQuota(workOf(bench, kind, stale), { ...notice, message });
+    };
+    expect(await say(0)).toBe(0);
+    for (let n = 1; n < 20; n++) expect(await say(n)).toBe(10_000);
+    expect(statusWrites(bench)).toBe(1);
+    await bench.clock.advance(10_000);
+    expect(await say(20)).toBe(0);
+    expect(statusWrites(bench)).toBe(2);
   });
 });
 

@@ -1102,6 +1102,15 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack:
+      'hide or drop the condition that an object waits for its quota, to have it written again and again with megabytes of other conditions',
+    stoppedBy:
+      'once in 10 s for each object, whatever its server shows, and never beside a list that is too large',
+    test: 'syncer/reconcile/execute.test.ts › is written once in 10 s where the server never shows it',
+    control: 'expect(await say(20)).toBe(0)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'change what waits for a full quota in a loop',
     stoppedBy: 'one look at those who wait for all that changes meanwhile',
     test: 'syncer/quota/quota-admission-order.test.ts › those who wait are looked at once for all that changes until that look is made up for',
