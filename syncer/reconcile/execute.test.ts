@@ -50,11 +50,15 @@ describe('a patch (sync rule `contested-writes`)', () => {
     await using bench = await Bench.start();
     bench.namespace('shop');
     const t = bench.have('tenant', resources.configMaps, {
-      metadata: { namespace: 'shop', name: 'x', labels: { 'skerry.dev/sync': 'true', app: 'web' } },
+      metadata: {
+        namespace: 'shop',
+        name: 'x',
+        labels: { 'skerry.dev/sync': 'true', 'helm.sh/chart': 'web' },
+      },
       data: { round: '0' },
     });
     const s = bench.superOf(t, { data: { round: '0' } });
-    const reverted = { ...s.metadata, labels: { ...s.metadata.labels, app: 'undone' } };
+    const reverted = { ...s.metadata, labels: { ...s.metadata.labels, 'helm.sh/chart': 'undone' } };
     const writes = () =>
       bench.asked('super').filter((asked) => ['patch configmaps', 'update configmaps'].includes(asked))
         .length;
@@ -70,7 +74,7 @@ describe('a patch (sync rule `contested-writes`)', () => {
     expect(last).toMatchObject({ is: 'retry', code: 'contested' });
     const events = bench.tenant.server.list(resources.events);
     expect(events.map(({ reason }) => reason)).toEqual(['ContestedWrites']);
-    expect(events[0]?.['message']).toContain('metadata.labels.app');
+    expect(events[0]?.['message']).toContain('metadata.labels.helm.sh/chart');
     const before = writes();
     await round({ round: 'another' });
     expect(writes()).toBe(before + 1);

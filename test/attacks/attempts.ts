@@ -221,6 +221,14 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack:
+      "feed dashboards, rules or files at paths of its choice to an operator's sidecars, which read ConfigMaps and Secrets of all namespaces by a plain label",
+    stoppedBy: 'sync rule `allowed-labels`: of these two kinds only what is listed goes down',
+    test: 'syncer/kinds/config-maps.test.ts › go down only where they are listed, also those without a prefix',
+    control: "expect(own(metadata.labels)).toEqual(['helm.sh/chart'])",
+  },
+  {
+    attacker: 'tenant',
     attack: 'get an identity, a queue, an agent or an exemption by a label of a pod',
     stoppedBy: 'sync rule `denied-metadata`: a deny-list, since selectors of tenants go by labels of pods',
     test: 'syncer/kinds/pods/mirrored-keys.test.ts › stay behind where meshes, agents and operators act on them; others go down, as selectors go by them',
