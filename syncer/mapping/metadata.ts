@@ -238,9 +238,18 @@ type KeyRules = Pick<TenantInfo, 'deniedKeyPrefixes' | 'transparentKeyPrefixes'>
 type AnnotationRules = KeyRules & Pick<TenantInfo, 'allowedAnnotations'>;
 type LabelRules = KeyRules & Pick<TenantInfo, 'allowedLabels'>;
 
+/** A prefix `*.example.com` stands for that domain and all below it. */
 function hasPrefix(key: string, prefixes: readonly string[]): boolean {
-  for (const prefix of prefixes) if (key.startsWith(prefix)) return true;
+  for (const prefix of prefixes) {
+    if (prefix.startsWith('*.') ? isBelow(key, prefix.slice(1)) : key.startsWith(prefix)) return true;
+  }
   return false;
+}
+
+/** Whether the prefix of a key is a domain, given with a dot before it, or one below it. */
+function isBelow(key: string, domain: string): boolean {
+  const slash = key.indexOf('/');
+  return slash > 0 && `.${key.slice(0, slash)}`.endsWith(domain);
 }
 
 type Keys = Record<string, string>;
