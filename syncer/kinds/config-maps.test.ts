@@ -6,6 +6,7 @@ import { superNamespaceName } from '../mapping/names.ts';
 import { configMapKind, lateConfigMapKind } from './config-maps.ts';
 import { podKind } from './pods/pods.ts';
 import { allKinds } from './registry.ts';
+import { secretKind } from './secrets.ts';
 import { testContext, testTenant } from './testing.ts';
 
 function configMap(name = 'settings', change: Partial<KubeObject> = {}): KubeObject {
@@ -167,6 +168,60 @@ describe('payload', () => {
     const superObject = configMapKind.toSuper(configMap(), context());
     expect(configMapKind.down(configMap('settings', { immutable: true }), superObject, context())).toEqual([
       { do: 'patchSuper', patch: { immutable: true }, isWhole: true },
+    ]);
+  });
+});
+
+describe.each([
+  ['ConfigMaps', configMapKind],
+  ['late ConfigMaps', lateConfigMapKind],
+  ['Secrets', secretKind],
+] as const)("labels and annotations of %s, by which operators' sidecars find them", (_, kind) => {
+  const labels = { grafana_dashboard: '1', owner: 'helm', 'example.com/x': 'x', 'helm.sh/chart': 'web-1' };
+  const annotations = { 'k8s-sidecar-target-directory': '/etc', note: 'x', 'checksum/config': '0' };
+  const labelled = configMap('settings', {
+    metadata: { name: 'settings', namespace: 'shop', uid: 'uid-settings', labels, annotations },
+  });
+  const own = (keys: Record<string, string> = {}) =>
+    Object.keys(keys).filter((key) => !key.startsWith('skerry.dev/'));
+
+  it('go down only where they are listed, also those without a prefix', () => {
+    const { metadata } = kind.toSuper(labelled, context());
+    expect(own(metadata.labels)).toEqual(['helm.sh/chart']);
+    expect(own(metadata.annotations)).toEqual(['checksum/config']);
+    const listed = context([], { allowedLabels: ['owner'], allowedAnnotations: ['note'] });
+    const more = kind.toSuper(labelled, listed).metadata;
+    expect([own(more.labels), own(more.annotations)]).toEqual([['owner'], ['note']]);
+  });
+
+  it('go from copies that an earlier version has given them', () => {
+    const before = context([], {
+      allowedLabels: Object.keys(labels),
+      allowedAnnotations: Object.keys(annotations),
+    });
+    const superObject = kind.toSuper(labelled, before);
+    expect(kind.down(labelled, superObject, context())).toMatchObject([
+      {
+        do: 'patchSuper',
+        patch: {
+          metadata: {
+            labels: { grafana_dashboard: null, owner: null, 'example.com/x': null },
+            annotations: {
+              'k8s-sidecar-target-directory': null,
+              note: null,
+              'skerry.dev/synced-keys': '{"l":["helm.sh/chart"],"a":["checksum/config"]}',
+            },
+          },
+        },
+      },
+    ]);
+    const none = {
+      ...labelled,
+      metadata: { ...labelled.metadata, labels: { owner: 'helm' }, annotations: {} },
+    };
+    const patch = { metadata: { labels: { owner: null }, annotations: { 'skerry.dev/synced-keys': null } } };
+    expect(kind.down(none, kind.toSuper(none, before), context())).toMatchObject([
+      { do: 'patchSuper', patch },
     ]);
   });
 });

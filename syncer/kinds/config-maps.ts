@@ -1,7 +1,7 @@
 import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
-import { superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
+import { listedKeys, superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
 import { rootCaName, superRootCaName } from '../mapping/names.ts';
 import type { Admission, DownKind } from './contract.ts';
 import { lateCopyOf, lateKind } from './late-references.ts';
@@ -28,12 +28,12 @@ export const configMapKind: DownKind = {
     return {
       apiVersion: 'v1',
       kind: 'ConfigMap',
-      metadata: superMetadata(tenantObject, context, { name }),
+      metadata: superMetadata(tenantObject, context, { ...listedKeys(context), name }),
       ...payloadOf(tenantObject, fields),
     };
   },
   down(tenantObject, superObject, context) {
-    const metadata = superMetadataPatch(tenantObject, superObject, context);
+    const metadata = superMetadataPatch(tenantObject, superObject, context, listedKeys(context));
     return bringPayloadDown(tenantObject, superObject, fields, metadata);
   },
   up: metadataUp,

@@ -11,6 +11,7 @@ import {
 } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
 import { originalUid } from '../mapping/labels.ts';
+import { isTransparent } from '../mapping/metadata.ts';
 import { hostNameLabel, nodeIndexes, realNodeName, shownNodeName } from '../mapping/node-names.ts';
 import { scrub, scrubbedConditions } from '../mapping/scrub.ts';
 import type { Action, UpKind } from './contract.ts';
@@ -59,7 +60,7 @@ function isCopiedLabel(key: string, { tenant }: SyncContext): boolean {
   return (
     copiedLabels.has(key) ||
     tenant.nodeLabels.some((listed) => (listed.endsWith('/') ? key.startsWith(listed) : key === listed)) ||
-    tenant.transparentKeyPrefixes.some((prefix) => key.startsWith(prefix))
+    isTransparent(key, tenant)
   );
 }
 

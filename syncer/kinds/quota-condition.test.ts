@@ -41,6 +41,15 @@ describe('the condition that says that an object waits for its quota (sync rule 
     expect(overQuotaStatus(forged, words(1, 2), nowMs)).toMatchObject({ conditions: [{ status: 'False' }] });
   });
 
+  it('is not added to a list that is too large to repeat', () => {
+    const said = (conditions: object[]) => overQuotaStatus(object(conditions), words(1, 2), nowMs);
+    const many = (count: number) => Array.from({ length: count }, () => other);
+    expect(said(many(50))?.conditions).toHaveLength(51);
+    expect(said(many(51))).toBeUndefined();
+    expect(said([{ ...other, message: 'x'.repeat(15_000) }])?.conditions).toHaveLength(2);
+    expect(said([{ ...other, message: 'x'.repeat(17_000) }])).toBeUndefined();
+  });
+
   it('goes, and nothing else with it', () => {
     const said = object(overQuotaStatus(object([other]), words(1, 2), nowMs)?.conditions);
     expect(withinQuotaStatus(said)).toEqual({ conditions: [other] });

@@ -1,4 +1,5 @@
 import { type Condition, findCondition, isRecord, type KubeObject, setCondition } from '../../kube/index.ts';
+import { isTooLargeToRepeat } from './conditions.ts';
 
 /**
  * On a tenant object of a kind that `hasConditions`: `False` while a write of its super object waits for room in the
@@ -12,7 +13,7 @@ export function conditionsOf({ status }: KubeObject): readonly Condition[] {
   return Array.isArray(conditions) ? conditions.filter(isRecord as (item: unknown) => item is Condition) : [];
 }
 
-/** Merge patch of the status of what has no room, guarded by its resourceVersion; undefined: it says so. */
+/** Merge patch of the status of what has no room, guarded by its resourceVersion; undefined: it says so, or cannot. */
 export function overQuotaStatus(
   tenantObject: KubeObject,
   message: string,
@@ -21,6 +22,7 @@ export function overQuotaStatus(
   const conditions = conditionsOf(tenantObject);
   const before = findCondition(conditions, withinQuotaCondition);
   if (before?.status === 'False' && isAsMuch(before.message, message)) return undefined;
+  if (isTooLargeToRepeat(conditions)) return undefined;
   const wanted = { type: withinQuotaCondition, status: 'False', reason: 'QuotaExceeded', message } as const;
   return { conditions: setCondition(conditions, wanted, new Date(nowMs)) };
 }

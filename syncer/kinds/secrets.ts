@@ -1,7 +1,7 @@
 import { labelKeys } from '../../api/labels.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
-import { superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
+import { listedKeys, superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
 import type { Admission, DownKind } from './contract.ts';
 import { lateCopyOf, lateKind } from './late-references.ts';
 import { metadataUp } from './patches.ts';
@@ -34,13 +34,13 @@ export const secretKind: DownKind = {
     return {
       apiVersion: 'v1',
       kind: 'Secret',
-      metadata: superMetadata(tenantObject, context),
+      metadata: superMetadata(tenantObject, context, listedKeys(context)),
       type: superType(tenantObject),
       ...payloadOf(tenantObject, fields),
     };
   },
   down(tenantObject, superObject, context) {
-    const metadata = superMetadataPatch(tenantObject, superObject, context);
+    const metadata = superMetadataPatch(tenantObject, superObject, context, listedKeys(context));
     const type = superType(tenantObject);
     if (isToBeReplaced(superObject))
       return bringPayloadDown({ ...tenantObject, type }, superObject, payload, metadata);

@@ -3,7 +3,14 @@ import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { applyMergePatch, type KubeObject } from '../../kube/index.ts';
 import { testContext, testNamespace, testTenant } from '../kinds/testing.ts';
 import { bucketOf, isOurs, originalUid, tenantNamespaceOf } from './labels.ts';
-import { copyMetadata, superMetadata, superMetadataPatch, transparentMetadataPatch } from './metadata.ts';
+import {
+  copyMetadata,
+  goesDown,
+  isTransparent,
+  superMetadata,
+  superMetadataPatch,
+  transparentMetadataPatch,
+} from './metadata.ts';
 import { superNamespaceName } from './names.ts';
 import { scrub } from './scrub.ts';
 
@@ -155,6 +162,17 @@ describe('metadata on the way down (sync rules `ownership-labels`, `denied-metad
       labelKeys.namespace,
     ]);
   });
+});
+
+it('takes a denied or transparent prefix with a star for a domain and all below it', () => {
+  const tenant = testTenant({
+    deniedKeyPrefixes: ['*.corp.example'],
+    transparentKeyPrefixes: ['*.shown.example'],
+  });
+  const keys = (domain: string) => [`${domain}/a`, `x.${domain}/a`, `x${domain}/a`, domain, `a/${domain}`];
+  expect(keys('corp.example').map((key) => goesDown(key, tenant))).toEqual([false, false, true, true, true]);
+  const shown = keys('shown.example');
+  expect(shown.map((key) => isTransparent(key, tenant))).toEqual([true, true, false, false, false]);
 });
 
 describe('bringing metadata up to date', () => {

@@ -143,8 +143,8 @@ function isDeniedOnPods(key: string): boolean {
 }
 
 /**
- * Labels of other objects than pods that go down beside those whose keys have neither a prefix nor a dot: keys, or
- * prefixes that end in `/`. Nothing of a tenant's selects such objects in the super cluster, while controllers there do: a
+ * Labels of other objects than pods that go down beside those whose keys have neither a prefix nor a dot (of ConfigMaps and
+ * Secrets these alone, see `listedKeys`): keys, or prefixes that end in `/`. Nothing of a tenant's selects such objects in the super cluster, while controllers there do: a
  * load balancer finds the Services of its pools by label, in any namespace. An operator can add to these.
  */
 export const defaultAllowedLabels: readonly string[] = ['app.kubernetes.io/', 'helm.sh/', 'prometheus.io/'];
@@ -238,9 +238,18 @@ type KeyRules = Pick<TenantInfo, 'deniedKeyPrefixes' | 'transparentKeyPrefixes'>
 type AnnotationRules = KeyRules & Pick<TenantInfo, 'allowedAnnotations'>;
 type LabelRules = KeyRules & Pick<TenantInfo, 'allowedLabels'>;
 
+/** A prefix `*.example.com` stands for that domain and all below it. */
 function hasPrefix(key: string, prefixes: readonly string[]): boolean {
-  for (const prefix of prefixes) if (key.startsWith(prefix)) return true;
+  for (const prefix of prefixes) {
+    if (prefix.startsWith('*.') ? isBelow(key, prefix.slice(1)) : key.startsWith(prefix)) return true;
+  }
   return false;
+}
+
+/** Whether the prefix of a key is a domain, given with a dot before it, or one below it. */
+function isBelow(key: string, domain: string): boolean {
+  const slash = key.indexOf('/');
+  return slash > 0 && `.${key.slice(0, slash)}`.endsWith(domain);
 }
 
 type Keys = Record<string, string>;
@@ -263,6 +272,17 @@ export interface SuperMetadataOptions {
    * cluster-scoped kinds.
    */
   readonly namespace?: string;
+}
+
+/**
+ * For ConfigMaps and Secrets, which nothing of a tenant selects by label in the super cluster, while operators' sidecars
+ * read them from all namespaces by plain keys (`grafana_dashboard`, `loki_rule`): only what is listed goes down.
+ */
+export function listedKeys({ tenant }: TenantContext): SuperMetadataOptions {
+  return {
+    goesDown: (key) => goesDown(key, tenant) && isListed(key, tenant.allowedLabels),
+    annotationGoesDown: (key) => goesDown(key, tenant) && isListed(key, tenant.allowedAnnotations),
+  };
 }
 
 /** For kinds of which the annotations are chosen by a rule of their own, or belong to an operator's own kind. */

@@ -199,8 +199,12 @@ export class QuotaAdmission {
       ? this.reserve(tenant, situation.key, kind, action.object)
       : this.reserve(tenant, situation.key, kind, situation.superObject ?? { metadata: {} }, action.patch);
     if (noRoom === undefined) return action;
-    const { notice, afterMs, isExceeded = false } = noRoom;
-    await (isExceeded ? recordOverQuota : recordNotice)(work, notice);
+    const { notice, isExceeded = false } = noRoom;
+    let { afterMs } = noRoom;
+    if (isExceeded) {
+      const untoldMs = await recordOverQuota(work, notice);
+      if (untoldMs > 0) afterMs = Math.min(untoldMs, afterMs ?? untoldMs);
+    } else await recordNotice(work, notice);
     if (afterMs === undefined) return isCreated ? done : { skip: true };
     return isCreated ? { is: 'later', afterMs } : { skip: true, afterMs };
   };

@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { type KubeObject, resources } from '../../kube/index.ts';
+import type { DownKind } from '../kinds/contract.ts';
 import { podKind } from '../kinds/pods/pods.ts';
+import { serviceKind } from '../kinds/services/services.ts';
 import type { Situation } from './decide.ts';
-import { Executor } from './execute.ts';
+import { Executor, recordOverQuota, type Work } from './execute.ts';
 import { Bench } from './testing/bench.ts';
 
 const spec = { serviceAccountName: 'default', containers: [{ name: 'main', image: 'nginx:1' }] };
@@ -48,11 +50,15 @@ describe('a patch (sync rule `contested-writes`)', () => {
     await using bench = await Bench.start();
     bench.namespace('shop');
     const t = bench.have('tenant', resources.configMaps, {
-      metadata: { namespace: 'shop', name: 'x', labels: { 'skerry.dev/sync': 'true', app: 'web' } },
+      metadata: {
+        namespace: 'shop',
+        name: 'x',
+        labels: { 'skerry.dev/sync': 'true', 'helm.sh/chart': 'web' },
+      },
       data: { round: '0' },
     });
     const s = bench.superOf(t, { data: { round: '0' } });
-    const reverted = { ...s.metadata, labels: { ...s.metadata.labels, app: 'undone' } };
+    const reverted = { ...s.metadata, labels: { ...s.metadata.labels, 'helm.sh/chart': 'undone' } };
     const writes = () =>
       bench.asked('super').filter((asked) => ['patch configmaps', 'update configmaps'].includes(asked))
         .length;
@@ -68,7 +74,7 @@ describe('a patch (sync rule `contested-writes`)', () => {
     expect(last).toMatchObject({ is: 'retry', code: 'contested' });
     const events = bench.tenant.server.list(resources.events);
     expect(events.map(({ reason }) => reason)).toEqual(['ContestedWrites']);
-    expect(events[0]?.['message']).toContain('metadata.labels.app');
+    expect(events[0]?.['message']).toContain('metadata.labels.helm.sh/chart');
     const before = writes();
     await round({ round: 'another' });
     expect(writes()).toBe(before + 1);
@@ -98,6 +104,48 @@ describe('a patch (sync rule `contested-writes`)', () => {
     bench.have('super', kind, { ...gold, description: 'for few' });
     await round('mine');
     expect(writes()).toBe(before + 1);
+  });
+});
+
+describe('why there is no super object, said in a status (sync rule `quota`)', () => {
+  const statusWrites = (bench: Bench): number =>
+    bench.tenant.server.requests.filter(
+      ({ verb, subresource }) => verb === 'patch' && subresource === 'status',
+    ).length;
+  const notice = { type: 'Warning', reason: 'QuotaExceeded' } as const;
+  const workOf = (bench: Bench, kind: DownKind, tenantObject: KubeObject): Work => ({
+    kind,
+    situation: {
+      key: { kind: kind.name, namespace: 'shop', name: 'web' },
+      tenantObject,
+      namespaceReady: true,
+      context: bench.state.context(),
+    } as Situation,
+    tenant: bench.state,
+    signal: new AbortController().signal,
+  });
+
+  it.each([
+    ['services', serviceKind],
+    ['pods', podKind],
+  ])('is written once in 10 s where the server never shows it: %s', async (_, kind) => {
+    await using bench = await Bench.start();
+    const hidden = bench.have('tenant', kind.resource, {
+      metadata: { namespace: 'shop', name: 'web' },
+      spec,
+      status: {},
+    });
+    const say = async (requested: number): Promise<number> => {
+      const stale = { ...hidden, metadata: { ...hidden.metadata } };
+      const message = `exceeded quota, requested: pods=${requested}, used: pods=1 limited: pods=1`;
+      return recordOverQuota(workOf(bench, kind, stale), { ...notice, message });
+    };
+    expect(await say(0)).toBe(0);
+    for (let n = 1; n < 20; n++) expect(await say(n)).toBe(10_000);
+    expect(statusWrites(bench)).toBe(1);
+    await bench.clock.advance(10_000);
+    expect(await say(20)).toBe(0);
+    expect(statusWrites(bench)).toBe(2);
   });
 });
 

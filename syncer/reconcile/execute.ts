@@ -156,7 +156,10 @@ export class Executor {
           if (later.is !== 'retry') later = { is: 'later', afterMs: action.afterMs };
           break;
         case 'notice':
-          await (action.isRefusal === true ? recordRefusal : recordNotice)(work, action.notice);
+          if (action.isRefusal === true) {
+            const afterMs = await recordRefusal(work, action.notice);
+            if (afterMs > 0 && later.is !== 'retry') later = { is: 'later', afterMs };
+          } else await recordNotice(work, action.notice);
           break;
         case 'createSuper':
           outcome = await this.#createSuper(work, action.object);
@@ -421,41 +424,45 @@ export async function recordNotice(work: Work, notice: Notice): Promise<void> {
 
 /**
  * Why a tenant object has no super object: as an event on it and, where its kind has a place for that, in its status.
- * Neither holds anything up. Rejects only when aborted.
+ * Neither holds anything up. Returns in how many ms to come back, as the status could not be written yet; 0: no need.
+ * Rejects only when aborted.
  */
-export async function recordRefusal(work: Work, notice: Notice): Promise<void> {
+export async function recordRefusal(work: Work, notice: Notice): Promise<number> {
   await recordNotice(work, notice);
   const { kind, situation } = work;
   const { tenantObject, superObject, context } = situation;
-  if (kind.direction !== 'down' || tenantObject === undefined || superObject !== undefined) return;
+  if (kind.direction !== 'down' || tenantObject === undefined || superObject !== undefined) return 0;
   const status = kind.refusedStatus?.(tenantObject, printable(notice.message, longestReason), context.nowMs);
-  if (status !== undefined) await trySaying(work, status, { uid: tenantObject.metadata.uid });
+  return status === undefined ? 0 : trySaying(work, status, { uid: tenantObject.metadata.uid });
 }
 
 /**
  * That a write of the super object waits for the quota: as `recordRefusal` has it, and in a condition where the kind
- * `hasConditions`. Rejects only when aborted.
+ * `hasConditions`. Returns and rejects as `recordRefusal` does.
  */
-export async function recordOverQuota(work: Work, notice: Notice): Promise<void> {
-  await recordRefusal(work, notice);
+export async function recordOverQuota(work: Work, notice: Notice): Promise<number> {
+  const afterMs = await recordRefusal(work, notice);
   const { kind, situation } = work;
   const { tenantObject, context } = situation;
-  if (kind.direction !== 'down' || kind.hasConditions !== true || tenantObject === undefined) return;
+  if (kind.direction !== 'down' || kind.hasConditions !== true || tenantObject === undefined) return afterMs;
   const { uid, resourceVersion } = tenantObject.metadata;
   const status = overQuotaStatus(tenantObject, printable(notice.message, longestReason), context.nowMs);
   // Its list of conditions has other writers.
-  if (status !== undefined) await trySaying(work, status, { uid, resourceVersion });
+  return status === undefined ? afterMs : trySaying(work, status, { uid, resourceVersion });
 }
 
 /**
  * Patches the status of the tenant object, beside an event that says the same. What it writes is not expected: a run that
- * waited for the cache to show it would lose its place in the line of the quota.
+ * waited for the cache to show it would lose its place in the line of the quota. Not written within 10 s of the last try,
+ * whatever that came to: returns the rest of them.
  */
 async function trySaying(
   { kind, situation, tenant, signal }: Work,
   status: object,
   guard: object,
-): Promise<void> {
+): Promise<number> {
+  const heldMs = tenant.statusBrake.take(keyId(situation.key));
+  if (heldMs > 0) return heldMs;
   const cutManagedFields = hasKnownFields(kind);
   const options = { type: 'merge', subresource: 'status', signal, cutManagedFields } as const;
   const { namespace, name } = situation.key;
@@ -465,6 +472,7 @@ async function trySaying(
     // A conflict brings the key back.
     if (signal.aborted) throw error;
   }
+  return 0;
 }
 
 const longestReason = 4_096;

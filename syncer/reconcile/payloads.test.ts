@@ -151,9 +151,11 @@ describe('ConfigMaps and Secrets (sync rule `configmaps-and-secrets`)', () => {
     sides.inShop(resources.configMaps, configMap('x', { a: '1' }));
     await arrived(sides, resources.configMaps, 'x', { a: '1' });
     await settled(sides, 'first');
-    const labels = { ...synced, theirs: 'yes' };
+    const labels = { ...synced, 'helm.sh/chart': 'yes' };
     sides.inShop(resources.configMaps, { metadata: { name: 'x', labels }, data: { a: '1' } });
-    await sides.until(() => sides.inSuper(resources.configMaps, 'x')?.metadata.labels?.['theirs'] === 'yes');
+    await sides.until(
+      () => sides.inSuper(resources.configMaps, 'x')?.metadata.labels?.['helm.sh/chart'] === 'yes',
+    );
     await settled(sides, 'second');
     for (const a of ['2', '3']) {
       sides.inShop(resources.configMaps, { metadata: { name: 'x', labels }, data: { a } });

@@ -24,6 +24,7 @@ import { type DefinitionGuard, IdentityGuard, MassDeletionGuard, type Unmatched 
 import { downKeyOf, keyId, tenantKeyOf } from './keys.ts';
 import { LiveCheckBudget } from './live-checks.ts';
 import { OwnPolicyWrites } from './own-policy-writes.ts';
+import { StatusBrake } from './status-brake.ts';
 
 interface Written {
   readonly uid: string | undefined;
@@ -163,6 +164,7 @@ export class TenantState {
   readonly dependents = new Dependents();
   readonly ownPolicyWrites: OwnPolicyWrites;
   readonly contested: ContestedWrites;
+  readonly statusBrake: StatusBrake;
   readonly recorder: EventRecorder;
   readonly liveChecks: LiveCheckBudget;
   readonly expectations: Readonly<Record<'tenant' | 'super', Expectations>>;
@@ -194,6 +196,7 @@ export class TenantState {
     this.#nowMs = nowMs;
     this.expectations = { tenant: new Expectations(nowMs), super: new Expectations(nowMs) };
     this.contested = new ContestedWrites(nowMs);
+    this.statusBrake = new StatusBrake(nowMs);
     this.ownPolicyWrites = new OwnPolicyWrites(nowMs);
     this.recorder = new EventRecorder(options.client, nowMs);
     this.liveChecks = new LiveCheckBudget(nowMs);

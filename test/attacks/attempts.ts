@@ -221,6 +221,14 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack:
+      "feed dashboards, rules or files at paths of its choice to an operator's sidecars, which read ConfigMaps and Secrets of all namespaces by a plain label",
+    stoppedBy: 'sync rule `allowed-labels`: of these two kinds only what is listed goes down',
+    test: 'syncer/kinds/config-maps.test.ts › go down only where they are listed, also those without a prefix',
+    control: "expect(own(metadata.labels)).toEqual(['helm.sh/chart'])",
+  },
+  {
+    attacker: 'tenant',
     attack: 'get an identity, a queue, an agent or an exemption by a label of a pod',
     stoppedBy: 'sync rule `denied-metadata`: a deny-list, since selectors of tenants go by labels of pods',
     test: 'syncer/kinds/pods/mirrored-keys.test.ts › stay behind where meshes, agents and operators act on them; others go down, as selectors go by them',
@@ -1099,6 +1107,15 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'a line of 5,000 for each tenant, and a pause after each look at it',
     test: 'syncer/quota/quota-admission-order.test.ts › 5,000 stand in line, and the others look again later or when there is a place',
     control: "expect(woken).toEqual(['next'])",
+  },
+  {
+    attacker: 'tenant',
+    attack:
+      'hide or drop the condition that an object waits for its quota, to have it written again and again with megabytes of other conditions',
+    stoppedBy:
+      'once in 10 s for each object, whatever its server shows, and never beside a list that is too large',
+    test: 'syncer/reconcile/execute.test.ts › is written once in 10 s where the server never shows it',
+    control: 'expect(await say(20)).toBe(0)',
   },
   {
     attacker: 'tenant',

@@ -510,6 +510,10 @@ describe('the status of a pod that is refused', () => {
     expect(again(10_000)).toMatchObject({ conditions: [{ message: 'something else' }] });
   });
 
+  it('does not repeat a list of conditions that is too large', () => {
+    expect(refused({ conditions: Array.from({ length: 51 }, () => initialized) })).toBeUndefined();
+  });
+
   it('takes what the tenant has written for what it is', () => {
     for (const conditions of ['x', [{ type: 'PodScheduled', lastTransitionTime: 5 }]])
       expect(refused({ conditions } as unknown as PodStatus)).toMatchObject({

@@ -8,6 +8,7 @@ import {
 import type { SyncContext } from '../../context.ts';
 import { shownHostIP, shownNodeName } from '../../mapping/node-names.ts';
 import { scrub } from '../../mapping/scrub.ts';
+import { isTooLargeToRepeat } from '../conditions.ts';
 import { setField, unlessEmpty } from '../patches.ts';
 import { isResized } from './resize.ts';
 import { isDeleting, mapChanged, type Pod, type PodStatus } from './types.ts';
@@ -325,6 +326,7 @@ export function refusedPodStatus(tenantPod: KubeObject, message: string, nowMs: 
   // A message that is another one each time is not worth a write each time.
   const isRecent = nowMs - Date.parse(before?.lastTransitionTime ?? '') < 10_000;
   if (isRecent && before?.reason === 'Unschedulable') return undefined;
+  if (isTooLargeToRepeat(conditions)) return undefined;
   const lastTransitionTime = metaTime(new Date(nowMs));
   const condition = { type, status: 'False', reason: 'Unschedulable', message, lastTransitionTime };
   return { conditions: [...conditions.filter((each) => each.type !== type), condition] };

@@ -1,0 +1,22 @@
+import { expect, it } from 'vitest';
+import { StatusBrake } from './status-brake.ts';
+
+it('lets the status of a key be written once in 10 s', () => {
+  let nowMs = 1_000;
+  const brake = new StatusBrake(() => nowMs);
+  expect([brake.take('a'), brake.take('a'), brake.take('b')]).toEqual([0, 10_000, 0]);
+  nowMs += 9_999;
+  expect(brake.take('a')).toBe(1);
+  nowMs += 1;
+  expect([brake.take('a'), brake.take('a')]).toEqual([0, 10_000]);
+});
+
+it('lets 5,000 keys be written in 10 s, and holds others until there is room', () => {
+  let nowMs = 1_000;
+  const brake = new StatusBrake(() => nowMs);
+  for (let n = 0; n < 5_000; n++) expect(brake.take(`key-${n}`)).toBe(0);
+  nowMs += 4_000;
+  expect(brake.take('one more')).toBe(6_000);
+  nowMs += 6_000;
+  expect(brake.take('one more')).toBe(0);
+});
