@@ -51,6 +51,7 @@ const sharedByKinds: ReadonlySet<string> = new Set([
   'patches.ts',
   'payload.ts',
   'quota-condition.ts',
+  'conditions.ts',
   'published-kind.ts',
   'references.ts',
   'memoized.ts',
