@@ -86,6 +86,9 @@ async function listAll<T extends KubeObject>(
       next = await page<T>(connection, resource, asked, {
         limit: Math.min(limit, wanted - covered),
         continue: token,
+        onRest: (ms) => {
+          endMs += ms;
+        },
       });
     } catch (error) {
       if (isTooLarge(error) && limit > 1) {
@@ -106,7 +109,6 @@ async function listAll<T extends KubeObject>(
       return whole.list;
     }
     bytes += next.bytes;
-    endMs += next.restedMs;
     if (bytes > listBytes)
       throw connection.failure(new TooLarge(`the list of ${resource.plural}`, listBytes), options.signal);
     values += next.values;
@@ -155,15 +157,19 @@ interface Page<T extends KubeObject> {
   bytes: number;
   /** 0 where nothing limits them. */
   values: number;
-  /** For which this thread rested before it read the answer. */
-  restedMs: number;
 }
 
 async function page<T extends KubeObject>(
   connection: Connection,
   resource: Resource,
   options: ListCall,
-  paging: { limit?: number | undefined; continue?: string | undefined; leastBytes?: number },
+  paging: {
+    limit?: number | undefined;
+    continue?: string | undefined;
+    leastBytes?: number;
+    /** Told for how long this thread rested, before or while it read the answer. */
+    onRest?: (ms: number) => void;
+  },
 ): Promise<Page<T>> {
   const { pageBytes, objectBytes } = connection.readLimits;
   const call: Call = {
@@ -184,22 +190,19 @@ async function page<T extends KubeObject>(
     signal: options.signal,
     timeoutMs: options.timeoutMs,
     maxBytes: Math.max(pageBytes, paging.limit === 1 ? objectBytes : (paging.leastBytes ?? 0)),
+    onRest: paging.onRest,
     ...(options.metadataOnly === true ? { accept: metadataAccept('PartialObjectMetadataList') } : {}),
   };
-  let restedMs = 0;
-  const onRest = (ms: number): void => {
-    restedMs += ms;
-  };
-  const text = await requestText(connection, { ...call, onRest });
+  const text = await requestText(connection, call);
   const turn = connection.meter?.turn(options.signal);
   const fromMs = performance.now();
   if (turn !== undefined) await turn;
-  if (turn !== undefined) onRest(performance.now() - fromMs);
+  if (turn !== undefined) paging.onRest?.(performance.now() - fromMs);
   return metered(connection.meter, () => {
     const json = options.cutManagedFields ? withoutManagedFields(text) : text;
     const { answerValues, listValues } = connection.readLimits;
     const { parsed, values } = parseAnswer(connection, json, Math.min(answerValues, listValues));
-    return { list: asList<T>(connection, resource, parsed), bytes: text.length, values, restedMs };
+    return { list: asList<T>(connection, resource, parsed), bytes: text.length, values };
   });
 }
 

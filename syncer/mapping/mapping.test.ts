@@ -164,16 +164,20 @@ describe('metadata on the way down (sync rules `ownership-labels`, `denied-metad
   });
 });
 
-it('takes a denied or transparent prefix with a star for a domain and all below it', () => {
-  const tenant = testTenant({
-    deniedKeyPrefixes: ['*.corp.example'],
-    transparentKeyPrefixes: ['*.shown.example'],
-  });
-  const keys = (domain: string) => [`${domain}/a`, `x.${domain}/a`, `x${domain}/a`, domain, `a/${domain}`];
-  expect(keys('corp.example').map((key) => goesDown(key, tenant))).toEqual([false, false, true, true, true]);
-  const shown = keys('shown.example');
-  expect(shown.map((key) => isTransparent(key, tenant))).toEqual([true, true, false, false, false]);
-});
+it.each(['', '/'])(
+  'takes a denied or transparent prefix with a star for a domain and all below it, ending in "%s"',
+  (end) => {
+    const tenant = testTenant({
+      deniedKeyPrefixes: [`*.corp.example${end}`],
+      transparentKeyPrefixes: [`*.shown.example${end}`],
+    });
+    const keys = (domain: string) => [`${domain}/a`, `x.${domain}/a`, `x${domain}/a`, domain, `a/${domain}`];
+    const down = keys('corp.example').map((key) => goesDown(key, tenant));
+    expect(down).toEqual([false, false, true, true, true]);
+    const shown = keys('shown.example').map((key) => isTransparent(key, tenant));
+    expect(shown).toEqual([true, true, false, false, false]);
+  },
+);
 
 describe('bringing metadata up to date', () => {
   const context = testContext();

@@ -238,10 +238,13 @@ type KeyRules = Pick<TenantInfo, 'deniedKeyPrefixes' | 'transparentKeyPrefixes'>
 type AnnotationRules = KeyRules & Pick<TenantInfo, 'allowedAnnotations'>;
 type LabelRules = KeyRules & Pick<TenantInfo, 'allowedLabels'>;
 
-/** A prefix `*.example.com` stands for that domain and all below it. */
+/** A prefix `*.example.com`, or `*.example.com/`, stands for that domain and all below it. */
 function hasPrefix(key: string, prefixes: readonly string[]): boolean {
   for (const prefix of prefixes) {
-    if (prefix.startsWith('*.') ? isBelow(key, prefix.slice(1)) : key.startsWith(prefix)) return true;
+    const matches = prefix.startsWith('*.')
+      ? isBelow(key, prefix.slice(1).replace(/\/$/, ''))
+      : key.startsWith(prefix);
+    if (matches) return true;
   }
   return false;
 }

@@ -203,7 +203,7 @@ export class QuotaAdmission {
     let { afterMs } = noRoom;
     if (isExceeded) {
       const untoldMs = await recordOverQuota(work, notice);
-      if (untoldMs > 0) afterMs = Math.min(untoldMs, afterMs ?? untoldMs);
+      if (untoldMs > 0) afterMs ??= untoldMs;
     } else await recordNotice(work, notice);
     if (afterMs === undefined) return isCreated ? done : { skip: true };
     return isCreated ? { is: 'later', afterMs } : { skip: true, afterMs };

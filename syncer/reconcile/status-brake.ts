@@ -18,16 +18,15 @@ export class StatusBrake {
   /** Call it before the status is written. 0: write it; else not before so many ms. */
   take(id: string): number {
     const nowMs = this.#nowMs();
-    let oldestMs = nowMs;
     for (const [key, atMs] of this.#written) {
-      if (nowMs - atMs < holdMs) {
-        oldestMs = atMs;
-        break;
-      }
+      // A clock that was set back must not make it wait.
+      if (nowMs >= atMs && nowMs - atMs < holdMs) break;
       this.#written.delete(key);
     }
-    const atMs = this.#written.get(id) ?? (this.#written.size < mostInHold ? undefined : oldestMs);
-    if (atMs !== undefined) return atMs + holdMs - nowMs;
+    const atMs = this.#written.get(id);
+    if (atMs !== undefined) return Math.min(holdMs, atMs + holdMs - nowMs);
+    // Not when the next one may be written: all that wait would come for that.
+    if (this.#written.size >= mostInHold) return holdMs;
     this.#written.set(id, nowMs);
     return 0;
   }

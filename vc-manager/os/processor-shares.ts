@@ -3,7 +3,10 @@ import { processorSeconds } from './process-identity.ts';
 
 /** Up to here a group of the median weight has its full share. Processors' worth of time. */
 const lightUse = 0.1;
-/** No group has less than this part of the full share, however much it uses, and however small its weight is. */
+/**
+ * No group that uses little has less than this part of the full share, however small its weight is, and none less than this
+ * part of that, however much it uses.
+ */
 const leastOfShare = 1 / 32;
 /** What a group of more than the median weight may have, of what any other process has: all still give way to those. */
 const mostOfShare = 1 / 2;
@@ -140,6 +143,7 @@ export class ProcessorShares {
 
 /** What weights mean beside each other: where all are equal, each group has the share that is given as the full one. */
 class WeightScale {
+  readonly #full: number;
   readonly #most: number;
   readonly #median: number;
   /** For each unit of weight. */
@@ -147,6 +151,7 @@ class WeightScale {
 
   /** `inUse`: the weights of groups that use processors. One that does not takes nothing from others, whatever its weight. */
   constructor(weights: readonly number[], inUse: readonly number[], full: number) {
+    this.#full = full;
     this.#most = Math.max(full, mostOfShare);
     this.#median = [...weights].sort((a, b) => a - b)[(weights.length - 1) >> 1] ?? 1;
     // Where the heaviest would have too much, all have less, so that the proportion stays.
@@ -157,6 +162,7 @@ class WeightScale {
   share(weight: number, lately: number): number {
     const light = (lightUse * weight) / this.#median;
     const part = Math.min(1, light / Math.max(lately, Number.MIN_VALUE));
-    return Math.min(this.#most, this.#unit * weight * Math.max(leastOfShare, part));
+    const unused = Math.max(this.#full * leastOfShare, this.#unit * weight);
+    return Math.min(this.#most, unused * Math.max(leastOfShare, part));
   }
 }
