@@ -273,7 +273,8 @@ export class Lane {
 }
 
 /** Annotation with the number of the operation that wrote the object last. Without a prefix it goes down with pods and Services. */
-const operationKey = 'bench-operation';
+/** A key that goes down on every kind. */
+const operationKey = 'app.kubernetes.io/bench-operation';
 /** Label that all objects of one run have. */
 const runKey = 'bench-churn';
 

@@ -1,4 +1,5 @@
 import { type KubeObject, resources } from '../../../kube/index.ts';
+import { changedLabel } from './disturbance.ts';
 import type { TwoSides } from './two-sides.ts';
 
 const compared = [resources.configMaps, resources.secrets, resources.pods];
@@ -83,7 +84,7 @@ function compare(t: KubeObject, s: KubeObject | undefined): string | undefined {
   if (markOf(s) !== t.metadata.uid || s === undefined) return `${describe(t)} but ${describe(s)}`;
   if (s.metadata.deletionTimestamp !== undefined) return 'its super object is being deleted';
   if (JSON.stringify(t['data']) !== JSON.stringify(s['data'])) return 'data differ';
-  if (t.metadata.labels?.['changed'] !== s.metadata.labels?.['changed']) return 'labels differ';
+  if (t.metadata.labels?.[changedLabel] !== s.metadata.labels?.[changedLabel]) return 'labels differ';
   if (phaseOf(t) !== phaseOf(s)) return `phase ${phaseOf(t)} but ${phaseOf(s)}`;
   if (nodeOf(t) !== nodeOf(s)) return `node ${nodeOf(t)} but ${nodeOf(s)}`;
   return undefined;

@@ -15,6 +15,9 @@ export function seeded(seed: number): () => number {
   };
 }
 
+/** Of a key that goes down on every kind. */
+export const changedLabel = 'app.kubernetes.io/changed';
+
 const namespaced = [resources.configMaps, resources.secrets, resources.pods, resources.serviceAccounts];
 const namespaces = ['shop', 'barn'];
 const names = ['a', 'b', 'c', 'd'];
@@ -67,7 +70,7 @@ export class Disturbance {
       if (server.get(resource, { namespace, name }) === undefined)
         server.put(resource, this.#make(resource, namespace, name));
     } else if (dice > 0.6) {
-      const labels = { ...present.metadata.labels, changed: String(++this.#count) };
+      const labels = { ...present.metadata.labels, [changedLabel]: String(++this.#count) };
       server.put(resource, { ...present, metadata: { ...present.metadata, labels } });
     }
   }

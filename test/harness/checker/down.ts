@@ -52,6 +52,7 @@ export function compareDown(rules: DownRules, view: View): string[] {
         except: rules.exceptKeys ?? [],
         allAnnotations: hasAllAnnotations(rules.kind),
         allLabels: hasAllLabels(rules.kind),
+        noPlainKeys: rules.kind === 'configmaps' || rules.kind === 'secrets',
       };
       for (const difference of compareKeys(own, superObject, options)) say(difference);
     }

@@ -77,7 +77,13 @@ export function compareMarks(
 export function compareKeys(
   own: KubeObject,
   superObject: KubeObject,
-  options: { except?: readonly string[]; allAnnotations?: boolean; allLabels?: boolean } = {},
+  options: {
+    except?: readonly string[];
+    allAnnotations?: boolean;
+    allLabels?: boolean;
+    /** Keys without a dot or a prefix stay behind, too. */
+    noPlainKeys?: boolean;
+  } = {},
 ): string[] {
   const except = options.except ?? [];
   return (['labels', 'annotations'] as const).flatMap((field) => {
@@ -87,7 +93,9 @@ export function compareKeys(
     const [all, allowed] =
       field === 'labels' ? [options.allLabels, allowedLabels] : [options.allAnnotations, allowedAnnotations];
     const isDenied = (key: string): boolean =>
-      startsWithAny(key, denied) || (all !== true && !allowed.test(key));
+      startsWithAny(key, denied) ||
+      (all !== true && !allowed.test(key)) ||
+      (options.noPlainKeys === true && !/[./]/.test(key));
     for (const [key, value] of Object.entries(wanted)) {
       if (isDenied(key) || except.includes(key)) continue;
       if (present[key] !== value) found.push(...unequal(value, present[key], `${field} ${key}`));
