@@ -165,7 +165,7 @@ class TestRun {
       this.#reports.push({ project: realNodes.title, files: [], runError: error.message });
     });
     if (held === undefined) return;
-    await this.#project('real-node', 'real-node', { cluster: held.directory });
+    await this.#project('real-node', 'real-node', { cluster: held.directory, builds: this.#builds });
     await this.#conformance(held.directory);
     const runError = await held.close();
     if (runError !== undefined) this.#reports.push({ project: realNodes.title, files: [], runError });

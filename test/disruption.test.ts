@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
-import { type KubeClient, type KubeObject, resources } from '../kube/index.ts';
+import { type KubeObject, resources } from '../kube/index.ts';
 import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { at, listAt } from './harness/checker/view.ts';
+import { evict } from './harness/evict.ts';
 import { deployment } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 
@@ -171,18 +172,6 @@ describe('disruption budgets', () => {
     await untilReady(4);
   });
 });
-
-/** The status code of the answer. */
-async function evict(client: KubeClient, pod: KubeObject | undefined): Promise<number> {
-  const { namespace = '', name = '' } = pod?.metadata ?? {};
-  const eviction = { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { namespace, name } };
-  try {
-    await client.createSubresource(resources.pods, { namespace, name }, 'eviction', eviction);
-    return 201;
-  } catch (error) {
-    return (error as { code: number }).code;
-  }
-}
 
 function isReady(pod: KubeObject): boolean {
   const ready = listAt(pod, 'status', 'conditions').find(({ type }) => type === 'Ready');

@@ -15,6 +15,7 @@ import {
   anotherManager,
   changeVersion,
   endManager,
+  makeBrokenTemplate,
   processesOf,
   setVersion,
   untilLeads,
@@ -280,17 +281,8 @@ describe.skipIf(withoutRedis !== undefined)(
       async () => {
         await startMissing();
         const { client } = world.superCluster;
-        const { spec } = await client.get<ControlPlaneTemplate>(resources.controlPlaneTemplates, {
-          name: 'v1-36',
-        });
-        const components = spec.components.map((each) =>
-          each.name === 'kube-apiserver' ? { ...each, args: { ...each.args, 'no-such-flag': 'x' } } : each,
-        );
         const template = 'job-broken';
-        await world.superCluster.apply({
-          ...{ apiVersion: 'skerry.dev/v1alpha1', kind: 'ControlPlaneTemplate' },
-          ...{ metadata: { name: template }, spec: { ...spec, components } },
-        });
+        await makeBrokenTemplate(world, template);
         try {
           const tenant = await world.createTenant('job-back', '--version', earlier);
           const before = await world.process('kube-apiserver', tenant);

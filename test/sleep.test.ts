@@ -3,7 +3,9 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { connectionFromSecret, type KubeObject, resources } from '../kube/index.ts';
 import { itBroadly } from '../kube/testing/broad.ts';
 import { at } from './harness/checker/view.ts';
-import { deployment, job, namespace } from './harness/manifests.ts';
+import { evict } from './harness/evict.ts';
+import { configMap, deployment, job, namespace } from './harness/manifests.ts';
+import { poll } from './harness/poll.ts';
 import { kill, processesOf } from './harness/processes.ts';
 import { Sleeper } from './harness/sleeper.ts';
 import { type Tenant, World } from './harness/world.ts';
@@ -79,14 +81,14 @@ describe('a tenant that sleeps', () => {
     await world.expectAgreement([tenant]);
   });
 
-  it('wakes up when the super cluster loses a pod of it, and has another one', async () => {
+  it('wakes up when a pod of it is evicted in the super cluster, as by a drain, and has another one', async () => {
     await sleeper.sleep();
     const before = await sleeper.superPods();
     const labelSelector = `skerry.dev/tenant=${tenant.uid}`;
     const { items } = await world.superCluster.client.list(resources.pods, { labelSelector });
     const lost = items.find(({ metadata }) => metadata.name?.startsWith('web-'));
-    const { namespace = '', name: lostName = '', uid = '' } = lost?.metadata ?? {};
-    await world.superCluster.client.delete(resources.pods, { namespace, name: lostName });
+    const { uid = '' } = lost?.metadata ?? {};
+    expect(await evict(world.superCluster.client, lost)).toBe(201);
     expect((await sleeper.untilPhase('Ready')).status?.sleep?.wokenBy).toBe('PodLost');
     await world.superCluster.until(
       { resource: resources.pods, labelSelector, what: 'another pod in its place' },
@@ -179,6 +181,45 @@ describe('a tenant that sleeps', () => {
     await tenant.until({ resource: resources.jobs, namespace: 'shop', what: 'its Job' }, (jobs) =>
       jobs.some(({ metadata }) => metadata.ownerReferences?.some(({ name }) => name === 'due')),
     );
+  });
+
+  it('wakes up for a webhook of the super cluster, which it answers', async () => {
+    await sleeper.sleep();
+    const { ca = '' } = connectionFromSecret(tenant.kubeconfig);
+    const url = `https://127.0.0.1:${tenant.virtualCluster.status?.gateway?.port}`;
+    const labels = { webhook: name };
+    await world.superCluster.apply({
+      apiVersion: 'admissionregistration.k8s.io/v1',
+      kind: 'ValidatingWebhookConfiguration',
+      metadata: { name },
+      webhooks: [
+        {
+          name: 'sleeper.example.com',
+          clientConfig: { url, caBundle: Buffer.from(ca).toString('base64') },
+          objectSelector: { matchLabels: labels },
+          rules: [
+            { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['configmaps'] },
+          ],
+          admissionReviewVersions: ['v1'],
+          sideEffects: 'None',
+          timeoutSeconds: 30,
+        },
+      ],
+    });
+    try {
+      const input = JSON.stringify({ ...configMap('default', name), metadata: { name, labels } });
+      const create = ['create', '--dry-run=server', '-f', '-'];
+      const said = await poll(
+        'the webhook to be called',
+        async () => (await world.superCluster.tryKubectl(create, { input })).stderr || undefined,
+        { timeoutMs: 60_000 },
+      );
+      // By its API server, which lets nobody in without credentials.
+      expect(said).toContain('failed to call webhook: Unauthorized');
+    } finally {
+      await world.superCluster.kubectl('delete', 'validatingwebhookconfiguration', name);
+    }
+    expect((await sleeper.untilPhase('Ready')).status?.sleep?.wokenBy).toBe('Connection');
   });
 
   it('can be deleted', async () => {

@@ -1,11 +1,10 @@
-import { randomBytes } from 'node:crypto';
 import { readdir, stat, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { type KubeObject, resources } from '../kube/index.ts';
 import { at } from './harness/checker/view.ts';
-import { claim, configMap, deployment, namespace, pod, secret, service } from './harness/manifests.ts';
+import { bulk, claim, configMap, deployment, namespace, pod, secret, service } from './harness/manifests.ts';
 import { kill } from './harness/processes.ts';
 import { type Tenant, World } from './harness/world.ts';
 
@@ -101,11 +100,8 @@ describe('snapshots of a tenant', () => {
   });
 
   it('are taken although the manager is killed meanwhile, and what it had begun goes', async () => {
-    // So much that it takes some time to read and to compress.
-    const bulk = Array.from({ length: 20 }, (_, count) =>
-      configMap('shop', `bulk-${count}`, { noise: randomBytes(600_000).toString('base64') }),
-    );
-    await Promise.all(bulk.map((each) => tenant.client.create(resources.configMaps, each)));
+    const much = bulk('shop');
+    await Promise.all(much.map((each) => tenant.client.create(resources.configMaps, each)));
     const manager = await world.process('vc-manager');
     const begun = until('it to be begun', ({ status }) => status?.snapshots?.begun !== undefined);
     const taking = cli('snapshot', name, '--wait');
@@ -125,7 +121,7 @@ describe('snapshots of a tenant', () => {
       .filter((each) => each.endsWith('.snapshot') && !each.startsWith('copied-'))
       .map((each) => `default/${name}/${each}`);
     expect(files.sort()).toEqual(kept?.sort());
-    const names = bulk.map(({ metadata }) => metadata.name ?? '');
+    const names = much.map(({ metadata }) => metadata.name ?? '');
     await tenant.kubectl('delete', 'configmap', '-n', 'shop', ...names);
   });
 

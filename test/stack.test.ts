@@ -1,8 +1,9 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { resources } from '../kube/index.ts';
+import { connectionFromSecret, resources } from '../kube/index.ts';
 import { scriptRunBy } from '../scripts/docs-commands.ts';
+import { answerTo } from './harness/certificates.ts';
 import { at } from './harness/checker/view.ts';
 import { identify, isAlive, kill, type ProcessIdentity, processesOf } from './harness/processes.ts';
 import { pageOf, Reader } from './harness/reader.ts';
@@ -95,6 +96,30 @@ describe('the local stack', () => {
     const { items } = await tenant.client.list(resources.pods, { namespace: 'shop' });
     // In the tenant, and where it runs.
     for (const { metadata } of items) expect(stdout.split(` ${metadata.name} `)).toHaveLength(3);
+  });
+
+  it('gives another installation a tenant by a snapshot', async () => {
+    const file = world.file('tenant-1.snapshot');
+    const { exitCode, stderr } = await world.cli(['snapshot', 'tenant-1', '--file', file]);
+    expect(exitCode, stderr).toBe(0);
+    const other = new World(inject('stack'));
+    try {
+      const copy = await other.createTenant('from-elsewhere', '--from', file);
+      const ofSample = { resource: resources.pods, namespace: 'shop', what: 'the pods of the sample to run' };
+      const running = await copy.until(ofSample, (all) => {
+        const found = all.filter((each) => at(each, 'status', 'phase') === 'Running');
+        return found.length === 4 && all.length === 4 && found;
+      });
+      // Its own, in its own super cluster.
+      const earlier = (podsBefore as string[][]).map(([uid]) => uid);
+      expect(running.filter(({ metadata }) => earlier.includes(metadata.uid ?? ''))).toEqual([]);
+      await other.expectAgreement();
+      const { cert, key } = connectionFromSecret(tenant.kubeconfig);
+      expect(await answerTo({ ...connectionFromSecret(copy.kubeconfig), cert, key })).toBe(401);
+    } finally {
+      await other.close();
+    }
+    expect(await pods()).toEqual(podsBefore);
   });
 
   it('serves the dashboard by the link that it prints', async () => {

@@ -1,23 +1,16 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import type { ControlPlaneTemplateSpec } from '../api/control-plane-template.ts';
-import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { startBrowser, whyNoBrowser } from '../dashboard/testing/browser.ts';
-import { type KubeObject, resources } from '../kube/index.ts';
 import { defaultVersions } from '../vc-manager/binaries/index.ts';
 import { startDashboard } from './harness/dashboard.ts';
-import { changeVersion, setVersion } from './harness/managers.ts';
+import { changeVersion, goThereAndBack, serverVersion, setVersion } from './harness/managers.ts';
 import { namespace } from './harness/manifests.ts';
 import { Reader } from './harness/reader.ts';
-import { type Tenant, World } from './harness/world.ts';
+import { earlierBuilds, minorOf, upgradableBuilds } from './harness/real-builds.ts';
+import { World } from './harness/world.ts';
 
 const running = defaultVersions.kubernetes;
-/** Full versions whose programs are there, such as `1.36.1,1.35.4,1.34.4`. */
-const earlier = (process.env['SKERRY_E2E_EARLIER_VERSIONS'] ?? '').split(',').filter((each) => each !== '');
-const minor = (version: string): number => Number(version.split('.')[1]);
-/** A change goes one minor version up at most; older ones are only started. */
-const changed = earlier.filter((version) => minor(version) >= minor(running) - 1);
-const anotherMinor = changed.filter((version) => minor(version) !== minor(running));
-const started = earlier.filter((version) => minor(version) < minor(running) - 1);
+const anotherMinor = upgradableBuilds.filter((version) => minorOf(version) !== minorOf(running));
+const started = earlierBuilds.filter((version) => !upgradableBuilds.includes(version));
 
 const noBrowser = whyNoBrowser();
 const unlessThere = noBrowser === undefined ? '' : ` (${noBrowser})`;
@@ -33,7 +26,7 @@ describe('real builds of other versions', () => {
 
   const nameOf = (version: string): string => `build-${version.replaceAll('.', '-')}`;
 
-  it.each(changed)(
+  it.each(upgradableBuilds)(
     'are left for the default version by command, which says first what it would do, while a client is at work: %s',
     async (from) => {
       const name = nameOf(from);
@@ -102,42 +95,14 @@ describe('real builds of other versions', () => {
   it.each(anotherMinor)(
     'are gone back to by itself when the new version does not start: %s',
     async (from) => {
-      const broken = 'version-change-broken';
-      const template = await world.superCluster.client.get<KubeObject & { spec: ControlPlaneTemplateSpec }>(
-        resources.controlPlaneTemplates,
-        { name: `v1-${minor(running)}` },
-      );
-      const components = template.spec.components.map((each) =>
-        each.name === 'kube-apiserver' ? { ...each, args: { ...each.args, 'no-such-flag': 'x' } } : each,
-      );
-      await world.superCluster.apply({
-        apiVersion: 'skerry.dev/v1alpha1',
-        kind: 'ControlPlaneTemplate',
-        metadata: { name: broken },
-        spec: { ...template.spec, components },
-      });
-      const name = `back-${from.replaceAll('.', '-')}`;
-      const tenant = await world.createTenant(name, '--version', from);
+      const tenant = await world.createTenant(`back-${from.replaceAll('.', '-')}`, '--version', from);
       await tenant.apply(namespace('before'));
-      await world.superCluster.client.patch(
-        resources.virtualClusters,
-        tenant.ref,
-        { spec: { version: running, template: broken } },
-        { type: 'merge' },
-      );
-      const { status } = await world.superCluster.until<VirtualCluster, VirtualCluster>(
-        { resource: resources.virtualClusters, ...tenant.ref, what: 'the way back', timeoutMs: 150_000 },
-        ([vc]) => vc?.status?.phase === 'Ready' && vc.status.jobs?.held?.why !== undefined && vc,
-      );
-      expect(status?.version).toBe(from);
-      expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'version-change', result: 'Failed' });
-      expect(await serverVersion(tenant)).toBe(`v${from}`);
+      await goThereAndBack(world, tenant);
       expect(await tenant.kubectl('get', 'namespace', 'before')).toContain('Active');
-      await world.superCluster.kubectl('delete', 'controlplanetemplate', broken);
     },
   );
 
-  it.each(changed)('are not gone back to: %s', async (from) => {
+  it.each(upgradableBuilds)('are not gone back to: %s', async (from) => {
     const { exitCode, stderr } = await setVersion(world, nameOf(from), from);
     expect(exitCode).not.toBe(0);
     expect(stderr).toMatch(/cannot be downgraded to an earlier (minor|patch) version/);
@@ -149,10 +114,3 @@ describe('real builds of other versions', () => {
     expect(await serverVersion(tenant)).toBe(`v${version}`);
   });
 });
-
-async function serverVersion(tenant: Tenant): Promise<string> {
-  const answer = JSON.parse(await tenant.kubectl('version', '-o', 'json')) as {
-    serverVersion: { gitVersion: string };
-  };
-  return answer.serverVersion.gitVersion;
-}

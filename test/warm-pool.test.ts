@@ -2,9 +2,10 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { resources } from '../kube/index.ts';
 import { at } from './harness/checker/view.ts';
+import { createFromPool } from './harness/managers.ts';
 import { namespace as namespaceOf, pod } from './harness/manifests.ts';
 import { kill, processesOf } from './harness/processes.ts';
-import { type Tenant, World } from './harness/world.ts';
+import { World } from './harness/world.ts';
 
 const template = 'kept-warm';
 const system = 'skerry-system';
@@ -61,13 +62,7 @@ describe('the warm pool', () => {
     expect(secrets.items.map(({ metadata }) => metadata.name)).not.toContain(`tenant-${id}-syncer`);
 
     const manager = await world.process('vc-manager');
-    const creating = world.createTenant('quick', '--template', template);
-    await world.superCluster.until<true, VirtualCluster>(
-      { resource: resources.virtualClusters, namespace: 'default', name: 'quick', what: 'it to have an id' },
-      ([vc]) => vc?.metadata.annotations?.['skerry.dev/id'] !== undefined,
-    );
-    await kill(manager);
-    const tenant: Tenant = await creating;
+    const tenant = await createFromPool(world, 'quick', ['--template', template], () => kill(manager));
     expect(tenant.id).toBe(id);
     // Nothing was started anew.
     expect(processes(id)).toEqual(before);

@@ -14,13 +14,25 @@ import { Binaries, defaultCacheDirectory, defaultVersions } from '../../vc-manag
 import { ProcessDriver } from '../../vc-manager/drivers/process/process-driver.ts';
 import { egressFilterProblem } from '../../vc-manager/os/egress-filter.ts';
 import { startAttackerServer, tenantEgress } from '../harness/attacker-server.ts';
-import { renewAll } from '../harness/certificates.ts';
+import { answerTo, renewAll, throwEverybodyOut } from '../harness/certificates.ts';
 import { at } from '../harness/checker/view.ts';
-import { moveWhileAsked, processesOf } from '../harness/managers.ts';
+import {
+  createFromPool,
+  goThereAndBack,
+  moveWhileAsked,
+  outlastKillsOfSnapshots,
+  processesOf,
+  type ReplaceManager,
+  serverVersion,
+  thoughKilled,
+  upgradeWhileAsked,
+} from '../harness/managers.ts';
 import { poll } from '../harness/poll.ts';
+import { pageOf, Reader } from '../harness/reader.ts';
+import { upgradableBuilds } from '../harness/real-builds.ts';
 import { Sleeper } from '../harness/sleeper.ts';
 import { makeRunDirectory, removeRun, runCli, stateDirOf } from '../harness/stack.ts';
-import { expectAllServed, expectAllWritten, SteadyWriter, whileAsked } from '../harness/steady-load.ts';
+import { expectAllServed, whileAsked } from '../harness/steady-load.ts';
 import { until } from '../harness/until.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { type Containers, openContainers, RedisContainer } from './containers/containers.ts';
@@ -29,15 +41,11 @@ import { mustDocker } from './engine/engine.ts';
 import { withControlPlaneImages, withKubernetesImages, withRedisImage } from './images/index.ts';
 
 const { signal } = new AbortController();
-const root = join(import.meta.dirname, '..', '..');
 const isConfined = egressFilterProblem() === undefined;
 
-const running = defaultVersions.kubernetes;
-const earlier = (process.env['SKERRY_E2E_EARLIER_VERSIONS'] ?? '').split(',').filter((each) => each !== '');
-/** A change goes one minor version up at most. */
-const nearEnough = earlier.filter((each) => Number(each.split('.')[1]) >= Number(running.split('.')[1]) - 1);
+const here = 'test/docker/compose-manager.test.ts';
 /** With npm run test:all each of them, else the last one, which is of another minor version. */
-const changed = isBroad ? nearEnough : nearEnough.slice(-1);
+const changed = isBroad ? upgradableBuilds : upgradableBuilds.slice(-1);
 
 /** A local stack whose manager has been replaced by one with the driver `compose` and with its jobs in Redis. */
 describeWithEngine('vc-manager operator --driver compose', (engine) => {
@@ -47,10 +55,15 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
   const engineEnv = { ...process.env, ...engine.env };
   let command: string[];
   let manager: ChildProcess | undefined;
+  /** Of the manager, beside those that it has always. */
+  let options: readonly string[] = [];
   let containers: Containers;
   let redis: RedisContainer;
   let world: World;
   let tenant: Tenant;
+  let reader: Reader;
+  /** What docs/snapshots.md says of certificates: to take a snapshot, to create a tenant of it, and to put it back. */
+  let withCertificates: string[];
 
   beforeAll(async () => {
     await withKubernetesImages(engine);
@@ -71,6 +84,9 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
       superKubeconfig: readFileSync(join(stateDir, 'super-cluster', 'admin.kubeconfig'), 'utf8'),
       kubectl: kubectl.path,
     });
+    reader = Reader.of(world);
+    const page = pageOf('docs/snapshots.md');
+    withCertificates = scriptRunBy(page, here, 'vc-manager snapshot', { 'team-blue': 'boxed' }).split('\n');
     const { pid } = await world.process('vc-manager');
     command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1);
     const stack = new ProcessDriver({ root: stateDir, binaries });
@@ -88,19 +104,18 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     expect(left).toEqual([]);
   });
 
-  function startManager(...more: string[]): ChildProcess {
+  function startManager(): ChildProcess {
     const [node = '', program = '', subcommand = '', ...args] = command;
-    const options = ['--kubeconfig=', '--etcd-endpoint=', '--state-dir='];
+    const taken = ['--kubeconfig=', '--etcd-endpoint=', '--state-dir='];
     const given = (option: string): string =>
       args.find((each) => each.startsWith(option))?.slice(option.length) ?? '';
-    const [FILE = '', endpoint = '', state = ''] = options.map(given);
+    const [FILE = '', endpoint = '', state = ''] = taken.map(given);
     const words = { FILE, 'https://127.0.0.1:2379': endpoint, '/var/lib/skerry': state };
-    const page = readFileSync(join(root, 'docs/drivers.md'), 'utf8');
-    const here = 'test/docker/compose-manager.test.ts';
+    const page = pageOf('docs/drivers.md');
     const [, , ...documented] = scriptRunBy(page, here, 'vc-manager operator', words).split(' ');
-    const others = args.filter((each) => options.every((option) => !each.startsWith(option)));
+    const others = args.filter((each) => taken.every((option) => !each.startsWith(option)));
     const log = openSync(managerLog, 'a');
-    const all = [...documented, ...others, `--redis=${redis.url}`, ...more];
+    const all = [...documented, ...others, `--redis=${redis.url}`, ...options];
     const started = spawn(node, [program, subcommand, ...all], {
       stdio: ['ignore', log, log],
       env: engineEnv,
@@ -114,6 +129,11 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     const ended = once(child, 'exit');
     child.kill(how);
     await ended;
+  }
+
+  async function replaceManager(how: NodeJS.Signals = 'SIGKILL'): Promise<void> {
+    await end(manager as ChildProcess, how);
+    manager = startManager();
   }
 
   function containersOf(format: string, id = tenant.id): Promise<string> {
@@ -181,9 +201,8 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     const unknown = await world.cli(['logs', 'boxed', 'kube-proxy'], { env });
     expect(unknown.exitCode).not.toBe(0);
     expect(unknown.stderr).toContain('kube-controller-manager');
-    const page = readFileSync(join(root, 'docs/drivers.md'), 'utf8');
     const words = { '/var/lib/skerry': stateDir, abc123: tenant.id };
-    const script = scriptRunBy(page, 'test/docker/compose-manager.test.ts', 'docker compose ls', words);
+    const script = scriptRunBy(pageOf('docs/drivers.md'), here, 'docker compose ls', words);
     const { stdout } = await execa('bash', ['-Eeuc', script], { env: engineEnv });
     const components = ['kube-apiserver', 'kube-controller-manager'];
     // The list of projects names this one, and the other two commands each component.
@@ -224,10 +243,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
 
   it('goes on putting a tenant to sleep, and waking it, where one that was killed has left off', async () => {
     const sleeper = new Sleeper(world, tenant, runningContainers);
-    await sleeper.outlastKills(async () => {
-      await end(manager as ChildProcess, 'SIGKILL');
-      manager = startManager();
-    });
+    await sleeper.outlastKills(() => replaceManager());
     expect(await tenant.kubectl('get', 'pod', 'web', '-o', 'name')).toContain('pod/web');
   });
 
@@ -298,13 +314,14 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
   );
 
   itBroadly(
-    'renews all certificates on request, with a new API server beside the old one and the same data',
+    'renews all certificates on request, with a new API server beside the old one and the same data, though it is killed meanwhile',
     async () => {
       const containers = async () => (await containersOf('{{.Names}}')).split('\n').sort();
       const before = await containers();
       const isServer = (name: string): boolean => name.includes('kube-apiserver');
       const client = await whileAsked(tenant.kubeconfig, 'all certificates renewed', async (client) => {
-        await renewAll(world, tenant);
+        const kill = { kind: 'renewal' as const, replace: replaceManager };
+        await thoughKilled(world, 'boxed', kill, () => renewAll(world, tenant));
         await client.served(20);
       });
       expectAllServed(client, 1);
@@ -313,35 +330,18 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
       expect(after.filter(isServer)).toHaveLength(1);
       expect(after.find(isServer)).not.toBe(before.find(isServer));
       expect(await tenant.kubectl('get', 'pod', 'web', '-o', 'name')).toContain('pod/web');
-      const { status } = await world.virtualCluster('boxed');
-      expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'renewal', result: 'Succeeded' });
     },
   );
 
   it.each(changed)(
-    'changes the version of a tenant between real builds, with a new API server beside the old one: %s',
+    'changes the version of a tenant between real builds, with a new API server beside the old one, though it is killed meanwhile, and goes back from one that does not start: %s',
     async (from) => {
       await withControlPlaneImages(engine, from);
       const name = `build-${from.replaceAll('.', '-')}`;
       const built = await world.createTenant(name, '--version', from, '--dns', 'none');
-      const serverVersion = async (): Promise<string> =>
-        ((await built.client.raw('GET', '/version')) as { gitVersion: string }).gitVersion;
-      expect(await serverVersion()).toBe(`v${from}`);
-      const writer = new SteadyWriter(built);
-      try {
-        const client = await whileAsked(built.kubeconfig, `from ${from} to ${running}`, async (client) => {
-          const { exitCode, stdout, stderr } = await world.cli(['upgrade', name, '--wait']);
-          expect([exitCode, stdout.trim()], stderr).toEqual([0, `${name} runs ${running}`]);
-          await client.served(20);
-        });
-        expectAllServed(client, 1);
-        const written = await writer.stop();
-        console.log(`from ${from} to ${running}: ${JSON.stringify(written)}`);
-        expectAllWritten(written, 1);
-      } finally {
-        await writer.close();
-      }
-      expect(await serverVersion()).toBe(`v${running}`);
+      expect(await serverVersion(built)).toBe(`v${from}`);
+      await goThereAndBack(world, built);
+      await upgradeWhileAsked(world, built, replaceManager);
       await world.deleteTenant(name);
     },
   );
@@ -411,7 +411,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     },
   );
 
-  it('gives a new tenant containers that have waited for one', async () => {
+  it('gives a new tenant containers that have waited for one, though it is killed meanwhile', async () => {
     const { client } = world.superCluster;
     const warm = { name: 'kept-warm' };
     const packaged = await client.get(resources.controlPlaneTemplates, { name: 'v1-36' });
@@ -426,7 +426,8 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
       (await containersOf('{{.ID}} {{.State}}', member.status?.id)).split('\n').sort();
     const before = await seen();
     expect(before).toEqual(Array(2).fill(expect.stringMatching(/^[0-9a-f]{64} running$/)));
-    const quick = await world.createTenant('quick', '--template', warm.name, '--dns', 'none');
+    const named = ['--template', warm.name, '--dns', 'none'];
+    const quick = await createFromPool(world, 'quick', named, replaceManager);
     // One is enough.
     await client.patch(resources.controlPlaneTemplates, warm, { spec: { warm: 0 } }, { type: 'merge' });
     expect(quick.id).toBe(member.status?.id);
@@ -437,13 +438,9 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     await client.delete(resources.controlPlaneTemplates, warm);
   });
 
-  it('takes a tenant to processes and back while clients are at work, and another one from an encrypted snapshot of there', async () => {
+  it('takes a tenant to processes and back while clients are at work, though it is killed meanwhile, and makes it anew, with its certificates, from an encrypted snapshot of there', async () => {
     const identity = await generateX25519Identity();
-    const both = ['--other-driver=process', `--snapshot-recipient=${await identityToRecipient(identity)}`];
-    const restart = async (...options: string[]): Promise<void> => {
-      await end(manager as ChildProcess, 'SIGTERM');
-      manager = startManager(...options);
-    };
+    options = ['--other-driver=process', `--snapshot-recipient=${await identityToRecipient(identity)}`];
     const pods = async (): Promise<unknown[]> => {
       const labelSelector = `skerry.dev/tenant=${tenant.uid}`;
       const { items } = await world.superCluster.client.list(resources.pods, { labelSelector });
@@ -451,21 +448,24 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     };
     const before = await pods();
     expect(before).not.toEqual([]);
-    const move = (driver: string): Promise<void> =>
-      moveWhileAsked(tenant, `to-${driver}`, async () => {
-        const moved = await world.cli(['move', 'boxed', '--driver', driver, '--wait']);
-        expect(moved.exitCode, moved.stderr).toBe(0);
-        return moved;
+    const move = (driver: string, kill: { replace?: ReplaceManager } = {}): Promise<void> =>
+      moveWhileAsked(world, tenant, {
+        ...{ ...kill, prefix: `to-${driver}` },
+        move: async () => {
+          const moved = await world.cli(['move', 'boxed', '--driver', driver, '--wait']);
+          expect(moved.exitCode, moved.stderr).toBe(0);
+          return moved;
+        },
       });
-    await restart(...both);
-    await move('process');
+    await replaceManager('SIGTERM');
+    await move('process', { replace: replaceManager });
     expect(await containersOf('{{.Names}}')).toBe('');
     expect(await processesOf(world, tenant)).toHaveLength(2);
     expect(await pods()).toEqual(before);
 
-    const file = world.file('boxed.snapshot');
-    const { exitCode, stderr } = await world.cli(['snapshot', 'boxed', '--file', file]);
-    expect(exitCode, stderr).toBe(0);
+    const [take = '', create = ''] = withCertificates;
+    await reader.run('docs/snapshots.md', take);
+    const file = join(reader.home, 'boxed.snapshot');
     expect(readFileSync(file, 'latin1')).toMatch(/^age-encryption.org\/v1\n/);
     await tenant.kubectl('create', 'configmap', 'later');
     // This manager has only the recipient.
@@ -481,13 +481,42 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
 
     const identityFile = world.file('identity.txt');
     writeFileSync(identityFile, `${identity}\n`, { mode: 0o600 });
-    await restart(...both, `--snapshot-identity-file=${identityFile}`);
-    const copy = await world.createTenant('copy', '--from', file, '--dns', 'none');
-    expect(copy.virtualCluster.status?.driver).toBe('compose');
+    options = [...options, `--snapshot-identity-file=${identityFile}`];
+    await replaceManager('SIGTERM');
+    const { id, uid, kubeconfig } = tenant;
+    await world.deleteTenant('boxed');
+    await reader.run('docs/snapshots.md', create);
+    tenant = await world.openTenant('boxed');
+    expect(tenant.virtualCluster.status).toMatchObject({ id, driver: 'compose' });
+    expect(tenant.uid).not.toBe(uid);
     const web = { resource: resources.pods, namespace: 'default', name: 'web', what: 'its pod to run' };
-    await copy.until(web, ([found]) => at(found, 'status', 'phase') === 'Running');
-    await world.deleteTenant('copy');
+    await tenant.until(web, ([found]) => at(found, 'status', 'phase') === 'Running');
+    // What was handed out by the one that is gone.
+    expect(
+      await answerTo({
+        ...connectionFromSecret(kubeconfig),
+        server: connectionFromSecret(tenant.kubeconfig).server,
+      }),
+    ).toBe(200);
   });
+
+  itBroadly(
+    'throws everybody out by new authorities, until a snapshot with the old ones is put back, though it is killed in each',
+    async () => {
+      const [take = '', , putBack = ''] = withCertificates;
+      await reader.run('docs/snapshots.md', `rm boxed.snapshot; ${take}`);
+      const before = connectionFromSecret(tenant.kubeconfig);
+      tenant = await throwEverybodyOut(world, tenant, replaceManager);
+      const { cert, key } = connectionFromSecret(tenant.kubeconfig);
+      const isReplaced = ({ status }: VirtualCluster): boolean => status?.restore !== undefined;
+      const kill = { kind: 'restore' as const, is: isReplaced, replace: replaceManager };
+      await thoughKilled(world, 'boxed', kill, () => reader.run('docs/snapshots.md', putBack));
+      expect([await answerTo(before), await answerTo({ ...before, cert, key })]).toEqual([200, 401]);
+      tenant = await world.openTenant('boxed');
+      await outlastKillsOfSnapshots(world, tenant, replaceManager);
+      await world.expectAgreement([tenant]);
+    },
+  );
 
   it('leaves nothing of a tenant that is deleted', async () => {
     await Promise.all(['boxed', 'second'].map((name) => world.deleteTenant(name)));

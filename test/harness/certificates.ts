@@ -3,14 +3,17 @@ import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:tls';
 import { Pkcs10CertificateRequestGenerator } from '@peculiar/x509';
+import { expect } from 'vitest';
 import {
   Connection,
+  type ConnectionOptions,
   connectionFromSecret,
   KubeClient,
   type KubeObject,
   resources,
 } from '../../kube/index.ts';
 import { issue, type KeyPair, type LeafRequest } from '../../vc-manager/pki/index.ts';
+import { type ReplaceManager, thoughKilled } from './managers.ts';
 import type { Tenant, World } from './world.ts';
 
 const usages: Record<string, 'client' | 'server'> = {
@@ -84,6 +87,42 @@ export async function renewAll(world: World, tenant: Tenant): Promise<void> {
   if (stored.serialNumber === was.serialNumber) throw new Error('no certificate was issued');
   if (is.serialNumber !== stored.serialNumber)
     throw new Error('another certificate is shown than was issued');
+}
+
+/** The status code of what an API server answers to these credentials. */
+export async function answerTo(options: ConnectionOptions): Promise<unknown> {
+  const connection = new Connection(options);
+  try {
+    await new KubeClient(connection).raw('GET', '/api/v1/namespaces/default');
+    return 200;
+  } catch (error) {
+    return (error as { code: unknown }).code;
+  } finally {
+    await connection.close();
+  }
+}
+
+/**
+ * Has new authorities sign from now on, though the manager is killed meanwhile: who has only what was handed out before is
+ * refused. Gives the tenant with its new kubeconfig.
+ */
+export async function throwEverybodyOut(
+  world: World,
+  tenant: Tenant,
+  replace: ReplaceManager,
+): Promise<Tenant> {
+  const { name } = tenant;
+  await thoughKilled(world, name, { kind: 'authority-renewal', replace }, async () => {
+    const renew = ['certificates', 'renew', name, '--ca', '--now', '--wait', '--yes'];
+    const { exitCode, stderr } = await world.cli(renew);
+    expect(exitCode, stderr).toBe(0);
+  });
+  const renewed = await world.openTenant(name);
+  const { cert, key } = connectionFromSecret(tenant.kubeconfig);
+  const current = connectionFromSecret(renewed.kubeconfig);
+  expect(await answerTo({ ...current, cert, key })).toBe(401);
+  expect(await answerTo(current)).toBe(200);
+  return renewed;
 }
 
 /**

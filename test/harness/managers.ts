@@ -2,11 +2,15 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { expect } from 'vitest';
-import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { type KubeObject, resources } from '../../kube/index.ts';
+import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
+import type { JobKind } from '../../api/job-status.ts';
+import { annotationKeys } from '../../api/labels.ts';
+import { isPaused, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { connectionFromSecret, type KubeObject, resources } from '../../kube/index.ts';
 import type { SteadyClient } from '../../scripts/bench/steady-client.ts';
+import { defaultVersions } from '../../vc-manager/binaries/index.ts';
 import type { RunResult } from './cluster.ts';
-import { namespace } from './manifests.ts';
+import { bulk, configMap, namespace } from './manifests.ts';
 import { poll } from './poll.ts';
 import { holdUp, isAlive, type ProcessIdentity } from './processes.ts';
 import { expectAllServed, expectAllWritten, SteadyWriter, whileAsked } from './steady-load.ts';
@@ -83,7 +87,7 @@ export async function changeVersion(
   await tenant.apply(namespace('before'));
   await whileEarlier?.(tenant);
   const before = await processesOf(world, tenant);
-  const writer = new SteadyWriter(tenant);
+  const writer = new SteadyWriter(connectionFromSecret(tenant.kubeconfig));
   const since = performance.now();
   try {
     const [stateDir, id, component] = [world.stateDir, tenant.id, 'kube-apiserver'];
@@ -128,29 +132,204 @@ export async function changeVersion(
   return tenant;
 }
 
+/** Kills the manager, and starts another one in its place. */
+export type ReplaceManager = () => Promise<unknown>;
+
+/** As soon as a job of this kind is at the step in which components are started. */
+function isStarting(kind: JobKind): (vc: VirtualCluster) => boolean {
+  return ({ status }) => status?.jobs?.current?.kind === kind && status.jobs.current.step === 'control-plane';
+}
+
 /**
- * Has a tenant moved by `vc-manager move --wait` while clients ask and write: a request may wait, and none may fail; what a
+ * Does this work, and has the manager killed once meanwhile: as soon as the tenant `is` so, which it is not before. The job
+ * that was interrupted succeeds in its second attempt.
+ */
+export async function thoughKilled<T>(
+  world: World,
+  name: string,
+  { kind, is = isStarting(kind), replace }: Kill,
+  work: () => Promise<T>,
+): Promise<T> {
+  const look = { resource: resources.virtualClusters, namespace: 'default', name, timeoutMs: 150_000 };
+  // Waited for before it is asked for, so that it cannot be over by then.
+  const killed = world.superCluster
+    .until<true, VirtualCluster>(
+      { ...look, what: `the moment to kill the manager in a ${kind}` },
+      ([vc]) => (vc !== undefined && is(vc)) || undefined,
+    )
+    .then(() => replace());
+  const [done] = await Promise.all([work(), killed]);
+  const { status } = await world.superCluster.until<VirtualCluster, VirtualCluster>(
+    { ...look, what: 'its job to end' },
+    ([vc]) => vc !== undefined && vc.status?.jobs?.current === undefined && vc,
+  );
+  expect(status?.jobs?.history?.[0]).toMatchObject({ kind, result: 'Succeeded', attempts: 2 });
+  return done;
+}
+
+interface Kill {
+  kind: JobKind;
+  is?: (vc: VirtualCluster) => boolean;
+  replace: ReplaceManager;
+}
+
+/** Creates a tenant that gets a control plane of the pool, though the manager is killed as soon as one is chosen. */
+export async function createFromPool(
+  world: World,
+  name: string,
+  options: readonly string[],
+  replace: ReplaceManager,
+): Promise<Tenant> {
+  const killed = world.superCluster
+    .until<true, VirtualCluster>(
+      { resource: resources.virtualClusters, namespace: 'default', name, what: 'it to have an id' },
+      ([vc]) => vc?.metadata.annotations?.[annotationKeys.id] !== undefined || undefined,
+    )
+    .then(() => replace());
+  const [tenant] = await Promise.all([world.createTenant(name, ...options), killed]);
+  return tenant;
+}
+
+async function succeed(world: World, ...args: string[]): Promise<string> {
+  const { exitCode, stdout, stderr } = await world.cli(args);
+  expect(exitCode, stderr).toBe(0);
+  return stdout.trim();
+}
+
+/** Of another build than the default: it is upgraded to that while clients ask and write, though the manager is killed. */
+export async function upgradeWhileAsked(
+  world: World,
+  tenant: Tenant,
+  replace: ReplaceManager,
+): Promise<void> {
+  const { name } = tenant;
+  const to = defaultVersions.kubernetes;
+  const writer = new SteadyWriter(connectionFromSecret(tenant.kubeconfig));
+  try {
+    const client = await whileAsked(tenant.kubeconfig, `${name} to ${to}`, async (client) => {
+      const upgrade = (): Promise<string> => succeed(world, 'upgrade', name, '--wait');
+      const kind = 'version-change';
+      expect(await thoughKilled(world, name, { kind, replace }, upgrade)).toBe(`${name} runs ${to}`);
+      await client.served(20);
+    });
+    expectAllServed(client, 1);
+    const written = await writer.stop();
+    console.log(`${name} to ${to}: ${JSON.stringify(written)}`);
+    expectAllWritten(written, 1);
+  } finally {
+    await writer.close();
+  }
+  expect(await serverVersion(tenant)).toBe(`v${to}`);
+}
+
+export async function serverVersion({ client }: Tenant): Promise<string> {
+  return ((await client.raw('GET', '/version')) as { gitVersion: string }).gitVersion;
+}
+
+/** Makes a template of the default version whose API server does not start. */
+export async function makeBrokenTemplate(world: World, name: string): Promise<void> {
+  const [major, minor] = defaultVersions.kubernetes.split('.');
+  const { spec } = await world.superCluster.client.get<ControlPlaneTemplate>(
+    resources.controlPlaneTemplates,
+    { name: `v${major}-${minor}` },
+  );
+  const components = spec.components.map((each) =>
+    each.name === 'kube-apiserver' ? { ...each, args: { ...each.args, 'no-such-flag': 'x' } } : each,
+  );
+  await world.superCluster.apply({
+    ...{ apiVersion: 'skerry.dev/v1alpha1', kind: 'ControlPlaneTemplate' },
+    ...{ metadata: { name }, spec: { ...spec, components } },
+  });
+}
+
+/**
+ * Asks for the default version with a template of which no API server starts: the tenant goes back by itself, and no request
+ * fails. Then asks for what it has.
+ */
+export async function goThereAndBack(world: World, tenant: Tenant): Promise<void> {
+  const { ref, name, virtualCluster } = tenant;
+  const version = virtualCluster.status?.version;
+  const template = `${name}-broken`;
+  const ask = (spec: object): Promise<unknown> =>
+    world.superCluster.client.patch(resources.virtualClusters, ref, { spec }, { type: 'merge' });
+  await makeBrokenTemplate(world, template);
+  const since = performance.now();
+  const client = await whileAsked(tenant.kubeconfig, `${name} there and back`, async () => {
+    await ask({ version: defaultVersions.kubernetes, template });
+    const { status } = await world.superCluster.until<VirtualCluster, VirtualCluster>(
+      { resource: resources.virtualClusters, ...ref, what: 'the way back', timeoutMs: 150_000 },
+      ([vc]) => vc?.status?.phase === 'Ready' && vc.status.jobs?.held?.why !== undefined && vc,
+    );
+    expect(status?.version).toBe(version);
+    expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'version-change', result: 'Failed' });
+  });
+  console.log(`${name}: back after ${((performance.now() - since) / 1000).toFixed(1)} s`);
+  expectAllServed(client);
+  expect(await serverVersion(tenant)).toBe(`v${version}`);
+  await ask({ version, template: null });
+  await world.superCluster.client.delete(resources.controlPlaneTemplates, { name: template });
+}
+
+/** Has a snapshot taken and put back in place, though the manager is killed in each; pods run on. */
+export async function outlastKillsOfSnapshots(
+  world: World,
+  tenant: Tenant,
+  replace: ReplaceManager,
+): Promise<void> {
+  const { name, client } = tenant;
+  const labelSelector = `skerry.dev/tenant=${tenant.uid}`;
+  const pods = async (): Promise<unknown[]> =>
+    (await world.superCluster.client.list(resources.pods, { labelSelector })).items
+      .map(({ metadata }) => metadata.uid)
+      .sort();
+  const before = await pods();
+  const much = bulk('default');
+  await tenant.apply(configMap('default', 'settings', { colour: 'blue' }));
+  await Promise.all(much.map((each) => client.create(resources.configMaps, each)));
+  const isBegun = ({ status }: VirtualCluster): boolean => status?.snapshots?.begun !== undefined;
+  const taken = await thoughKilled(world, name, { kind: 'snapshot', is: isBegun, replace }, () =>
+    succeed(world, 'snapshot', name, '--wait'),
+  );
+  await tenant.kubectl('delete', 'configmap', 'settings', ...much.map(({ metadata }) => metadata.name ?? ''));
+  const isReplaced = ({ status }: VirtualCluster): boolean => status?.restore !== undefined;
+  await thoughKilled(world, name, { kind: 'restore', is: isReplaced, replace }, () =>
+    succeed(world, 'restore', name, '--from', taken, '--wait', '--yes'),
+  );
+  expect(await tenant.kubectl('get', 'configmap', 'settings', '-o', 'jsonpath={.data.colour}')).toBe('blue');
+  expect(await pods()).toEqual(before);
+}
+
+/**
+ * Has a tenant moved by `vc-manager move --wait` while clients ask and write, with the manager killed while nothing serves, if
+ * it can be replaced: a request may wait, and none may fail but one write that is under way when the API server ends. What a
  * write was acknowledged for is there. `prefix`: of what is written, other than that of an earlier move.
  */
 export async function moveWhileAsked(
+  world: World,
   tenant: Tenant,
-  prefix: string,
-  move: () => Promise<{ stdout: string }>,
+  {
+    prefix,
+    replace,
+    move,
+  }: { prefix: string; replace?: ReplaceManager; move: () => Promise<{ stdout: string }> },
 ): Promise<void> {
-  const writer = new SteadyWriter(tenant, prefix);
+  // As long as the gateway holds requests, however slow the machine is.
+  const patienceMs = 300_000;
+  const writer = new SteadyWriter(connectionFromSecret(tenant.kubeconfig), { prefix, patienceMs });
   let said = '';
   const work = async (client: SteadyClient): Promise<void> => {
-    ({ stdout: said } = await move());
+    const kill = replace && { kind: 'move' as const, is: isPaused, replace };
+    ({ stdout: said } = await (kill ? thoughKilled(world, tenant.name, kill, move) : move()));
     await client.served(20);
   };
   try {
-    // As long as the gateway holds requests, however slow the machine is.
-    const client = await whileAsked(tenant.kubeconfig, `moved ${prefix}`, work, { patienceMs: 300_000 });
+    const client = await whileAsked(tenant.kubeconfig, `moved ${prefix}`, work, { patienceMs });
     expectAllServed(client, 1);
     const written = await writer.stop();
     console.log(`${said}; ${JSON.stringify(written)}`);
     expect(Number(/paused for (\S+) s$/.exec(said)?.[1])).toBeGreaterThan(0);
     expect(written.lost).toEqual([]);
+    expect(written.failures.length, written.failures.join('; ')).toBeLessThanOrEqual(1);
   } finally {
     await writer.close();
   }

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { KubeObject } from '../../kube/index.ts';
 
 /** Nodes are simulated: the image is never pulled. */
@@ -93,6 +94,13 @@ export function claim(namespace: string, name: string, spec: Spec = {}): KubeObj
 
 export function configMap(namespace: string, name: string, data: Record<string, string> = {}): KubeObject {
   return { apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace, name }, data };
+}
+
+/** So much that it takes some time to read and to compress. */
+export function bulk(namespace: string): KubeObject[] {
+  return Array.from({ length: 20 }, (_, count) =>
+    configMap(namespace, `bulk-${count}`, { noise: randomBytes(600_000).toString('base64') }),
+  );
 }
 
 export function secret(namespace: string, name: string, data: Record<string, string> = {}): KubeObject {

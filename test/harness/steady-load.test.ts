@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Connection, KubeClient, resources } from '../../kube/index.ts';
+import { resources } from '../../kube/index.ts';
 import { type Fault, startFakeCluster } from '../../kube/testing/index.ts';
 import { SteadyClient } from '../../scripts/bench/steady-client.ts';
 import { expectAllServed, expectAllWritten, SteadyWriter } from './steady-load.ts';
@@ -73,13 +73,8 @@ describe('a steady writer', () => {
   /** What became of its writes, of which the first has these faults. */
   const written = async (...faults: readonly Fault[]) => {
     await using cluster = await startFakeCluster();
-    const connection = new Connection(cluster.server.connectionOptions);
     for (const fault of faults) cluster.server.inject({ plural: 'configmaps', fault });
-    try {
-      return await new SteadyWriter({ client: new KubeClient(connection) }).stop();
-    } finally {
-      await connection.close();
-    }
+    return await new SteadyWriter(cluster.server.connectionOptions).stop();
   };
 
   it('repeats and counts a write that is cut off, and passes only where a server ended', async () => {

@@ -1,9 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { connectionFromSecret, isAlreadyExists, resources } from '../../kube/index.ts';
+import {
+  Connection,
+  type ConnectionOptions,
+  connectionFromSecret,
+  isAlreadyExists,
+  KubeClient,
+  resources,
+} from '../../kube/index.ts';
 import { repeatAfterMs, SteadyClient } from '../../scripts/bench/steady-client.ts';
 import { poll } from './poll.ts';
-import type { Tenant } from './world.ts';
 
 /**
  * No request failed, and none was repeated, but for one per connection to each of the servers that ended meanwhile.
@@ -37,7 +43,7 @@ export async function whileAsked(
 
 const writeEveryMs = 50;
 /** As a `SteadyClient` has. */
-const patienceMs = 30_000;
+const usualPatienceMs = 30_000;
 const namespace = 'default';
 
 interface WriterFigures {
@@ -59,7 +65,7 @@ export function expectAllWritten({ failures, repeated, lost }: WriterFigures, en
 
 /** Makes an object twenty times a second, whatever comes of it, and remembers how that went. */
 export class SteadyWriter {
-  readonly #tenant: Pick<Tenant, 'client'>;
+  readonly #client: KubeClient;
   readonly #prefix: string;
   readonly #working: Promise<void>;
   readonly #made: string[] = [];
@@ -69,9 +75,13 @@ export class SteadyWriter {
   #longestGapMs = 0;
   #isWell = false;
 
-  /** `prefix`: of the names of what it makes, no other of this tenant has it. */
-  constructor(tenant: Pick<Tenant, 'client'>, prefix = 'write') {
-    this.#tenant = tenant;
+  /**
+   * `prefix`: of the names of what it makes, no other of this tenant has it. `patienceMs`: after so long a write counts as
+   * failed.
+   */
+  constructor(options: ConnectionOptions, { prefix = 'write', patienceMs = usualPatienceMs } = {}) {
+    const limits = { requestTimeoutMs: patienceMs, connectTimeoutMs: patienceMs };
+    this.#client = new KubeClient(new Connection({ ...options, ...limits }));
     this.#prefix = prefix;
     this.#working = this.#work();
   }
@@ -83,24 +93,27 @@ export class SteadyWriter {
       await poll('the client to succeed again', () => this.#isWell && this.#made.length > before, {
         timeoutMs: 30_000,
       });
+      this.#isOver = true;
+      await this.#working;
+      const { items } = await this.#client.list(resources.configMaps, { namespace });
+      const there = new Set(items.map(({ metadata }) => metadata.name));
+      return {
+        succeeded: this.#made.length,
+        failures: this.#failures,
+        repeated: this.#repeated,
+        longestGapMs: Math.round(this.#longestGapMs),
+        lost: this.#made.filter((name) => !there.has(name)),
+      };
     } finally {
       await this.close();
     }
-    const { items } = await this.#tenant.client.list(resources.configMaps, { namespace });
-    const there = new Set(items.map(({ metadata }) => metadata.name));
-    return {
-      succeeded: this.#made.length,
-      failures: this.#failures,
-      repeated: this.#repeated,
-      longestGapMs: Math.round(this.#longestGapMs),
-      lost: this.#made.filter((name) => !there.has(name)),
-    };
   }
 
   /** Ends it, whatever it is at. */
   async close(): Promise<void> {
     this.#isOver = true;
     await this.#working;
+    await this.#client.connection.close();
   }
 
   async #work(): Promise<void> {
@@ -122,9 +135,7 @@ export class SteadyWriter {
   }
 
   async #create(name: string): Promise<void> {
-    const { client } = this.#tenant;
-    const create = () =>
-      client.create(resources.configMaps, { metadata: { namespace, name } }, { timeoutMs: patienceMs });
+    const create = () => this.#client.create(resources.configMaps, { metadata: { namespace, name } });
     try {
       await create();
     } catch (first) {

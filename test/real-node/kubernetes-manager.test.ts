@@ -10,13 +10,24 @@ import { scriptRunBy } from '../../scripts/docs-commands.ts';
 import { Binaries, defaultCacheDirectory } from '../../vc-manager/binaries/index.ts';
 import { ensureManagerPki } from '../../vc-manager/pki/index.ts';
 import { provideCompose, startEngine, whyNoEngine } from '../docker/engine/engine.ts';
-import { provideEngineStore, withKubernetesImages } from '../docker/images/index.ts';
-import { renewAll } from '../harness/certificates.ts';
+import {
+  provideControlPlaneArchives,
+  provideEngineStore,
+  withKubernetesImages,
+} from '../docker/images/index.ts';
+import { renewAll, throwEverybodyOut } from '../harness/certificates.ts';
 import { at } from '../harness/checker/view.ts';
-import { moveWhileAsked } from '../harness/managers.ts';
+import {
+  goThereAndBack,
+  moveWhileAsked,
+  outlastKillsOfSnapshots,
+  serverVersion,
+  upgradeWhileAsked,
+} from '../harness/managers.ts';
 import { configMap, pod } from '../harness/manifests.ts';
 import { send } from '../harness/processes.ts';
 import { pageOf, Reader } from '../harness/reader.ts';
+import { upgradableBuilds } from '../harness/real-builds.ts';
 import { expectAllServed, whileAsked } from '../harness/steady-load.ts';
 import { until } from '../harness/until.ts';
 import { type Tenant, World } from '../harness/world.ts';
@@ -25,7 +36,15 @@ import { type ClusterInfo, stackOf } from './cluster/cluster-info.ts';
 import { startCluster, stopCluster } from './cluster/start-cluster.ts';
 import { BridgeDatastore } from './suite/bridge-datastore.ts';
 import { ServiceRoutes } from './suite/kubernetes-world.ts';
-import { hasSaid, images, privateMemoryOf, processOfPod, untilReady, webPod } from './suite/pods.ts';
+import {
+  hasSaid,
+  images,
+  importImage,
+  privateMemoryOf,
+  processOfPod,
+  untilReady,
+  webPod,
+} from './suite/pods.ts';
 
 const program = join(import.meta.dirname, '..', '..', 'bin', 'vc-manager.js');
 
@@ -70,6 +89,8 @@ describe('a manager with --driver kubernetes', () => {
   let datastore: BridgeDatastore;
   let routes: ServiceRoutes;
   let manager: KubernetesManager;
+  /** Starts another one as the manager that was started last. */
+  let startAgain: () => KubernetesManager;
   let tenant: Tenant;
 
   const startManager = (
@@ -77,6 +98,7 @@ describe('a manager with --driver kubernetes', () => {
     options: readonly string[] = [],
     env?: Readonly<Record<string, string>>,
   ): KubernetesManager => {
+    startAgain = () => startManager(identity, options, env);
     const [, , ...documented] = scriptRunBy(
       pageOf('docs/kubernetes-driver.md'),
       'test/real-node/kubernetes-manager.test.ts',
@@ -132,6 +154,11 @@ describe('a manager with --driver kubernetes', () => {
     rmSync(directory, { recursive: true, force: true });
     rmSync(`${place}.log`, { force: true });
   });
+
+  const replaceManager = async (): Promise<void> => {
+    await manager.end('SIGKILL');
+    manager = startAgain();
+  };
 
   const untilLeading = (identity: string): Promise<true> =>
     until<true>(
@@ -265,6 +292,31 @@ describe('a manager with --driver kubernetes', () => {
     expect(await tenant.kubectl('logs', 'web')).toContain('hello');
   }, 900_000);
 
+  it.each(upgradableBuilds.slice(-1))(
+    'changes the version of one API server between real builds, though it is killed meanwhile, and goes back from one that does not start: %s',
+    async (from) => {
+      for (const archive of await provideControlPlaneArchives(from)) await importImage(cluster, archive);
+      const built = await createTenant('built', '--version', from);
+      expect(await serverVersion(built)).toBe(`v${from}`);
+      await goThereAndBack(world, built);
+      await upgradeWhileAsked(world, built, replaceManager);
+      await world.deleteTenant('built');
+    },
+    900_000,
+  );
+
+  it('throws everybody out by new authorities, though it is killed meanwhile', async () => {
+    tenant = await throwEverybodyOut(world, tenant, replaceManager);
+    expect(await tenant.kubectl('get', 'pod', 'web', '-o', 'name')).toContain('pod/web');
+  }, 900_000);
+
+  it('takes a snapshot and puts it back, though it is killed in each', async () => {
+    await manager.end();
+    manager = startManager('first', [`--snapshot-store=${join(directory, 'snapshots')}`]);
+    await outlastKillsOfSnapshots(world, tenant, replaceManager);
+    expect(await tenant.kubectl('logs', 'web')).toContain('hello');
+  }, 900_000);
+
   it('adds replicas, and renews all certificates without a request that fails', async () => {
     await manager.end();
     manager = startManager('first', doubled);
@@ -354,7 +406,10 @@ describe('a manager with --driver kubernetes', () => {
     await podReachesIt();
 
     const move = async (where: string, command: string): Promise<void> => {
-      await moveWhileAsked(mover, `to-${where}`, () => reader.run('docs/move.md', command));
+      await moveWhileAsked(world, mover, {
+        ...{ prefix: `to-${where}`, replace: replaceManager },
+        move: () => reader.run('docs/move.md', command),
+      });
       expect(await mover.kubectl('get', 'configmap', 'kept', '-o', 'jsonpath={.data.a}')).toBe('1');
       await podReachesIt();
       expect(await lives()).toEqual(earlier);
@@ -383,7 +438,7 @@ describe('a manager with --driver kubernetes', () => {
     await world.deleteTenant('mover');
   };
 
-  it('takes a control plane from processes of this machine into pods and back, and its pods run on', async () => {
+  it('takes a control plane from processes of this machine into pods and back, though it is killed meanwhile, and its pods run on', async () => {
     await moveIntoPodsAndBack('process');
   }, 900_000);
 

@@ -42,6 +42,13 @@ export async function withControlPlaneImages(
   await loadImages(engine, cache, kubernetesImages(cache, controlPlaneRequests(version)));
 }
 
+/** Paths of upstream's images of another version's control planes, as archives. */
+export function provideControlPlaneArchives(version: string, tell = console.log): Promise<string[]> {
+  const cache = cacheOf(tell);
+  const images = kubernetesImages(cache, controlPlaneRequests(version));
+  return Promise.all(images.map((image) => provideArchive(cache, image)));
+}
+
 /** Has the engine know upstream's image of Redis. */
 export async function withRedisImage(engine: EngineInfo, tell = console.log): Promise<void> {
   await loadImages(engine, cacheOf(tell), [await redis()]);

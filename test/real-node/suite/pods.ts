@@ -36,11 +36,11 @@ function read(path: string): string {
   }
 }
 
-/** Has all nodes of a running cluster know an archive's one image by this full name. */
+/** Has all nodes of a running cluster know an archive's one image by the names that it has, and by this full one. */
 export async function importImage(
   { nodes }: ClusterInfo,
   archive: string,
-  { from, to }: { from: string; to: string },
+  other?: { from: string; to: string },
 ): Promise<void> {
   const cache = new Cache({ env: process.env, signal: new AbortController().signal, tell: console.log });
   const ctr = await provideProgram(cache, 'ctr');
@@ -52,7 +52,7 @@ export async function importImage(
           ...args,
         ]);
       await images('import', archive);
-      await images('tag', from, to);
+      if (other !== undefined) await images('tag', other.from, other.to);
     }),
   );
 }
