@@ -406,10 +406,8 @@ describe('a manager with --driver kubernetes', () => {
     await podReachesIt();
 
     const move = async (where: string, command: string): Promise<void> => {
-      await moveWhileAsked(world, mover, {
-        ...{ prefix: `to-${where}`, replace: replaceManager },
-        move: () => reader.run('docs/move.md', command),
-      });
+      const moving = () => reader.run('docs/move.md', command);
+      await moveWhileAsked(world, mover, `to-${where}`, replaceManager, moving);
       expect(await mover.kubectl('get', 'configmap', 'kept', '-o', 'jsonpath={.data.a}')).toBe('1');
       await podReachesIt();
       expect(await lives()).toEqual(earlier);
