@@ -3,12 +3,19 @@ import { Agent, Client, type Dispatcher, Pool } from 'undici';
 import { deferredSignal } from './abort.ts';
 import { CallSlots } from './call-slots.ts';
 import { ConnectionError } from './errors.ts';
-import { defaultReadLimits, errorBytes, type ReadLimits, type ReadMeter } from './read-limits.ts';
+import {
+  defaultReadLimits,
+  errorBytes,
+  type ReadLimits,
+  type ReadMemory,
+  type ReadMeter,
+} from './read-limits.ts';
 import {
   type Answer,
   backstopMs,
   CallDeadline,
   firstOf,
+  observeStream,
   RoundTripTimeout,
   readText,
   roundTrip,
@@ -106,6 +113,8 @@ export interface ConnectionOptions {
   meter?: ReadMeter;
   /** The same for answers to all other calls. Only large ones count: those to what is written are small. */
   answerMeter?: ReadMeter;
+  /** Counts what answers and events hold in memory until they are parsed. */
+  readMemory?: ReadMemory;
   /** Called once for every call, when its answer starts or it fails; must not throw. */
   onCall?: (call: CallRecord) => void;
   /**
@@ -170,7 +179,7 @@ function countAnswer(meter: ReadMeter, bytes: number, total = bytes): void {
 }
 
 /** Counts a piece of a page of a list, or of a watch: what is made of it counts by itself. */
-export function countReceived(meter: ReadMeter, bytes: number): void {
+function countReceived(meter: ReadMeter, bytes: number): void {
   meter.worked((bytes * msPerReceivedMebibyte) / 2 ** 20);
 }
 
@@ -180,7 +189,7 @@ const maxLargeAnswers = 4;
 function paceOf(
   meter: ReadMeter,
   largeAnswers: CallSlots,
-  { verb, signal, onRest }: Call,
+  { verb, signal, onRest }: Call & { onRest: (ms: number) => void },
 ): NonNullable<Parameters<typeof roundTrip>[1]['pace']> {
   let isLarge = false;
   let hasEnded = false;
@@ -201,7 +210,9 @@ function paceOf(
       const place = enlarge();
       return place === undefined ? meter.turn(signal) : place.then(() => meter.turn(signal));
     },
-    rested: (ms) => onRest?.(ms),
+    // Before any other call, its turn is asked for.
+    parseTurn: () => (verb === 'list' ? meter.turn(signal) : undefined),
+    rested: onRest,
     end: () => {
       hasEnded = true;
       if (isLarge) largeAnswers.giveBack(undefined);
@@ -221,6 +232,7 @@ export class Connection {
   readonly server: string;
   readonly readLimits: ReadLimits;
   readonly meter: ReadMeter | undefined;
+  readonly readMemory: ReadMemory | undefined;
   readonly #answerMeter: ReadMeter | undefined;
   readonly #calls: Dispatcher;
   readonly #slots: CallSlots | undefined;
@@ -241,6 +253,7 @@ export class Connection {
     this.server = options.server.replace(/\/+$/, '');
     this.meter = options.meter;
     this.#answerMeter = options.answerMeter;
+    this.readMemory = options.readMemory;
     this.readLimits = { ...defaultReadLimits, ...options.readLimits };
     this.#origin = url.origin;
     this.#basePath = url.pathname.replace(/\/+$/, '');
@@ -279,11 +292,15 @@ export class Connection {
     const maxBytes = call.maxBytes ?? this.readLimits.objectBytes;
     const isList = call.verb === 'list';
     const meter = isList ? this.meter : this.#answerMeter;
-    // Who reads a list asks for a turn before it is parsed.
     const turn = isList ? undefined : meter?.turn(call.signal);
     if (turn !== undefined) await turn;
     const startedAt = performance.now();
     let status = 0;
+    let restedMs = 0;
+    const onRest = (ms: number): void => {
+      restedMs += ms;
+      call.onRest?.(ms);
+    };
     let giveBack: (latencyMs?: number) => void = () => undefined;
     try {
       if (this.#slots?.tryTake() === false) await this.#awaitSlot(this.#slots, call.signal, timeoutMs);
@@ -307,7 +324,8 @@ export class Connection {
           bodyTimeout: timeoutMs,
           deadlineMs: timeoutMs + backstopMs - (sentAt - startedAt),
           maxBytes,
-          pace: meter && paceOf(meter, this.#largeAnswers, call),
+          pace: meter && paceOf(meter, this.#largeAnswers, { ...call, onRest }),
+          memory: this.readMemory,
           onStart: () => giveBack(performance.now() - sentAt),
         },
         call.signal,
@@ -318,7 +336,7 @@ export class Connection {
       throw this.failure(error, call.signal);
     } finally {
       giveBack();
-      this.#record(call, status, startedAt);
+      this.#record(call, status, startedAt + restedMs);
     }
   }
 
@@ -336,14 +354,18 @@ export class Connection {
   /** The same for a GET, over the connections of the watches, where no other call delays it, nor a turn that it had to wait for. */
   async requestAside(call: Call & { method: 'GET' }): Promise<Answer> {
     const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
-    const meter = this.#answerMeter;
-    const { status, retryAfter, body } = await this.stream(call, timeoutMs);
-    const maxBytes = status > 299 ? errorBytes : (call.maxBytes ?? this.readLimits.objectBytes);
-    const onLength = meter && ((bytes: number) => countAnswer(meter, bytes));
+    let received = 0;
+    const { status, retryAfter, body } = await this.stream(call, timeoutMs, (bytes) => {
+      received += bytes;
+    });
+    const { maxBytes = this.readLimits.objectBytes } = call;
+    const limits = { maxBytes: status > 299 ? Math.min(errorBytes, maxBytes) : maxBytes, timeoutMs };
     try {
-      return { status, retryAfter, text: await readText(body, { maxBytes, timeoutMs, onLength }) };
+      return { status, retryAfter, text: await readText(body, limits) };
     } catch (error) {
       throw this.failure(error, call.signal);
+    } finally {
+      if (this.#answerMeter !== undefined) countAnswer(this.#answerMeter, received);
     }
   }
 
@@ -351,8 +373,15 @@ export class Connection {
    * Sends a call whose answer is a stream. `timeoutMs` limits the wait for its start, `bodyTimeoutMs`
    * the silence between two chunks. The caller owns the body: read it to the end or destroy it.
    * A silent body fails with UND_ERR_BODY_TIMEOUT; undici then probes the connection and replaces a dead one.
+   * `onReceived` is told of each chunk, as of `workBytes`; default: the meter counts it.
    */
-  async stream(call: Call, bodyTimeoutMs: number): Promise<Stream> {
+  async stream(
+    call: Call,
+    bodyTimeoutMs: number,
+    onReceived = (bytes: number): void => {
+      if (this.meter !== undefined) countReceived(this.meter, bytes);
+    },
+  ): Promise<Stream> {
     const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
     const deadline = new CallDeadline(call.signal, timeoutMs);
     const startedAt = performance.now();
@@ -361,7 +390,8 @@ export class Connection {
     const signal =
       call.signal === undefined ? deadline.signal : AbortSignal.any([call.signal, deadline.signal]);
     try {
-      const response = await deadline.race(this.#send(call, signal, timeoutMs, bodyTimeoutMs));
+      const limits = { signal, headersTimeout: timeoutMs, bodyTimeout: bodyTimeoutMs };
+      const response = await deadline.race(this.#send(call, limits, onReceived));
       status = response.statusCode;
       return { status, retryAfter: firstOf(response.headers['retry-after']), body: response.body };
     } catch (error) {
@@ -415,14 +445,13 @@ export class Connection {
 
   async #send(
     call: Call,
-    signal: AbortSignal,
-    headersTimeout: number,
-    bodyTimeout: number,
+    { signal, ...timeouts }: { signal: AbortSignal; headersTimeout: number; bodyTimeout: number },
+    onReceived: (bytes: number) => void,
   ): Promise<Dispatcher.ResponseData> {
     const headers = await this.#headersOf(call);
     const later = deferredSignal(signal);
     try {
-      const response = await this.#watches.request({
+      const response = await this.#watches.compose(observeStream(onReceived)).request({
         origin: this.#origin,
         path: this.#basePath + call.path,
         method: call.method,
@@ -431,8 +460,7 @@ export class Connection {
         // An HTTP/2 stream that is aborted in the very turn in which it was made loses its error listener in
         // undici 8.12: the end of the session would be an uncaught exception.
         signal: later.signal,
-        headersTimeout,
-        bodyTimeout,
+        ...timeouts,
       });
       response.body.once('close', later.release);
       return response;
