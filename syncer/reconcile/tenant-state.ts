@@ -170,8 +170,8 @@ export class TenantState {
   readonly expectations: Readonly<Record<'tenant' | 'super', Expectations>>;
   /** Set while all deletes are stopped (sync rule `side-identity`): why. */
   frozen: string | undefined;
-  /** Keys held back by `frozen` or a deletion guard; queued again when it opens. */
-  readonly held = new Map<string, KeyRef>();
+  /** Ids of keys held back by `frozen` or a deletion guard, which a resync need not queue; when it opens, all keys are. */
+  readonly held = new BoundedMap<true>(10_000);
   /** Kinds that are synced for this tenant beside those of all tenants, by name. */
   readonly customKinds = new Map<string, CustomKind>();
 
@@ -331,9 +331,8 @@ export class TenantState {
   removeKind(name: string): void {
     this.customKinds.delete(name);
     const ofKind = (id: string): boolean => id.startsWith(`${name}/`);
-    for (const memory of [this.tombstones.tenant, this.tombstones.super]) memory.deleteAll(ofKind);
+    for (const memory of [this.tombstones.tenant, this.tombstones.super, this.held]) memory.deleteAll(ofKind);
     for (const memory of [this.expectations.tenant, this.expectations.super]) memory.forgetAll(ofKind);
-    for (const id of this.held.keys()) if (ofKind(id)) this.held.delete(id);
     this.superDeletions.invalidate();
   }
 
