@@ -519,7 +519,7 @@ describe('an error that no reconcile expects', () => {
         outcome: (_tenant, key) => {
           if (broken && key.name === 'x') throw new Error('a defect');
         },
-        failed: (tenant, { kind, name }, error) => failed.push([tenant?.label, kind, name, String(error)]),
+        failed: (tenant, key, error) => failed.push([tenant?.label, key?.kind, key?.name, String(error)]),
       },
     });
     const a = sides.join('a');
@@ -545,7 +545,7 @@ describe('an error that no reconcile expects', () => {
         taken: () => {
           throw new Error('a defect');
         },
-        failed: (_tenant, { name }, error) => failed.push(`${name} ${String(error)}`),
+        failed: (_tenant, key, error) => failed.push(`${key?.name} ${String(error)}`),
       },
     });
     const a = sides.join('a');
