@@ -3,6 +3,7 @@ import { Agent, Client, type Dispatcher, Pool } from 'undici';
 import { deferredSignal } from './abort.ts';
 import { CallSlots } from './call-slots.ts';
 import { ConnectionError } from './errors.ts';
+import { FramingLimit } from './framing-limit.ts';
 import {
   defaultReadLimits,
   errorBytes,
@@ -61,7 +62,7 @@ function withBeforeWrite(
  * session for the requests that it holds only if it may have more than one in flight. It takes that
  * number from its session while it has one; so this sets it when HTTP/2 has been agreed on.
  */
-function createHttpClient(origin: URL, options: Pool.Options): Dispatcher {
+function createHttpClient(origin: URL, options: Pool.Options, framing: FramingLimit | undefined): Dispatcher {
   const { connect } = options;
   if (typeof connect !== 'function') return new Client(origin, options);
   const client = new Client(origin, {
@@ -73,7 +74,9 @@ function createHttpClient(origin: URL, options: Pool.Options): Dispatcher {
           return;
         }
         // A plain socket has agreed on nothing.
-        client.pipelining = 'alpnProtocol' in socket && socket.alpnProtocol === 'h2' ? 100 : 1;
+        const isHttp2 = 'alpnProtocol' in socket && socket.alpnProtocol === 'h2';
+        client.pipelining = isHttp2 ? 100 : 1;
+        if (!isHttp2) framing?.observe(socket);
         callback(null, socket);
       }),
   });
@@ -234,6 +237,8 @@ export class Connection {
   readonly meter: ReadMeter | undefined;
   readonly readMemory: ReadMemory | undefined;
   readonly #answerMeter: ReadMeter | undefined;
+  /** Of servers whose answers are counted. */
+  readonly #framing: FramingLimit | undefined;
   readonly #calls: Dispatcher;
   readonly #slots: CallSlots | undefined;
   readonly #largeAnswers = new CallSlots({ near: maxLargeAnswers, max: maxLargeAnswers });
@@ -264,12 +269,19 @@ export class Connection {
     if (options.token !== undefined) this.#headers['authorization'] = `Bearer ${options.token}`;
     if (options.impersonate !== undefined) Object.assign(this.#headers, impersonation(options.impersonate));
     const connect = withSecureContext(tlsOptions(options));
+    const framing = options.meter === undefined ? undefined : new FramingLimit();
+    this.#framing = framing;
     const common = {
       keepAliveTimeout: keepAliveMs,
       // Servers may say less.
       keepAliveMaxTimeout: keepAliveMs,
       connectTimeout: options.connectTimeoutMs ?? Math.min(10_000, this.#timeoutMs),
       connect,
+      factory: (origin: string | URL, poolOptions: Pool.Options) =>
+        new Pool(origin, {
+          ...poolOptions,
+          factory: (each, clientOptions) => createHttpClient(each, clientOptions, framing),
+        }),
     };
     const { maxConnections = 16, callsWhenNear } = options;
     const calls = new Agent({ ...common, allowH2: false, connections: maxConnections });
@@ -282,7 +294,6 @@ export class Connection {
       // Wide enough that a burst of watch events never waits for us: an API server closes a watch whose
       // reader lags for a tenth of a second.
       h2Options: { settings: { initialWindowSize: 4 << 20 }, connectionWindowSize: 16 << 20 },
-      factory: (origin, poolOptions) => new Pool(origin, { ...poolOptions, factory: createHttpClient }),
     });
   }
 
@@ -326,7 +337,11 @@ export class Connection {
           maxBytes,
           pace: meter && paceOf(meter, this.#largeAnswers, { ...call, onRest }),
           memory: this.readMemory,
-          onStart: () => giveBack(performance.now() - sentAt),
+          onStart: () => {
+            this.#framing?.started();
+            giveBack(performance.now() - sentAt);
+          },
+          onReceived: this.#framing && ((bytes) => this.#framing?.received(bytes)),
         },
         call.signal,
       );
@@ -451,7 +466,7 @@ export class Connection {
     const headers = await this.#headersOf(call);
     const later = deferredSignal(signal);
     try {
-      const response = await this.#watches.compose(observeStream(onReceived)).request({
+      const response = await this.#watches.compose(observeStream(onReceived, this.#framing)).request({
         origin: this.#origin,
         path: this.#basePath + call.path,
         method: call.method,

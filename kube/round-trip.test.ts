@@ -318,6 +318,26 @@ describe('an answer whose framing takes more time than its bytes', () => {
     expect(Math.round(counted)).toBe(10);
   });
 
+  it.each([
+    ['a call', (connection: Connection) => connection.request(call('GET', '/'))],
+    [
+      'one that goes aside',
+      (connection: Connection) => connection.requestAside({ ...call('GET', '/'), method: 'GET' }),
+    ],
+  ])('ends %s whose chunks have extensions of megabytes', async (_what, ask) => {
+    const meter = { worked: () => undefined, turn: () => undefined };
+    const answer = (extension: number): Buffer =>
+      Buffer.from(
+        `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;${'x'.repeat(extension)}\r\n{}\r\n0\r\n\r\n`,
+      );
+    await using honest = await rawServer(answer(1024));
+    await using hostile = await rawServer(answer(32 * 2 ** 20));
+    await using answered = closing(new Connection({ ...honest, meter, answerMeter: meter }));
+    for (let n = 0; n < 3; n++) expect((await ask(answered)).text).toBe('{}');
+    await using ended = closing(new Connection({ ...hostile, meter, answerMeter: meter }));
+    await expect(ask(ended)).rejects.toThrow('beside the answer');
+  });
+
   it('ends a call that nothing counts', async () => {
     await using raw = await rawServer(chunked(1, 100_000));
     await using connection = closing(new Connection(raw));

@@ -60,6 +60,8 @@ interface Limits {
   memory?: ReadMemory | undefined;
   /** Called when the answer begins. */
   onStart?: (() => void) | undefined;
+  /** Called with what each chunk counts as. */
+  onReceived?: ((bytes: number) => void) | undefined;
 }
 
 type RoundTripOptions = Limits & Dispatcher.DispatchOptions;
@@ -96,18 +98,23 @@ function tooManyInformational(): TooLarge {
 }
 
 /** For a call whose answer is a stream: tells what its chunks count as, and ends it after too many informational answers. */
-export function observeStream(onReceived: (bytes: number) => void): Dispatcher.DispatcherComposeInterceptor {
+export function observeStream(
+  onReceived: (bytes: number) => void,
+  framing: { started: () => void; received: (bytes: number) => void } | undefined,
+): Dispatcher.DispatcherComposeInterceptor {
   return (dispatch) => (options, handler) => {
     const start = handler.onResponseStart?.bind(handler);
     const data = handler.onResponseData?.bind(handler);
     let informational = 0;
     handler.onResponseStart = (controller, status, ...rest) => {
       if (status < 200) informational += 1;
+      framing?.started();
       if (informational > maxInformational) controller.abort(tooManyInformational());
       else start?.(controller, status, ...rest);
     };
     handler.onResponseData = (controller, chunk) => {
       onReceived(workBytes(chunk));
+      framing?.received(workBytes(chunk));
       data?.(controller, chunk);
     };
     return dispatch(options, handler);
@@ -139,11 +146,11 @@ export class RoundTripTimeout extends Error {
  */
 export function roundTrip(
   dispatcher: Dispatcher,
-  { deadlineMs, maxBytes, pace, memory, onStart, ...options }: RoundTripOptions,
+  { deadlineMs, maxBytes, pace, memory, onStart, onReceived, ...options }: RoundTripOptions,
   signal: AbortSignal | undefined,
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    new RoundTrip({ deadlineMs, maxBytes, pace, memory, onStart }, signal, resolve, reject).start(
+    new RoundTrip({ deadlineMs, maxBytes, pace, memory, onStart, onReceived }, signal, resolve, reject).start(
       dispatcher,
       options,
     );
@@ -162,6 +169,7 @@ class RoundTrip implements Dispatcher.DispatchHandler {
   readonly #memory: ReadMemory | undefined;
   #hold: MemoryHold | undefined;
   readonly #onStart: (() => void) | undefined;
+  readonly #onReceived: ((bytes: number) => void) | undefined;
   #informational = 0;
   /** In bytes, as of `workBytes`. */
   #work = 0;
@@ -175,7 +183,7 @@ class RoundTrip implements Dispatcher.DispatchHandler {
   #ended: { readonly error: unknown } | undefined;
 
   constructor(
-    { deadlineMs, maxBytes, pace, memory, onStart }: Limits,
+    { deadlineMs, maxBytes, pace, memory, onStart, onReceived }: Limits,
     signal: AbortSignal | undefined,
     resolve: (answer: Answer) => void,
     reject: (error: unknown) => void,
@@ -186,6 +194,7 @@ class RoundTrip implements Dispatcher.DispatchHandler {
     this.#pace = pace;
     this.#memory = memory;
     this.#onStart = onStart;
+    this.#onReceived = onReceived;
     this.#endsAt = performance.now() + deadlineMs;
     this.#timer = this.#endAfter(deadlineMs);
     this.#unlink = onAbort(signal, () => this.#cancel(signal?.reason));
@@ -224,7 +233,9 @@ class RoundTrip implements Dispatcher.DispatchHandler {
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#ended !== undefined) return;
-    this.#work += workBytes(chunk);
+    const work = workBytes(chunk);
+    this.#work += work;
+    this.#onReceived?.(work);
     const isRefusal = this.#status > 299;
     if (this.#chunks.length + chunk.length <= (isRefusal ? errorBytes : this.#maxBytes)) {
       this.#chunks.add(chunk);

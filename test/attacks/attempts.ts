@@ -629,6 +629,14 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: "take the syncer's thread by chunk extensions without end, of which nobody is told",
+    stoppedBy:
+      'what comes beside the bodies of answers has a limit of 16 MiB, beyond which its connection is closed',
+    test: 'kube/round-trip.test.ts › ends %s whose chunks have extensions of megabytes',
+    control: "expect((await ask(answered)).text).toBe('{}')",
+  },
+  {
+    attacker: 'tenant',
     attack:
       'hold a call and its connection for ever by informational answers, which no timeout of theirs ends',
     stoppedBy: 'the ninth of them ends the call',
