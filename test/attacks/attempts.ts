@@ -1252,6 +1252,14 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack:
+      'have each change of a thousand ConfigMaps walk a hundred thousand annotations of the pod that refers to them',
+    stoppedBy: 'annotations and labels that stay behind are found once for each version of a pod',
+    test: 'syncer/kinds/pods/admission.test.ts › reads its %s once',
+    control: 'expect(once).toBeGreaterThan(0)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'have each look sort thousands of default classes or Services',
     stoppedBy: 'they are sorted once for each change of one',
     test: 'syncer/kinds/memoized.test.ts › is the default class: made once until a class changes',
