@@ -1314,6 +1314,15 @@ export const attempts: readonly Attempt[] = [
     control: "expect(inSuper(world, resources.pods, 'allowed')).toBeDefined()",
   },
   {
+    attacker: 'owner',
+    attack:
+      'have pods start with images that its policy refuses by now, by the same, where a webhook has put a mirror in their place',
+    stoppedBy:
+      'sync rule `policy-over-holds`: the super object says which images its pod was given, `skerry.dev/images`',
+    test: 'syncer/tenants/unjoined-policy.test.ts › loses a pod that waits for a node with an image that its policy refuses now',
+    control: "expect(inSuper(world, resources.pods, 'good')).toBeDefined()",
+  },
+  {
     attacker: 'tenant',
     attack: 'keep an Ingress of a class that is offered no more, by not answering after it has joined',
     stoppedBy:

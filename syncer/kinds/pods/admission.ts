@@ -12,8 +12,8 @@ import { isMissing, isTooLongForLate } from '../late-references.ts';
 import { isReserved, nodeLeaseNamespace } from '../reserved-names.ts';
 import { refused, refusedButKept, warning } from '../validation.ts';
 import { malformedAdmission } from '../well-formed.ts';
-import { givenPod, ownVolumes, sourcesOf } from './given.ts';
-import { refusedImage } from './images.ts';
+import { givenPod, givenRepositories, ownVolumes, sourcesOf } from './given.ts';
+import { isRepositoryAllowed, refusedImage } from './images.ts';
 import { fieldPaths } from './mirrored-keys.ts';
 import { podSecurityViolation } from './pod-security.ts';
 import { references } from './references.ts';
@@ -140,8 +140,8 @@ export function isRefusedBySettings(tenantPod: Pod, tenant: TenantInfo): boolean
 
 /**
  * The same of a pod of which nothing but its super object is known: by what the super object shows of what the tenant has
- * given. Where that may be the doing of the super cluster as well, as with nodes, schedulers and images that a webhook has
- * from a mirror, it counts for nothing.
+ * given. Where that may be the doing of the super cluster as well, as with nodes and schedulers, it counts for nothing. Images,
+ * which a webhook may have from a mirror, are those that the annotation names.
  */
 export function isRefusedAsItStands(superPod: Pod, { policy }: TenantInfo): boolean {
   const pod = givenPod(superPod);
@@ -150,6 +150,8 @@ export function isRefusedAsItStands(superPod: Pod, { policy }: TenantInfo): bool
   return (
     podSecurityViolation(pod, policy.podSecurity) !== undefined ||
     unsupportedVolume(spec, policy.volumeTypes) !== undefined ||
+    !givenRepositories(superPod).every((repository) => isRepositoryAllowed(repository, policy)) ||
+    refusedImage({ volumes: spec.volumes ?? [] }, policy) !== undefined ||
     excessPrivilege(spec, policy) !== undefined
   );
 }
