@@ -76,6 +76,7 @@ describe('a node that is asked for its pods', () => {
     expect(await names('node-2:10250')).toEqual(['PodList', ['shop/web-2 pod-2']]);
     // Nothing of it is written into the super cluster's terms.
     expect((await there.get(there.green, '/pods/')).body).not.toContain(there.green.superNamespaceName);
+    expect(there.faults).toEqual([]);
   });
 
   it('leaves out a pod that its API server only claims to have there', async () => {
