@@ -4,6 +4,7 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { listeningDashboard } from '../dashboard/serve.ts';
 import { stateChoice } from '../state-directory.ts';
 import { findSuperCluster } from '../super-cluster.ts';
+import { dashboardBackend } from './dashboard-backend.ts';
 
 interface Flags extends GlobalFlags {
   listen: { host: string; port: number };
@@ -34,6 +35,7 @@ export function configure(command: Command, cli: Cli): void {
 async function dashboard(cli: Cli, flags: Flags): Promise<void> {
   const superCluster = await findSuperCluster(cli, flags);
   const served = await listeningDashboard(cli, {
+    backend: dashboardBackend,
     superCluster,
     address: flags.listen,
     stateDir: stateChoice(cli.env, flags).directory,

@@ -42,6 +42,7 @@ import { CliError, invalidArgument } from '../errors.ts';
 import { managerPkiProvider, type PkiFlags } from '../manager-pki.ts';
 import { snapshotKeys, snapshotStoreFlag, snapshotsDirectory } from '../snapshot-store.ts';
 import { ensureStateDirectory, stateChoice } from '../state-directory.ts';
+import { dashboardBackend } from './dashboard-backend.ts';
 
 const help = `
 Makes and removes tenant control planes for the VirtualClusters of a super cluster. Control planes run on when the
@@ -333,6 +334,7 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
   const dashboard =
     flags.dashboardListen &&
     (await listeningDashboard(cli, {
+      backend: dashboardBackend,
       superCluster,
       address: flags.dashboardListen,
       stateDir,

@@ -100,6 +100,8 @@ export function configure(command: Command, cli: Cli): void {
     .action(async (_, chosen: Command) => up(cli, chosen));
 }
 
+const loadBackend = async () => (await import('./dashboard-backend.ts')).dashboardBackend;
+
 /** Checked here, and read by the manager that it is handed on to. */
 function egressArgument(text: string, before?: readonly string[]): string[] {
   egressTarget(text);
@@ -132,6 +134,7 @@ async function up(cli: Cli, command: Command): Promise<void> {
     await supervise(cli, {
       ...options,
       progress,
+      loadBackend,
       onReady: (summary) => {
         const stopHint = 'Ctrl-C stops everything and keeps its state.';
         cli.stdout.write(`${renderSummary(summary, { command: invocation, stopHint }, cli)}\n`);
@@ -150,6 +153,7 @@ async function runSupervised(cli: Cli, options: UpOptions): Promise<void> {
     await supervise(cli, {
       ...options,
       progress,
+      loadBackend,
       onReady: (summary) => sendToParent({ type: 'ready', summary }),
     });
   } catch (error) {

@@ -12,7 +12,7 @@ import { FakeApiServer, FakeClock } from '../../../kube/testing/index.ts';
 import { packageRoot } from '../../../program/package-root.ts';
 import { componentLabel, idLabel, namespaceOf } from '../../drivers/kubernetes/types.ts';
 import { CliError } from '../errors.ts';
-import { dashboardBackend } from './backend.ts';
+import { dashboardBackend } from './dashboard-backend.ts';
 
 const ref = { namespace: 'teams', name: 'blue' };
 const ready = { phase: 'Ready', version: '1.36.3', identities: { tenant: 'x' } } as const;
