@@ -11,7 +11,7 @@ it('groups of different places and numbers differ, and no system hands them out'
 });
 
 /** Needs root and nft; the rules are this machine's, in a table of the test's own. */
-describe.skipIf(egressFilterProblem() !== undefined)('a filter of connections', () => {
+describe.skipIf(egressFilterProblem() !== undefined)('a filter of connections (only where root can set rules of nftables)', () => {
   const name = `skerry-test-${process.pid}`;
   // Of this run of the tests alone.
   const [group, second] = [0, 1].map((n) => groupOf(4095, (2 * process.pid + n) % 65_536)) as [
