@@ -84,6 +84,11 @@ export function usageConfigMapName(id: string, month: string): string {
   return `usage-${id}-${month}`;
 }
 
+/** The `id` in such a name. */
+export function usageConfigMapId(name: string): string {
+  return name.replace(/^usage-|-\d{4}-\d\d$/g, '');
+}
+
 /** The rows of a ConfigMap by day (2026-03-09), in order; what is none is left out. */
 export function usageDays(data: Readonly<Record<string, unknown>> | undefined): [string, UsageDay][] {
   return Object.entries(data ?? {})

@@ -1,3 +1,4 @@
+import { isOverVirtualClusterLimit } from '../api/conditions.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { sleepAfterIdleMs, weightOf } from '../api/virtual-cluster.ts';
 import { wakeReasonText } from '../api/wake-reasons.ts';
@@ -88,6 +89,7 @@ export function tenantDetail(vc: VirtualCluster, assessment: Assessment): Tenant
     problems: assessment.problems,
     uid: metadata.uid ?? '',
     facts: facts(vc),
+    isOverLimit: isOverVirtualClusterLimit(vc),
     conditions: (status?.conditions ?? []).map(conditionRow),
     quota: assessment.quota,
     jobs: assessment.jobs.map(jobRow),

@@ -15,7 +15,7 @@ import {
   untilAborted,
   withClient,
 } from '../kube/index.ts';
-import { type Address, address, dnsDomain, positive } from '../program/flags.ts';
+import { type Address, address, dnsDomain, positive, systemNamespaceOption } from '../program/flags.ts';
 import { HealthServer } from '../program/health-server.ts';
 import { openFileLimits } from '../program/open-files.ts';
 import { packageVersion } from '../program/package-root.ts';
@@ -54,7 +54,7 @@ function command(): Command {
     .option('--kubeconfig <file>', 'kubeconfig of the super cluster (default: $KUBECONFIG or ~/.kube/config)')
     .option('--context <name>', 'context of that kubeconfig')
     .requiredOption('--domain <domain>', 'tenants are reached by the server name ID.DOMAIN', dnsDomain)
-    .option('--system-namespace <namespace>', 'for what belongs to Skerry itself', 'skerry-system')
+    .addOption(systemNamespaceOption('for what belongs to Skerry itself'))
     .option('--listen <host:port>', 'where tenants connect', address, { host: '127.0.0.1', port: 7443 })
     .option('--metrics-address <host:port>', 'where /metrics, /healthz and /readyz are', address, {
       host: '127.0.0.1',

@@ -64,6 +64,7 @@ export { Store, type StoreEvent } from './store.ts';
 export { StringPool } from './string-pool.ts';
 export {
   type Condition,
+  type ConfigMap,
   isRecord,
   type KubeList,
   type KubeObject,

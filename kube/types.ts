@@ -37,6 +37,10 @@ export interface KubeObject {
   [field: string]: unknown;
 }
 
+export interface ConfigMap extends KubeObject {
+  data?: Record<string, string>;
+}
+
 export interface KubeList<T extends KubeObject = KubeObject> {
   apiVersion?: string;
   kind?: string;

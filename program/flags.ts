@@ -1,4 +1,5 @@
-import { InvalidArgumentError } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
+import { defaultSystemNamespace } from '../api/names.ts';
 
 export interface Address {
   host: string;
@@ -12,6 +13,11 @@ export function address(text: string): Address {
   if (match === null || port > 65_535)
     throw new InvalidArgumentError('give it as HOST:PORT, e.g. 127.0.0.1:10451');
   return { host: match[1] ?? (match[2] === '' ? '0.0.0.0' : (match[2] as string)), port };
+}
+
+/** `--system-namespace`. `what`: what is in that namespace. */
+export function systemNamespaceOption(what: string): Option {
+  return new Option('--system-namespace <namespace>', what).default(defaultSystemNamespace);
 }
 
 export function positive(text: string): number {

@@ -12,7 +12,7 @@ import { hasJobRequests, isDesiredStateChanged, wantedJob } from './jobs.ts';
 import { allocateForVirtualCluster, reconcileVirtualCluster } from './reconcile.ts';
 import type { OperatorOptions, Services } from './services.ts';
 import type { SharedWorker } from './shared-worker.ts';
-import { isAsleep, isWokenBy } from './sleep.ts';
+import { hasPhaseAsleep, isWokenBy } from './sleep.ts';
 import { StatusWriter } from './status-writer.ts';
 import { SyncerPresence } from './syncer-presence.ts';
 import { WarmPool } from './warm-pool.ts';
@@ -73,7 +73,7 @@ export class LeaderLoop {
       activity.subscribe(({ object, previous }) => {
         const id = object.metadata.labels?.[labelKeys.activity] ?? '';
         for (const vc of virtualClusters.byIndex('id', id)) {
-          if (!isAsleep(vc)) continue;
+          if (!hasPhaseAsleep(vc)) continue;
           // The gateway asks again as long as clients wait: only the first request interrupts a job.
           const isFirst = isWokenBy(object, vc) && !isWokenBy(previous, vc);
           if (isFirst && wantedJob(vc, this.#o.services).kind === 'wake')

@@ -14,19 +14,7 @@ import {
 } from '../../api/usage.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../api/warm-pool.ts';
-import {
-  type Clock,
-  deleteIfPresent,
-  ignoreNotFound,
-  isNotFound,
-  type KubeClient,
-  type KubeObject,
-  modifyStatus,
-  parseQuantity,
-  repeatUntilAborted,
-  resources,
-  type Store,
-} from '../../kube/index.ts';
+import { type Clock, type ConfigMap, deleteIfPresent, ignoreNotFound, isNotFound, type KubeClient, modifyStatus, parseQuantity, repeatUntilAborted, resources, type Store } from '../../kube/index.ts';
 import { keyOf } from './caches.ts';
 import { explain } from './errors.ts';
 import type { OperatorSettings } from './settings.ts';
@@ -40,10 +28,6 @@ const GiB = 2 ** 30;
 /** Older ConfigMaps are deleted. */
 const keptMonths = 13;
 const countCallsMs = 10 * 60_000;
-
-interface UsageMap extends KubeObject {
-  data?: Record<string, string>;
-}
 
 /** One tenant, as it is metered. */
 interface Meter {
@@ -179,7 +163,7 @@ export class UsageMeter {
   ): Promise<void> {
     const month = dayOf(clock.now()).slice(0, 7);
     const options = { namespace: settings.namespace, labelSelector: `${usageLabel}=${month}`, signal };
-    const { items } = await client.list<UsageMap>(resources.configMaps, options);
+    const { items } = await client.list<ConfigMap>(resources.configMaps, options);
     const byName = new Map(items.map((item) => [item.metadata.name, item]));
     for (const vc of virtualClusters.list()) {
       const { uid = '' } = vc.metadata;
@@ -264,7 +248,7 @@ async function flush(
       { type: 'merge', signal },
     );
     if ((await ignoreNotFound(patch)) === undefined) {
-      const made: UsageMap = { metadata: { ...metadata, namespace, name }, data };
+      const made: ConfigMap = { metadata: { ...metadata, namespace, name }, data };
       await client.create(resources.configMaps, made, { signal });
     }
     for (const day of which) dirty.delete(day);

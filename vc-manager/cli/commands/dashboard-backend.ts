@@ -4,15 +4,7 @@ import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import type { KeptSnapshot, VirtualCluster } from '../../../api/virtual-cluster.ts';
 import type { Action, Backend, SuperCluster, TenantRef } from '../../../dashboard/backend.ts';
 import type { ComponentRow, EventRow, ListedPod, Preview } from '../../../dashboard/types.ts';
-import {
-  apiVersionOf,
-  type Condition,
-  findCondition,
-  type KubeClient,
-  type KubeObject,
-  printable,
-  resources,
-} from '../../../kube/index.ts';
+import { apiVersionOf, findCondition, type KubeClient, printable, resources } from '../../../kube/index.ts';
 import type { ComponentObservation, ControlPlaneDriver } from '../../drivers/driver.ts';
 import type { Cli } from '../context.ts';
 import type { BackendContext } from '../dashboard/serve.ts';
@@ -31,17 +23,12 @@ import { type Event, eventsOf, latestTenantEvents, shownEvent } from './events.t
 import { shareOf } from './quota.ts';
 import { refuseSleep, refuseWake } from './sleep.ts';
 import { expectedSnapshot, refuseUnmade, snapshotRequest } from './snapshot.ts';
-import { findReplicas, slowestPods, tracePod } from './trace.ts';
+import { findReplicas, type Pod, slowestPods, tracePod } from './trace.ts';
 import { beginUpgrade, describeUpgrade, planUpgrade } from './upgrade.ts';
 
 const maxEvents = 500;
 const slowestShown = 50;
 const maxPods = 200;
-
-interface Pod extends KubeObject {
-  spec?: { nodeName?: string };
-  status?: { phase?: string; conditions?: Condition[] };
-}
 
 /** What the commands do, for the dashboard. */
 export function dashboardBackend(context: BackendContext): Backend {

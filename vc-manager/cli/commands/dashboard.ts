@@ -1,3 +1,4 @@
+import { systemNamespaceOption } from '../../../program/flags.ts';
 import { type Command, Option } from 'commander';
 import { hostAndPort } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -27,7 +28,7 @@ export function configure(command: Command, cli: Cli): void {
         .argParser(hostAndPort)
         .default({ host: '127.0.0.1', port: 0 }, '127.0.0.1 and a free port'),
     )
-    .option('--system-namespace <namespace>', 'where the syncers have their Leases', 'skerry-system')
+    .addOption(systemNamespaceOption('where the syncers have their Leases'))
     .addHelpText('after', help)
     .action(async (_, chosen: Command) => dashboard(cli, chosen.optsWithGlobals<Flags>()));
 }

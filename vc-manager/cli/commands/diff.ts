@@ -1,3 +1,4 @@
+import { systemNamespaceOption } from '../../../program/flags.ts';
 import { type Command, Option } from 'commander';
 import type { Difference, DifferenceReport } from '../../../api/difference-report.ts';
 import { printable } from '../../../kube/index.ts';
@@ -45,7 +46,7 @@ export function configure(command: Command, cli: Cli): void {
         .default(listedByDefault),
     )
     .option('--syncer <url>', 'ask the syncer at this address instead of those that have a Lease')
-    .option('--system-namespace <namespace>', 'where the syncers have their Leases', 'skerry-system')
+    .addOption(systemNamespaceOption('where the syncers have their Leases'))
     .addOption(new Option('-o, --output <format>', 'print it as a program reads it').choices(['json']))
     .addHelpText('after', help)
     .action(async (name: string, _, chosen: Command) => diff(cli, name, chosen.optsWithGlobals<Flags>()));

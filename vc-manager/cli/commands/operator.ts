@@ -13,7 +13,7 @@ import {
   loadKubeconfig,
   messageOf,
 } from '../../../kube/index.ts';
-import { type Address, dnsDomain } from '../../../program/flags.ts';
+import { type Address, dnsDomain, systemNamespaceOption } from '../../../program/flags.ts';
 import { HealthServer } from '../../../program/health-server.ts';
 import { loadTemplates } from '../../control-plane/template.ts';
 import type { OnProblem } from '../../drivers/driver.ts';
@@ -150,7 +150,7 @@ export function configure(command: Command, cli: Cli): void {
         .default('coredns'),
     )
     .option('--redis <url>', 'share jobs with other managers, as redis://HOST:6379 (or set SKERRY_REDIS)')
-    .option('--system-namespace <namespace>', 'for what belongs to Skerry itself', 'skerry-system')
+    .addOption(systemNamespaceOption('for what belongs to Skerry itself'))
     .option(
       '--pki-secret <name>',
       'keep its authorities in this Secret of the system namespace, for several managers to share (default: in the state directory)',

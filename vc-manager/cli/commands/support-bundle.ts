@@ -1,3 +1,4 @@
+import { systemNamespaceOption } from '../../../program/flags.ts';
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
@@ -47,7 +48,7 @@ export function configure(command: Command, cli: Cli): void {
   command
     .option('-f, --file <file>', 'where to write it (default: skerry-support-TIME.tar.gz here)')
     .option('--tail <lines>', 'of each log', wholeNumber(0, 1_000_000), 2_000)
-    .option('--system-namespace <namespace>', "of Skerry's own objects", 'skerry-system')
+    .addOption(systemNamespaceOption("of Skerry's own objects"))
     .addHelpText('after', help)
     .action(async (_, chosen: Command) => supportBundle(cli, chosen.optsWithGlobals<Flags>()));
 }

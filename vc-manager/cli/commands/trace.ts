@@ -1,5 +1,6 @@
+import { systemNamespaceOption } from '../../../program/flags.ts';
 import { type Command, Option } from 'commander';
-import { annotationKeys, labelKeys } from '../../../api/labels.ts';
+import { annotationKeys, labelKeys, syncerSelector } from '../../../api/labels.ts';
 import {
   type PodList,
   type PodReport,
@@ -8,18 +9,7 @@ import {
   type StageOwner,
 } from '../../../api/pod-report.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import {
-  type Condition,
-  ConnectionError,
-  findCondition,
-  ignoreNotFound,
-  isForbidden,
-  type KubeClient,
-  type KubeObject,
-  printable,
-  resources,
-  withoutUndefined,
-} from '../../../kube/index.ts';
+import { type Condition, ConnectionError, findCondition, ignoreNotFound, isForbidden, type KubeClient, type KubeObject, type Lease, printable, resources, withoutUndefined } from '../../../kube/index.ts';
 import { wholeNumber } from '../arguments.ts';
 import { withCompletion, wordsOnly } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -74,7 +64,7 @@ export function configure(command: Command, cli: Cli): void {
       ).argParser(wholeNumber(1, maxListed)),
     )
     .option('--syncer <url>', 'ask the syncer at this address instead of those that have a Lease')
-    .option('--system-namespace <namespace>', 'where the syncers have their Leases', 'skerry-system')
+    .addOption(systemNamespaceOption('where the syncers have their Leases'))
     .addOption(new Option('-o, --output <format>', 'print it as a program reads it').choices(['json']))
     .addHelpText('after', help)
     .action(async (pod: string | undefined, _, chosen: Command) =>
@@ -249,11 +239,6 @@ type ReplicaAnswer<T> =
   | { is: 'UnknownTenant' | 'UnknownPod'; replica: Replica }
   | { is: 'unreachable'; replica: Replica; why: string };
 
-interface Lease extends KubeObject {
-  spec?: { holderIdentity?: string };
-}
-
-const component = `${labelKeys.component}=vc-syncer`;
 const replicaTimeoutMs = 10_000;
 
 /** The syncers that hold a Lease; a Lease without a holder was released and does not count. */
@@ -264,7 +249,7 @@ export async function findReplicas(
 ): Promise<Replica[]> {
   const { items } = await client.list<Lease>(resources.leases, {
     namespace,
-    labelSelector: component,
+    labelSelector: syncerSelector,
     signal,
   });
   return items.flatMap(({ metadata, spec }) => {
@@ -373,7 +358,7 @@ function isHttp(url: string): boolean {
   return URL.canParse(url) && /^https?:$/.test(new URL(url).protocol);
 }
 
-interface Pod extends KubeObject {
+export interface Pod extends KubeObject {
   spec?: { nodeName?: string };
   status?: { phase?: string; conditions?: Condition[] };
 }

@@ -1,7 +1,8 @@
+import { systemNamespaceOption } from '../../../program/flags.ts';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
-import { addUsage, noUsage, type UsageDay, usageDays, usageFields, usageLabel } from '../../../api/usage.ts';
-import { type KubeClient, type KubeObject, resources } from '../../../kube/index.ts';
+import { addUsage, noUsage, usageConfigMapId, type UsageDay, usageDays, usageFields, usageLabel } from '../../../api/usage.ts';
+import { type ConfigMap, type KubeClient, resources } from '../../../kube/index.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { invalidArgument } from '../errors.ts';
@@ -32,7 +33,7 @@ export function configure(command: Command, cli: Cli): void {
     .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
     .option('--since <day>', 'first day or month, as 2026-03-01 or 2026-03 (default: this month)', day)
     .option('--until <day>', 'last day or month (default: today)', day)
-    .option('--system-namespace <namespace>', 'of the manager', 'skerry-system')
+    .addOption(systemNamespaceOption('of the manager'))
     .addOption(
       new Option('-o, --output <format>', 'how to print it')
         .choices(['table', 'csv', 'json'])
@@ -75,10 +76,6 @@ export interface UsageRow extends UsageDay {
   day: string;
 }
 
-interface UsageMap extends KubeObject {
-  data?: Record<string, string>;
-}
-
 /** Rows of these days, both included, in order of tenant and day. */
 export async function readUsage(
   client: KubeClient,
@@ -86,11 +83,11 @@ export async function readUsage(
 ): Promise<UsageRow[]> {
   const { namespace, since, until, tenant, signal } = options;
   const labelSelector = `${usageLabel} in (${monthsOf(since, until).join(',')})`;
-  const { items } = await client.list<UsageMap>(resources.configMaps, { namespace, labelSelector, signal });
+  const { items } = await client.list<ConfigMap>(resources.configMaps, { namespace, labelSelector, signal });
   const rows = items.flatMap(({ metadata, data }) => {
     const of = metadata.annotations?.[annotationKeys.tenantName] ?? '';
     if (tenant !== undefined && of !== tenant) return [];
-    const id = (metadata.name ?? '').replace(/^usage-|-\d{4}-\d\d$/g, '');
+    const id = usageConfigMapId(metadata.name ?? '');
     return usageDays(data)
       .filter(([day]) => day >= since && day <= until)
       .map(([day, used]): UsageRow => ({ tenant: of, id, day, ...used }));

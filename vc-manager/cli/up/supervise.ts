@@ -1,3 +1,4 @@
+import { defaultSystemNamespace } from '../../../api/names.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../../api/warm-pool.ts';
 import { messageOf, Reflector, resources, Store } from '../../../kube/index.ts';
@@ -9,7 +10,6 @@ import type { Progress } from '../progress.ts';
 import { asSupervisor, claimStateDirectory } from '../state-directory.ts';
 import { withConnection } from '../super-cluster.ts';
 import { readyCondition } from '../virtual-clusters.ts';
-import { systemNamespace } from './components.ts';
 import { startAll, type UpOptions } from './start.ts';
 import { stopAll } from './stop.ts';
 import type { UpSummary } from './summary.ts';
@@ -91,7 +91,7 @@ async function startDashboard(
     const { listeningDashboard } = await import('../dashboard/serve.ts');
     const address = { host: '127.0.0.1', port };
     const dashboard = await listeningDashboard(cli, {
-      ...{ superCluster, address, stateDir, systemNamespace, backend: await loadBackend() },
+      ...{ superCluster, address, stateDir, systemNamespace: defaultSystemNamespace, backend: await loadBackend() },
       onProblem: (problem) => progress.note(`The dashboard does not show what is: ${problem}`),
     });
     return { link: dashboard.link(), ended: dashboard.run(signal).catch(note) };

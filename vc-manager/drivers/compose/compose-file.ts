@@ -1,3 +1,4 @@
+import { labelKeys } from '../../../api/labels.ts';
 import { stringify } from 'yaml';
 import { parseQuantity, withoutUndefined } from '../../../kube/index.ts';
 import {
@@ -14,9 +15,9 @@ import { noImage } from './docker.ts';
 
 /** Labels of what the driver makes; containers, volumes and the compose file carry the same ones. */
 export const labels = {
-  id: 'skerry.dev/id',
+  id: labelKeys.id,
   /** On the container and the volumes of a component: its slot. */
-  component: 'skerry.dev/component',
+  component: labelKeys.component,
   /** Digest of what the container was made for. */
   hash: 'skerry.dev/component-hash',
   /** Names of components, separated by commas. */

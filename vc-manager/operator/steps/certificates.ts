@@ -1,3 +1,4 @@
+import { reservedOffsets } from '../../../api/virtual-cluster.ts';
 import { hash, X509Certificate } from 'node:crypto';
 import { backgroundPrefix, kubeconfigKey, secretNames } from '../../../api/names.ts';
 import type { VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
@@ -72,7 +73,7 @@ export const certificates: Step = {
     const ensured = await ensureTenantPki(stored, {
       id: tenant.id,
       clusterDomain: spec?.clusterDomain ?? 'cluster.local',
-      serviceAddress: addressAt(tenant.required(status?.serviceCIDR, 'service slice'), 1),
+      serviceAddress: addressAt(tenant.required(status?.serviceCIDR, 'service slice'), reservedOffsets.apiServer),
       hosts: [
         ...(location === undefined
           ? [settings.endpointHost, settings.advertiseAddress]
