@@ -14,16 +14,7 @@ import { createSecureContext } from 'node:tls';
 import { z } from 'zod';
 import { type PodList, podStages } from '../api/pod-report.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
-import {
-  ApiError,
-  Connection,
-  ConnectionError,
-  type ConnectionOptions,
-  connectionFromSecret,
-  KubeClient,
-  messageOf,
-  untilAborted,
-} from '../kube/index.ts';
+import { ApiError, Connection, ConnectionError, connectionFromSecret, type ConnectionOptions, KubeClient, messageOf, namespacedName, untilAborted } from '../kube/index.ts';
 import { hostInUrl, isLoopback, ListenError } from '../program/addresses.ts';
 import { FairShares } from '../program/fair-shares.ts';
 import { Access, type Attributes, isAllowed, whoAmI } from './access.ts';
@@ -835,7 +826,7 @@ export class Dashboard {
       since,
       (namespace) => namespace === refOf(tenant).namespace,
     );
-    const isOwn = rows.some((row) => `${row.namespace}/${row.name}` === tenant) || gone.includes(tenant);
+    const isOwn = rows.some((row) => namespacedName(row) === tenant) || gone.includes(tenant);
     return { version: isOwn ? version : since };
   }
 

@@ -2,7 +2,7 @@ import { isOverVirtualClusterLimit } from '../api/conditions.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { sleepAfterIdleMs, weightOf } from '../api/virtual-cluster.ts';
 import { wakeReasonText } from '../api/wake-reasons.ts';
-import { type Condition, printable } from '../kube/index.ts';
+import { type Condition, namespacedName, printable } from '../kube/index.ts';
 import type { Assessment } from './backend.ts';
 import type {
   ConditionRow,
@@ -14,10 +14,6 @@ import type {
   TenantDetail,
   TenantRow,
 } from './types.ts';
-
-export function nameOf({ metadata }: VirtualCluster): string {
-  return `${metadata.namespace}/${metadata.name}`;
-}
 
 const longestText = 2_000;
 

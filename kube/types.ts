@@ -64,6 +64,17 @@ export interface ObjectRef {
   name: string;
 }
 
+/** `namespace/name`, or the name alone of what is in no namespace. */
+export function namespacedName({
+  namespace,
+  name = '',
+}: {
+  namespace?: string | undefined;
+  name?: string | undefined;
+}): string {
+  return namespace ? `${namespace}/${name}` : name;
+}
+
 /** A condition as in `metav1.Condition`. */
 export interface Condition {
   type: string;

@@ -27,6 +27,11 @@ export function positive(text: string): number {
   return number;
 }
 
+/** The values of an option that may be given several times. */
+export function repeatable(text: string, before: readonly string[] = []): string[] {
+  return [...before, text];
+}
+
 /** A domain below which there is room for a label. */
 export function dnsDomain(text: string): string {
   if (text.length > 200 || !/^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(text))

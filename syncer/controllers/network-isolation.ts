@@ -1,19 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import {
-  apiVersionOf,
-  applyMergePatch,
-  ignoreNotFound,
-  isAlreadyExists,
-  isConflict,
-  isNotFound,
-  type KubeClient,
-  type KubeObject,
-  type MergePatch,
-  mergePatch,
-  resources,
-  type StoreEvent,
-} from '../../kube/index.ts';
+import { apiVersionOf, applyMergePatch, ignoreNotFound, isAlreadyExists, isConflict, isNotFound, type KubeClient, type KubeObject, type MergePatch, mergePatch, namespacedName, resources, type StoreEvent } from '../../kube/index.ts';
 import type { KeyRef, TenantInfo } from '../context.ts';
 import { heldPolicyLabels } from '../kinds/pods/translate.ts';
 import { bucketOf, isOurs, tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
@@ -258,7 +245,7 @@ function policyObject(
         [labelKeys.namespace]: namespace,
         [labelKeys.isolation]: 'true',
       },
-      annotations: { [annotationKeys.tenantName]: `${tenant.namespace}/${tenant.name}` },
+      annotations: { [annotationKeys.tenantName]: namespacedName(tenant) },
     },
     spec,
   };

@@ -1,3 +1,4 @@
+import { isLoopback } from '../../program/addresses.ts';
 import {
   type Clock,
   type ConnectionOptions,
@@ -12,7 +13,7 @@ import { type KubeletTenant, pairOf, superPodsOf } from './find-pod.ts';
 import { KubeletServer } from './kubelet-server.ts';
 import { type ClientAuthorities, KubeletTenants } from './kubelet-tenants.ts';
 import { MetricsApi } from './metrics-api.ts';
-import { isLoopback, keepRegistered } from './metrics-registration.ts';
+import { keepRegistered } from './metrics-registration.ts';
 import { NodeApi } from './node-api.ts';
 import { CommandRuns, PodStreams } from './pod-streams.ts';
 import { followServingIdentity, type ServingIdentity } from './serving-certificate.ts';

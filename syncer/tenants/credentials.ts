@@ -1,13 +1,6 @@
 import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import {
-  type ConnectionOptions,
-  connectionFromSecret,
-  type KubeClient,
-  decodeSecretData,
-  type Secret,
-  resources,
-} from '../../kube/index.ts';
+import { connectionFromSecret, type ConnectionOptions, decodeSecretData, type KubeClient, namespacedName, resources, type Secret } from '../../kube/index.ts';
 import type { ClientAuthorities } from '../kubelet/kubelet-tenants.ts';
 
 /** How to reach a tenant's API server, and a mark that changes when the credentials do. */
@@ -29,7 +22,7 @@ export async function readCredentials(
   signal: AbortSignal,
 ): Promise<Credentials> {
   const reference = vc.status?.syncerSecret;
-  const key = `${vc.metadata.namespace}/${vc.metadata.name}`;
+  const key = namespacedName(vc.metadata);
   if (reference === undefined) throw new Error(`VirtualCluster ${key} names no Secret for the syncer`);
   const { namespace } = reference;
   if (namespace === undefined) {

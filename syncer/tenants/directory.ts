@@ -1,16 +1,6 @@
 import { isWaitedFor, leftReason } from '../../api/conditions.ts';
 import { isAsleep, isHeldToPolicy, isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
-import {
-  type CallRecord,
-  type Clock,
-  type KubeClient,
-  type KubeObject,
-  linkedController,
-  Reflector,
-  resources,
-  Store,
-  systemClock,
-} from '../../kube/index.ts';
+import { type CallRecord, type Clock, type KubeClient, type KubeObject, linkedController, namespacedName, Reflector, resources, Store, systemClock } from '../../kube/index.ts';
 import type { CustomResourceInformers } from '../controllers/custom-resources.ts';
 import type { SyncEngine } from '../engine.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
@@ -180,7 +170,7 @@ export class TenantDirectory {
   /** When authorities and certificates of the tenants that are served expire. */
   *expiries(): Iterable<{ tenant: string; kind: string; atMs: number }> {
     for (const { latest } of this.#served.values()) {
-      const tenant = `${latest.metadata.namespace}/${latest.metadata.name}`;
+      const tenant = namespacedName(latest.metadata);
       for (const { kind, expires } of latest.status?.certificates ?? [])
         yield { tenant, kind, atMs: Date.parse(expires) };
     }
@@ -370,7 +360,7 @@ export class TenantDirectory {
       this.#status.forget(uid);
       this.#options.hooks?.leaving?.(uid);
       // One that was made anew under this name has taken over what is kept by name.
-      const others = [...this.#served.values()].map(({ vc: other }) => `${other.namespace}/${other.name}`);
+      const others = [...this.#served.values()].map(({ vc: other }) => namespacedName(other));
       if (!others.includes(`${namespace}/${name}`)) this.#options.hooks?.left?.(`${namespace}/${name}`);
     });
   }
@@ -532,7 +522,7 @@ export class TenantDirectory {
     const { hooks, settings } = this.#options;
     const { uid, ...ref } = served.vc;
     hooks?.leaving?.(uid);
-    hooks?.held?.(`${ref.namespace}/${ref.name}`);
+    hooks?.held?.(namespacedName(ref));
     this.#warn(served.latest, error, 'this tenant takes too much memory and is let go of for a time');
     await this.#report(served, notSynced('CacheLimitExceeded', error.message));
     await this.#pause(served, ms, () => cacheLimitBytes(served.latest, settings()) > error.limitBytes);
@@ -544,7 +534,7 @@ export class TenantDirectory {
     onJoined: () => void,
   ): Promise<void> {
     const { hooks } = this.#options;
-    const tenant = `${served.vc.namespace}/${served.vc.name}`;
+    const tenant = namespacedName(served.vc);
     const session = new TenantSession({
       ...this.#options,
       vc: served.latest,
@@ -635,7 +625,7 @@ export class TenantDirectory {
 
   #warn(vc: VirtualCluster, error: unknown, message: string): void {
     this.#options.logger.warn(
-      { tenant: `${vc.metadata.namespace}/${vc.metadata.name}`, err: error },
+      { tenant: namespacedName(vc.metadata), err: error },
       message,
     );
   }

@@ -14,8 +14,7 @@ import {
 } from '../../api/usage.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../api/warm-pool.ts';
-import { type Clock, type ConfigMap, deleteIfPresent, ignoreNotFound, isNotFound, type KubeClient, modifyStatus, parseQuantity, repeatUntilAborted, resources, type Store } from '../../kube/index.ts';
-import { keyOf } from './caches.ts';
+import { type Clock, type ConfigMap, deleteIfPresent, ignoreNotFound, isNotFound, type KubeClient, modifyStatus, namespacedName, parseQuantity, repeatUntilAborted, resources, type Store } from '../../kube/index.ts';
 import { explain } from './errors.ts';
 import type { OperatorSettings } from './settings.ts';
 
@@ -141,10 +140,10 @@ export class UsageMeter {
       meter.dirty.add(day);
       this.#meters.set(uid, meter);
       try {
-        onUsage(keyOf(vc), used);
+        onUsage(namespacedName(vc.metadata), used);
       } catch (error) {
         // The counter of one tenant is no reason to leave the others out.
-        logger.warn({ err: error, virtualCluster: keyOf(vc) }, 'its usage is not in the metrics');
+        logger.warn({ err: error, virtualCluster: namespacedName(vc.metadata) }, 'its usage is not in the metrics');
       }
     }
   }
@@ -239,7 +238,7 @@ async function flush(
     const metadata = {
       // Without the label of what is made for a tenant: it is no copy, and outlives it.
       labels: { [usageLabel]: month, [labelKeys.managedBy]: 'skerry' },
-      annotations: { [annotationKeys.tenantName]: keyOf(vc) },
+      annotations: { [annotationKeys.tenantName]: namespacedName(vc.metadata) },
     };
     const patch = client.patch(
       resources.configMaps,
@@ -276,7 +275,7 @@ async function publish(
     signal.throwIfAborted();
     if (isNotFound(error)) return;
     logger.warn(
-      { err: error, virtualCluster: keyOf(known) },
+      { err: error, virtualCluster: namespacedName(known.metadata) },
       `its usage cannot be shown: ${explain(error).message}`,
     );
   }

@@ -1,7 +1,7 @@
 import { systemNamespaceOption } from '../../../program/flags.ts';
 import { type Command, Option } from 'commander';
 import type { Difference, DifferenceReport } from '../../../api/difference-report.ts';
-import { printable } from '../../../kube/index.ts';
+import { namespacedName, printable } from '../../../kube/index.ts';
 import { wholeNumber } from '../arguments.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -58,7 +58,7 @@ async function diff(cli: Cli, name: string, flags: Flags): Promise<void> {
   if (flags.syncer !== undefined) replicaAt(flags.syncer);
   const report = await withSuperCluster(cli, flags, async (client) => {
     const { metadata } = await getVirtualCluster(client, ref, cli.signal);
-    const tenant = `${metadata.namespace}/${metadata.name}`;
+    const tenant = namespacedName(metadata);
     const replicas = await replicasToAsk(client, flags, cli.signal);
     const query = { tenant, most: String(flags.most) };
     const answers = await queryReplicas<DifferenceReport>(replicas, query, cli.signal, '/debug/differences');

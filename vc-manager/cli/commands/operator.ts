@@ -13,7 +13,7 @@ import {
   loadKubeconfig,
   messageOf,
 } from '../../../kube/index.ts';
-import { type Address, dnsDomain, systemNamespaceOption } from '../../../program/flags.ts';
+import { type Address, dnsDomain, repeatable, systemNamespaceOption } from '../../../program/flags.ts';
 import { HealthServer } from '../../../program/health-server.ts';
 import { loadTemplates } from '../../control-plane/template.ts';
 import type { OnProblem } from '../../drivers/driver.ts';
@@ -23,18 +23,7 @@ import { Operator } from '../../operator/operator.ts';
 import type { OperatorOptions, WarmPoolSize } from '../../operator/services.ts';
 import type { GatewaySettings } from '../../operator/settings.ts';
 import { openStore } from '../../snapshot/open-store.ts';
-import {
-  defaultAdvertiseAddress,
-  duration,
-  egressTarget,
-  gatewayAddress,
-  hostAndPort,
-  ipAddress,
-  memoryQuantity,
-  portRange,
-  repeatable,
-  wholeNumber,
-} from '../arguments.ts';
+import { defaultAdvertiseAddress, duration, egressTarget, gatewayAddress, hostAndPort, ipAddress, memoryQuantity, portRange, wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { addDashboardOptions, type DashboardFlags, listeningDashboard } from '../dashboard/serve.ts';
 import { createDriver, type DriverFlags, defaultStorageClass, driverChoices } from '../drivers.ts';

@@ -6,13 +6,7 @@ import type { Command } from 'commander';
 import { create as createArchive } from 'tar';
 import { defaultDriver } from '../../../api/drivers.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import {
-  type KubeClient,
-  type KubeObject,
-  messageOf,
-  type Resource,
-  resources,
-} from '../../../kube/index.ts';
+import { type KubeClient, type KubeObject, messageOf, namespacedName, type Resource, resources } from '../../../kube/index.ts';
 import type { ControlPlaneDriver } from '../../drivers/driver.ts';
 import { ProcessDriver } from '../../drivers/process/process-driver.ts';
 import { wholeNumber } from '../arguments.ts';
@@ -147,7 +141,7 @@ async function fromSuperCluster(bundle: Bundle, client: KubeClient, cli: Cli, fl
       clock: cli.clock,
       onProblem: noteProblems(cli),
     });
-    const whose = { id: status.id, name: `${metadata.namespace}/${metadata.name}` };
+    const whose = { id: status.id, name: namespacedName(metadata) };
     await bundle.addLogs(`logs/${metadata.namespace}_${metadata.name}`, driver, whose, tail);
   }
 }

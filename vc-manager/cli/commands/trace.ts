@@ -9,7 +9,7 @@ import {
   type StageOwner,
 } from '../../../api/pod-report.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { type Condition, ConnectionError, findCondition, ignoreNotFound, isForbidden, type KubeClient, type KubeObject, type Lease, printable, resources, withoutUndefined } from '../../../kube/index.ts';
+import { type Condition, ConnectionError, findCondition, ignoreNotFound, isForbidden, type KubeClient, type KubeObject, type Lease, namespacedName, printable, resources, withoutUndefined } from '../../../kube/index.ts';
 import { wholeNumber } from '../arguments.ts';
 import { withCompletion, wordsOnly } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -132,7 +132,7 @@ export async function tracePod(
   pod: { namespace: string; name: string },
   systemNamespace: string,
 ): Promise<Traced> {
-  const tenant = labelOf(vc);
+  const tenant = namespacedName(vc.metadata);
   const answers = await queryReplicas<PodReport>(replicas, { tenant, ...pod }, cli.signal);
   const known = answers.find((answer) => answer.is === 'answer');
   if (known !== undefined) {
@@ -173,7 +173,7 @@ async function listSlowest(
   replicas: readonly Replica[],
   flags: Flags,
 ): Promise<void> {
-  const tenant = labelOf(vc);
+  const tenant = namespacedName(vc.metadata);
   const slowest = typeof flags.slowest === 'number' ? flags.slowest : listedByDefault;
   const list = await slowestPods(vc, replicas, { ...flags, slowest, signal: cli.signal });
   cli.stdout.write(flags.output === 'json' ? json(list) : slowestTable(list));
@@ -192,7 +192,7 @@ export async function slowestPods(
   replicas: readonly Replica[],
   options: { slowest: number; namespace?: string | undefined; systemNamespace: string; signal: AbortSignal },
 ): Promise<PodList> {
-  const tenant = labelOf(vc);
+  const tenant = namespacedName(vc.metadata);
   const { namespace } = options;
   const query = { tenant, slowest: String(options.slowest), ...withoutUndefined({ namespace }) };
   const answers = await queryReplicas<PodList>(replicas, query, options.signal);
@@ -216,14 +216,10 @@ async function onlyTenant(client: KubeClient, { signal }: Cli): Promise<VirtualC
   if (only === undefined)
     throw new CliError('NotFound', 'there are no tenants: "vc-manager create NAME --wait" makes one');
   if (another === undefined) return only;
-  const some = items.slice(0, 3).map(labelOf).join(', ');
+  const some = items.slice(0, 3).map(({ metadata }) => namespacedName(metadata)).join(', ');
   throw invalidArgument(
     `there are ${items.length} tenants (${some}${items.length > 3 ? ', ..' : ''}): add -t NAME`,
   );
-}
-
-function labelOf({ metadata }: VirtualCluster): string {
-  return `${metadata.namespace}/${metadata.name}`;
 }
 
 /** A syncer whose Lease names the address of its debug endpoint. */
@@ -381,7 +377,7 @@ async function traceFromObjects(
   const superPod = items.find(
     ({ metadata }) => metadata.annotations?.[annotationKeys.uid] === tenantPod.metadata.uid,
   );
-  const tenant = `${vc.metadata.namespace}/${vc.metadata.name}`;
+  const tenant = namespacedName(vc.metadata);
   return reportFromObjects(tenant, tenantPod, superPod, cli.clock.now());
 }
 
@@ -530,7 +526,7 @@ type Precision = 'milliseconds' | 'seconds';
 /** Facts about one pod, then a line for each span with a bar that shows its place in the whole time. */
 export function waterfall(report: PodReport, precision: Precision): string {
   const facts = table(undefined, [
-    ['Pod:', `${report.namespace}/${report.name}`],
+    ['Pod:', namespacedName(report)],
     ['Tenant:', report.tenant],
     ['Node:', report.node ?? '-'],
     [precision === 'seconds' ? 'Created:' : 'Seen:', report.seenAt],

@@ -1,7 +1,8 @@
+import { repeatable } from '../../../program/flags.ts';
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { dnsChoices } from '../../../api/virtual-cluster.ts';
-import { egressTarget, ipAddress, repeatable, wholeNumber } from '../arguments.ts';
+import { egressTarget, ipAddress, wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { describeFailure, invalidArgument } from '../errors.ts';
 import { progressFor } from '../progress.ts';

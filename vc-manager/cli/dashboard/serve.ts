@@ -1,3 +1,4 @@
+import { repeatable } from '../../../program/flags.ts';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Command, Option } from 'commander';
@@ -9,7 +10,7 @@ import { type ConnectionOptions, messageOf } from '../../../kube/index.ts';
 import { isLoopback } from '../../../program/addresses.ts';
 import { packageRoot } from '../../../program/package-root.ts';
 import type { OnProblem } from '../../drivers/driver.ts';
-import { addressRanges, repeatable } from '../arguments.ts';
+import { addressRanges } from '../arguments.ts';
 import type { Cli } from '../context.ts';
 import { invalidArgument } from '../errors.ts';
 
