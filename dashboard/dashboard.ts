@@ -17,10 +17,9 @@ import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { ApiError, Connection, ConnectionError, connectionFromSecret, type ConnectionOptions, KubeClient, messageOf, namespacedName, untilAborted } from '../kube/index.ts';
 import { hostInUrl, isLoopback, ListenError } from '../program/addresses.ts';
 import { FairShares } from '../program/fair-shares.ts';
-import { Access, type Attributes, isAllowed, whoAmI } from './access.ts';
 import type { Assets } from './assets.ts';
 import type { Action, Backend, ListedPods, TenantRef, TracedPod } from './backend.ts';
-import { Clients } from './clients.ts';
+import { Access, type Attributes, Clients, isAllowed, whoAmI } from './clients.ts';
 import { type Changes, Fleet } from './fleet.ts';
 import {
   ConcurrencyLimiter,

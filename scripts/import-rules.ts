@@ -54,7 +54,6 @@ const sharedByKinds: ReadonlySet<string> = new Set([
   'late-references.ts',
   'patches.ts',
   'payload.ts',
-  'quota-condition.ts',
   'conditions.ts',
   'published-kind.ts',
   'references.ts',

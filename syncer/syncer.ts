@@ -1,3 +1,4 @@
+import { observeEngine, observeTenants, type SyncerMetrics } from './observability/syncer-metrics.ts';
 import type { Logger } from 'pino';
 import type { DifferenceReport } from '../api/difference-report.ts';
 import {
@@ -15,9 +16,7 @@ import { SyncEngine } from './engine.ts';
 import { allKinds } from './kinds/registry.ts';
 import { KubeletProxy } from './kubelet/kubelet-proxy.ts';
 import { differencesPage, podsPage } from './observability/debug-pages.ts';
-import { observeEngine, observeTenants } from './observability/observe.ts';
 import { PodTraces } from './observability/pod-traces.ts';
-import type { SyncerMetrics } from './observability/syncer-metrics.ts';
 import { metricsUrl, type SyncerOptions } from './settings.ts';
 import { followRecords } from './sharding/members.ts';
 import { Fence, replicaIdentity } from './sharding/own-lease.ts';

@@ -16,7 +16,7 @@ import type { Action, Admission, DownKind } from './contract.ts';
 import { type Shape, selectorShape, unknownRefusal } from './known-fields.ts';
 import { fieldsPatch, unlessEmpty, withKeys } from './patches.ts';
 import { defaultStorageClass, isBeingPublished, isOffered } from './published-kind.ts';
-import { conditionsOf, withinQuotaCondition } from './quota-condition.ts';
+import { conditionsOf, withinQuotaCondition } from './conditions.ts';
 import { refusedButKept, warning } from './validation.ts';
 
 interface DataSource {
