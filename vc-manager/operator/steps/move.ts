@@ -131,7 +131,7 @@ async function checkSize(tenant: Tenant, services: Services, move: Move): Promis
     });
   } catch (error) {
     // Read too slowly. What is copied is counted too.
-    if (!(error instanceof EtcdError) || error.code !== 'compacted') throw error;
+    if (!(error instanceof EtcdError) || error.code !== 'Compacted') throw error;
   }
 }
 
@@ -286,7 +286,7 @@ async function copy(tenant: Tenant, services: Services, move: Move): Promise<voi
         },
       });
     } catch (error) {
-      if (!(error instanceof EtcdError) || error.code !== 'compacted') throw error;
+      if (!(error instanceof EtcdError) || error.code !== 'Compacted') throw error;
       throw copyTooSlow(written, error);
     }
   });
