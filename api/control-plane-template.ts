@@ -1,5 +1,5 @@
-import { apiVersion } from './names.ts';
 import { z } from 'zod';
+import { apiVersion } from './names.ts';
 
 const flags = z.record(z.string(), z.string());
 

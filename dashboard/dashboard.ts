@@ -14,7 +14,17 @@ import { createSecureContext } from 'node:tls';
 import { z } from 'zod';
 import { type PodList, podStages } from '../api/pod-report.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
-import { ApiError, Connection, ConnectionError, connectionFromSecret, type ConnectionOptions, KubeClient, messageOf, namespacedName, untilAborted } from '../kube/index.ts';
+import {
+  ApiError,
+  Connection,
+  ConnectionError,
+  type ConnectionOptions,
+  connectionFromSecret,
+  KubeClient,
+  messageOf,
+  namespacedName,
+  untilAborted,
+} from '../kube/index.ts';
 import { hostInUrl, isLoopback, ListenError } from '../program/addresses.ts';
 import { FairShares } from '../program/fair-shares.ts';
 import type { Assets } from './assets.ts';

@@ -1,6 +1,14 @@
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { isUnclaimed } from '../api/warm-pool.ts';
-import { type KubeClient, messageOf, namespacedName, Reflector, resources, Store, systemClock } from '../kube/index.ts';
+import {
+  type KubeClient,
+  messageOf,
+  namespacedName,
+  Reflector,
+  resources,
+  Store,
+  systemClock,
+} from '../kube/index.ts';
 import type { Assessment, TenantRef } from './backend.ts';
 import type { TenantRow } from './types.ts';
 import { tenantRow } from './views.ts';

@@ -1,6 +1,6 @@
-import { namespacedName } from '../kube/index.ts';
 import { backgroundPrefix, idPattern } from '../api/names.ts';
 import { isPaused, sleepAfterIdleMs, type VirtualCluster } from '../api/virtual-cluster.ts';
+import { namespacedName } from '../kube/index.ts';
 
 /** Where connections of one tenant go. */
 export interface Route {

@@ -16,7 +16,14 @@ import {
   requestText,
 } from './request.ts';
 import { apiVersionOf } from './resources.ts';
-import { isRecord, type KubeList, type KubeObject, namespacedName, type ObjectRef, type Resource } from './types.ts';
+import {
+  isRecord,
+  type KubeList,
+  type KubeObject,
+  namespacedName,
+  type ObjectRef,
+  type Resource,
+} from './types.ts';
 
 export interface ListOptions {
   /** All namespaces when absent. */

@@ -1,5 +1,5 @@
-import { CodedError } from '../kube/index.ts';
 import { isIPv4, isIPv6 } from 'node:net';
+import { CodedError } from '../kube/index.ts';
 
 /** As a URL names it: an IPv6 address in brackets. */
 export function hostInUrl(host: string): string {

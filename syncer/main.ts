@@ -134,7 +134,12 @@ function command(): Command {
       repeatable,
       [],
     )
-    .option('--transparent-key-prefix <prefix>', 'labels and annotations copied up; repeatable', repeatable, [])
+    .option(
+      '--transparent-key-prefix <prefix>',
+      'labels and annotations copied up; repeatable',
+      repeatable,
+      [],
+    )
     .option(
       '--ingress-annotation <key>',
       'annotation of Ingresses that goes down, or a prefix that ends in "/"; repeatable',

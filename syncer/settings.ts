@@ -1,5 +1,5 @@
-import { defaultSystemNamespace } from '../api/names.ts';
 import { getHeapStatistics } from 'node:v8';
+import { defaultSystemNamespace } from '../api/names.ts';
 
 export const networkPolicyEnforcements = ['auto', 'enforced', 'unenforced'] as const;
 

@@ -1,4 +1,3 @@
-import { observeEngine, observeTenants, type SyncerMetrics } from './observability/syncer-metrics.ts';
 import type { Logger } from 'pino';
 import type { DifferenceReport } from '../api/difference-report.ts';
 import {
@@ -17,6 +16,7 @@ import { allKinds } from './kinds/registry.ts';
 import { KubeletProxy } from './kubelet/kubelet-proxy.ts';
 import { differencesPage, podsPage } from './observability/debug-pages.ts';
 import { PodTraces } from './observability/pod-traces.ts';
+import { observeEngine, observeTenants, type SyncerMetrics } from './observability/syncer-metrics.ts';
 import { metricsUrl, type SyncerOptions } from './settings.ts';
 import { followRecords } from './sharding/members.ts';
 import { Fence, replicaIdentity } from './sharding/own-lease.ts';

@@ -18,7 +18,9 @@ it('offers what can be done in the state that a tenant is in', () => {
 it('says what it means to cancel the making of a tenant', () => {
   const text = (kind: string): string | undefined => {
     const jobs = [{ kind, id: 'one', state: 'Running', attempts: 1, startedAt: '' }];
-    return simpleActions({ phase: 'Pending', jobs, isOverLimit: false }).find(({ action }) => action === 'cancel')?.text;
+    return simpleActions({ phase: 'Pending', jobs, isOverLimit: false }).find(
+      ({ action }) => action === 'cancel',
+    )?.text;
   };
   expect(text('provision')).toContain('nobody can use it until');
   expect(text('snapshot')).not.toContain('nobody');

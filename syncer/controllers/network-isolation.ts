@@ -1,6 +1,20 @@
 import { setImmediate } from 'node:timers/promises';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import { apiVersionOf, applyMergePatch, ignoreNotFound, isAlreadyExists, isConflict, isNotFound, type KubeClient, type KubeObject, type MergePatch, mergePatch, namespacedName, resources, type StoreEvent } from '../../kube/index.ts';
+import {
+  apiVersionOf,
+  applyMergePatch,
+  ignoreNotFound,
+  isAlreadyExists,
+  isConflict,
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  type MergePatch,
+  mergePatch,
+  namespacedName,
+  resources,
+  type StoreEvent,
+} from '../../kube/index.ts';
 import type { KeyRef, TenantInfo } from '../context.ts';
 import { heldPolicyLabels } from '../kinds/pods/translate.ts';
 import { bucketOf, isOurs, tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';

@@ -1,4 +1,11 @@
-import { type Clock, type KubeObject, namespacedName, resources, type StoreEvent, Wakeup } from '../../kube/index.ts';
+import {
+  type Clock,
+  type KubeObject,
+  namespacedName,
+  resources,
+  type StoreEvent,
+  Wakeup,
+} from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
 import type { Pod } from '../kinds/pods/types.ts';
 import { warning } from '../kinds/validation.ts';

@@ -1,5 +1,14 @@
 import { deepEqual } from 'fast-equals';
-import { apiVersionOf, groupResource, isRecord, type KubeObject, type MergePatch, mergePatch, type Resource, resources } from '../../kube/index.ts';
+import {
+  apiVersionOf,
+  groupResource,
+  isRecord,
+  type KubeObject,
+  type MergePatch,
+  mergePatch,
+  type Resource,
+  resources,
+} from '../../kube/index.ts';
 import type { SyncContext } from '../context.ts';
 import {
   allAnnotations,

@@ -1,4 +1,3 @@
-import { isLoopback } from '../../program/addresses.ts';
 import {
   type Clock,
   type ConnectionOptions,
@@ -6,6 +5,7 @@ import {
   type KubeObject,
   onAbort,
 } from '../../kube/index.ts';
+import { isLoopback } from '../../program/addresses.ts';
 import type { Lookup } from '../context.ts';
 import type { Pod } from '../kinds/pods/types.ts';
 import type { CurrentTenant } from '../watchdog/watchdog.ts';

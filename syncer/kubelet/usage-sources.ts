@@ -1,5 +1,12 @@
 import { labelKeys } from '../../api/labels.ts';
-import { type Clock, type KubeClient, type KubeObject, namespacedName, parseQuantity, resources } from '../../kube/index.ts';
+import {
+  type Clock,
+  type KubeClient,
+  type KubeObject,
+  namespacedName,
+  parseQuantity,
+  resources,
+} from '../../kube/index.ts';
 import type { Lookup } from '../context.ts';
 import type { Container, Pod } from '../kinds/pods/types.ts';
 import { isSimulated } from './find-pod.ts';

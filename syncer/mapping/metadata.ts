@@ -1,5 +1,11 @@
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import { type KubeObject, type MergePatch, mergePatch, namespacedName, type ObjectMeta } from '../../kube/index.ts';
+import {
+  type KubeObject,
+  type MergePatch,
+  mergePatch,
+  namespacedName,
+  type ObjectMeta,
+} from '../../kube/index.ts';
 import type { TenantInfo } from '../context.ts';
 import { bucketOf, isOwnKey } from './labels.ts';
 import { superNamespaceName } from './names.ts';

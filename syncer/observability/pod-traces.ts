@@ -1,5 +1,4 @@
-import { namespacedName } from '../../kube/index.ts';
-import type { KubeObject, Store, StoreEvent } from '../../kube/index.ts';
+import { type KubeObject, namespacedName, type Store, type StoreEvent } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
 import type { EngineObserver } from '../engine.ts';
 import type { Pod } from '../kinds/pods/types.ts';

@@ -1,7 +1,7 @@
 import { pino } from 'pino';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { TenantState } from '../reconcile/tenant-state.ts';
 import type { PodTraces } from './pod-traces.ts';
-import { beforeEach, describe, expect, it } from 'vitest';
 import { observeEngine, SyncerMetrics } from './syncer-metrics.ts';
 
 describe('syncer metrics', () => {

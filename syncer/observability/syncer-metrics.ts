@@ -1,8 +1,8 @@
 import type { Logger } from 'pino';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { EngineObserver } from '../engine.ts';
 import type { DirectoryHooks } from '../tenants/directory.ts';
 import { observePods, type PodTraces } from './pod-traces.ts';
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
 /** The label of all tenants beyond the limit. */
 const otherTenants = 'other';

@@ -1,7 +1,7 @@
 import type { KubeObject, MergePatch } from '../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../context.ts';
-import type { Action, DownKind, Notice, SyncedKind, UpKind } from '../kinds/contract.ts';
 import { withinQuotaStatus } from '../kinds/conditions.ts';
+import type { Action, DownKind, Notice, SyncedKind, UpKind } from '../kinds/contract.ts';
 import { warning } from '../kinds/validation.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import type { Tombstone } from './tenant-state.ts';

@@ -1,5 +1,11 @@
 import { createHash } from 'node:crypto';
-import { groupResource, ignoreNotFound, type KubeClient, type Resource, resources } from '../../kube/index.ts';
+import {
+  groupResource,
+  ignoreNotFound,
+  type KubeClient,
+  type Resource,
+  resources,
+} from '../../kube/index.ts';
 import type { TenantInfo } from '../context.ts';
 import { isOlder } from './expectations.ts';
 
@@ -211,7 +217,8 @@ export class VersionHistory {
 
   observe(resource: Resource, version: string): void {
     const highest = this.#highest.get(groupResource(resource));
-    if (highest === undefined || isOlder(highest, version)) this.#highest.set(groupResource(resource), version);
+    if (highest === undefined || isOlder(highest, version))
+      this.#highest.set(groupResource(resource), version);
   }
 
   /**

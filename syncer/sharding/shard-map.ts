@@ -1,5 +1,13 @@
 import { hash } from 'node:crypto';
-import { type ConfigMap, ignoreNotFound, isAlreadyExists, isConflict, isNotFound, type KubeClient, resources } from '../../kube/index.ts';
+import {
+  type ConfigMap,
+  ignoreNotFound,
+  isAlreadyExists,
+  isConflict,
+  isNotFound,
+  type KubeClient,
+  resources,
+} from '../../kube/index.ts';
 
 /** What is asked of the super cluster here, on a connection that the fence does not guard. */
 export type ShardClient = Pick<KubeClient, 'get' | 'list' | 'create' | 'update' | 'delete'>;

@@ -1,6 +1,14 @@
 import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { connectionFromSecret, type ConnectionOptions, decodeSecretData, type KubeClient, namespacedName, resources, type Secret } from '../../kube/index.ts';
+import {
+  type ConnectionOptions,
+  connectionFromSecret,
+  decodeSecretData,
+  type KubeClient,
+  namespacedName,
+  resources,
+  type Secret,
+} from '../../kube/index.ts';
 import type { ClientAuthorities } from '../kubelet/kubelet-tenants.ts';
 
 /** How to reach a tenant's API server, and a mark that changes when the credentials do. */

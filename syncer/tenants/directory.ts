@@ -1,6 +1,17 @@
 import { isWaitedFor, leftReason } from '../../api/conditions.ts';
 import { isAsleep, isHeldToPolicy, isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
-import { type CallRecord, type Clock, type KubeClient, type KubeObject, linkedController, namespacedName, Reflector, resources, Store, systemClock } from '../../kube/index.ts';
+import {
+  type CallRecord,
+  type Clock,
+  type KubeClient,
+  type KubeObject,
+  linkedController,
+  namespacedName,
+  Reflector,
+  resources,
+  Store,
+  systemClock,
+} from '../../kube/index.ts';
 import type { CustomResourceInformers } from '../controllers/custom-resources.ts';
 import type { SyncEngine } from '../engine.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
@@ -624,9 +635,6 @@ export class TenantDirectory {
   }
 
   #warn(vc: VirtualCluster, error: unknown, message: string): void {
-    this.#options.logger.warn(
-      { tenant: namespacedName(vc.metadata), err: error },
-      message,
-    );
+    this.#options.logger.warn({ tenant: namespacedName(vc.metadata), err: error }, message);
   }
 }

@@ -1,7 +1,15 @@
-import { repeatable } from '../../program/flags.ts';
 import { InvalidArgumentError } from 'commander';
 import { describe, expect, it } from 'vitest';
-import { duration, egressTarget, ipAddress, kubernetesVersion, labelPairs, portRange, wholeNumber } from './arguments.ts';
+import { repeatable } from '../../program/flags.ts';
+import {
+  duration,
+  egressTarget,
+  ipAddress,
+  kubernetesVersion,
+  labelPairs,
+  portRange,
+  wholeNumber,
+} from './arguments.ts';
 
 describe('duration', () => {
   it.each([

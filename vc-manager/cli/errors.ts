@@ -1,4 +1,14 @@
-import { ApiError, CodedError, ConnectionError, isAlreadyExists, isForbidden, isNotFound, isUnauthorized, KubeconfigError, messageOf } from '../../kube/index.ts';
+import {
+  ApiError,
+  CodedError,
+  ConnectionError,
+  isAlreadyExists,
+  isForbidden,
+  isNotFound,
+  isUnauthorized,
+  KubeconfigError,
+  messageOf,
+} from '../../kube/index.ts';
 
 /** How a command ended, for scripts. Documented in docs/cli.md; never renumbered. */
 export const exitCodes = {

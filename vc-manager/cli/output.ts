@@ -1,7 +1,7 @@
-import { apiVersion } from '../../api/names.ts';
 import { styleText } from 'node:util';
 import Table from 'cli-table3';
 import { stringify } from 'yaml';
+import { apiVersion } from '../../api/names.ts';
 import { type KubeObject, printable } from '../../kube/index.ts';
 
 /** How commands with a table print. */

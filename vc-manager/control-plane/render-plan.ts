@@ -1,5 +1,5 @@
-import { labelKeys } from '../../api/labels.ts';
 import type { ControlPlaneTemplateSpec, TemplateComponent } from '../../api/control-plane-template.ts';
+import { labelKeys } from '../../api/labels.ts';
 import type { PodSecurityLevel } from '../../api/policy.ts';
 import { renderKubeconfig } from '../../kube/index.ts';
 import { hostInUrl } from '../../program/addresses.ts';

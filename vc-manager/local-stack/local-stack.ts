@@ -1,6 +1,6 @@
-import { labelKeys } from '../../api/labels.ts';
 import { rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { labelKeys } from '../../api/labels.ts';
 import {
   type Clock,
   connectionFromSecret,

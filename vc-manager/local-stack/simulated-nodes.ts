@@ -33,7 +33,10 @@ export async function createSimulatedNodes(
   if (!Number.isInteger(count) || count < 0 || count > maxNodes) {
     throw new RangeError(`${count} simulated nodes cannot be had: choose a number from 0 to ${maxNodes}`);
   }
-  const existing = await client.list(resources.nodes, { labelSelector: `${labelKeys.simulated}=true`, signal });
+  const existing = await client.list(resources.nodes, {
+    labelSelector: `${labelKeys.simulated}=true`,
+    signal,
+  });
   const names = new Set(existing.items.map((node) => node.metadata.name));
   for (let index = 0; index < count; index++) {
     const node = simulatedNode(index, options);

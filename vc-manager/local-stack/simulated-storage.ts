@@ -1,5 +1,5 @@
-import { labelKeys } from '../../api/labels.ts';
 import { extname, join } from 'node:path';
+import { labelKeys } from '../../api/labels.ts';
 import {
   Backoff,
   type Clock,

@@ -1,8 +1,7 @@
-import { namespacedName } from '../../kube/index.ts';
 import { finalizer } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isWarmPoolMember, warmClaim } from '../../api/warm-pool.ts';
-import type { Store } from '../../kube/index.ts';
+import { namespacedName, type Store } from '../../kube/index.ts';
 
 interface Allocation {
   id?: string | undefined;

@@ -203,7 +203,9 @@ export function isRangeAllowed(allowed: readonly string[], range: string): boole
 
 /** Stricter than ipaddr.js, which takes `10.1/16` too. */
 function parseRange(range: string): ReturnType<typeof ipaddr.parseCIDR> | undefined {
-  return isIP(range.split('/')[0] ?? '') !== 0 && ipaddr.isValidCIDR(range) ? ipaddr.parseCIDR(range) : undefined;
+  return isIP(range.split('/')[0] ?? '') !== 0 && ipaddr.isValidCIDR(range)
+    ? ipaddr.parseCIDR(range)
+    : undefined;
 }
 
 export interface QuotaDecision {

@@ -1,8 +1,7 @@
-import { namespacedName } from '../../kube/index.ts';
 import { isJoined } from '../../api/conditions.ts';
 import { labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import type { StoreEvent } from '../../kube/index.ts';
+import { namespacedName, type StoreEvent } from '../../kube/index.ts';
 import { InProcessRunner, type Job, type JobRunner, type ReconcileResult } from '../jobs/job-runner.ts';
 import type { Fence } from '../jobs/tenant-lock.ts';
 import { type CallsBefore, WorkQueue } from '../jobs/work-queue.ts';

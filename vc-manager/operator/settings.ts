@@ -1,6 +1,6 @@
-import { defaultSystemNamespace } from '../../api/names.ts';
 import { isIP } from 'node:net';
 import { type DriverName, defaultDriver } from '../../api/drivers.ts';
+import { defaultSystemNamespace } from '../../api/names.ts';
 import type { DnsChoice } from '../../api/virtual-cluster.ts';
 import { isLoopback } from '../../program/addresses.ts';
 import { invalidSettings } from './errors.ts';

@@ -1,9 +1,9 @@
-import { kubeletProxySecretName } from '../../api/names.ts';
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import { deletionProtectionBinding, deletionProtectionPolicy } from '../../api/deletion-protection.ts';
 import { labelKeys } from '../../api/labels.ts';
+import { kubeletProxySecretName } from '../../api/names.ts';
 import {
   type Clock,
   encodeSecretData,

@@ -4,7 +4,7 @@ import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import type { BullmqRunner } from '../jobs/bullmq-runner.ts';
 import type { Job, JobRun, ReconcileResult } from '../jobs/job-runner.ts';
 import { type Fence, TenantLock } from '../jobs/tenant-lock.ts';
-import { type Caches } from './caches.ts';
+import type { Caches } from './caches.ts';
 import { explain } from './errors.ts';
 import { assertHeld, fenced } from './fencing.ts';
 import { isDesiredStateChanged } from './jobs.ts';

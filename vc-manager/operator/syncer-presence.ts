@@ -1,5 +1,5 @@
-import { syncerSelector } from '../../api/labels.ts';
 import { noSyncerReason } from '../../api/conditions.ts';
+import { syncerSelector } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   findCondition,
@@ -52,7 +52,11 @@ export class SyncerPresence {
   async look(signal: AbortSignal): Promise<void> {
     const { client, clock, settings, virtualClusters } = this.#services;
     const { namespace } = settings;
-    const { items } = await client.list<Lease>(resources.leases, { namespace, labelSelector: syncerSelector, signal });
+    const { items } = await client.list<Lease>(resources.leases, {
+      namespace,
+      labelSelector: syncerSelector,
+      signal,
+    });
     const renewed = items
       .map(({ metadata, spec }) => `${metadata.uid} ${spec?.renewTime}`)
       .sort()

@@ -14,7 +14,20 @@ import {
 } from '../../api/usage.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../api/warm-pool.ts';
-import { type Clock, type ConfigMap, deleteIfPresent, ignoreNotFound, isNotFound, type KubeClient, modifyStatus, namespacedName, parseQuantity, repeatUntilAborted, resources, type Store } from '../../kube/index.ts';
+import {
+  type Clock,
+  type ConfigMap,
+  deleteIfPresent,
+  ignoreNotFound,
+  isNotFound,
+  type KubeClient,
+  modifyStatus,
+  namespacedName,
+  parseQuantity,
+  repeatUntilAborted,
+  resources,
+  type Store,
+} from '../../kube/index.ts';
 import { explain } from './errors.ts';
 import type { OperatorSettings } from './settings.ts';
 
@@ -143,7 +156,10 @@ export class UsageMeter {
         onUsage(namespacedName(vc.metadata), used);
       } catch (error) {
         // The counter of one tenant is no reason to leave the others out.
-        logger.warn({ err: error, virtualCluster: namespacedName(vc.metadata) }, 'its usage is not in the metrics');
+        logger.warn(
+          { err: error, virtualCluster: namespacedName(vc.metadata) },
+          'its usage is not in the metrics',
+        );
       }
     }
   }

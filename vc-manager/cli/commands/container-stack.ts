@@ -1,5 +1,5 @@
-import { defaultSystemNamespace } from '../../../api/names.ts';
 import { Argument, type Command, InvalidArgumentError } from 'commander';
+import { defaultSystemNamespace } from '../../../api/names.ts';
 import { type Lease, resources } from '../../../kube/index.ts';
 import { ContainerStack, defaultContainerPorts } from '../../local-stack/container-stack.ts';
 import { type StackPorts, stackPortNames } from '../../local-stack/stack-ports.ts';
@@ -15,7 +15,6 @@ interface Flags extends GlobalFlags {
   port?: Partial<StackPorts>;
   syncerPorts: { metrics: number; kubelet: number };
 }
-
 
 const help = `
 docker-compose.yml calls these steps; each ends when it is done.

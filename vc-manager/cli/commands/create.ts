@@ -10,7 +10,14 @@ import {
   type VirtualClusterSpec,
   virtualClusterProblems,
 } from '../../../api/virtual-cluster.ts';
-import { isAlreadyExists, isNotFound, type KubeClient, messageOf, resources, withoutUndefined } from '../../../kube/index.ts';
+import {
+  isAlreadyExists,
+  isNotFound,
+  type KubeClient,
+  messageOf,
+  resources,
+  withoutUndefined,
+} from '../../../kube/index.ts';
 import { selectTemplate } from '../../control-plane/template.ts';
 import { kubernetesVersion, labelPairs, wholeNumber } from '../arguments.ts';
 import { waitTimeoutOption } from '../command-line.ts';

@@ -1,5 +1,5 @@
-import { systemNamespaceOption } from '../../../program/flags.ts';
 import { type Command, Option } from 'commander';
+import { systemNamespaceOption } from '../../../program/flags.ts';
 import { hostAndPort } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { listeningDashboard } from '../dashboard/serve.ts';

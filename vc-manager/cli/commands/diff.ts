@@ -1,7 +1,7 @@
-import { systemNamespaceOption } from '../../../program/flags.ts';
 import { type Command, Option } from 'commander';
 import type { Difference, DifferenceReport } from '../../../api/difference-report.ts';
 import { namespacedName, printable } from '../../../kube/index.ts';
+import { systemNamespaceOption } from '../../../program/flags.ts';
 import { wholeNumber } from '../arguments.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';

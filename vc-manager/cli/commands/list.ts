@@ -1,6 +1,13 @@
 import { type Command, Option } from 'commander';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { isForbidden, isNotFound, type KubeClient, type KubeList, namespacedName, resources } from '../../../kube/index.ts';
+import {
+  isForbidden,
+  isNotFound,
+  type KubeClient,
+  type KubeList,
+  namespacedName,
+  resources,
+} from '../../../kube/index.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
 import {

@@ -23,7 +23,17 @@ import { Operator } from '../../operator/operator.ts';
 import type { OperatorOptions, WarmPoolSize } from '../../operator/services.ts';
 import type { GatewaySettings } from '../../operator/settings.ts';
 import { openStore } from '../../snapshot/open-store.ts';
-import { defaultAdvertiseAddress, duration, egressTarget, gatewayAddress, hostAndPort, ipAddress, memoryQuantity, portRange, wholeNumber } from '../arguments.ts';
+import {
+  defaultAdvertiseAddress,
+  duration,
+  egressTarget,
+  gatewayAddress,
+  hostAndPort,
+  ipAddress,
+  memoryQuantity,
+  portRange,
+  wholeNumber,
+} from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { addDashboardOptions, type DashboardFlags, listeningDashboard } from '../dashboard/serve.ts';
 import { createDriver, type DriverFlags, defaultStorageClass, driverChoices } from '../drivers.ts';

@@ -1,4 +1,3 @@
-import { systemNamespaceOption } from '../../../program/flags.ts';
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
@@ -6,7 +5,15 @@ import type { Command } from 'commander';
 import { create as createArchive } from 'tar';
 import { defaultDriver } from '../../../api/drivers.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { type KubeClient, type KubeObject, messageOf, namespacedName, type Resource, resources } from '../../../kube/index.ts';
+import {
+  type KubeClient,
+  type KubeObject,
+  messageOf,
+  namespacedName,
+  type Resource,
+  resources,
+} from '../../../kube/index.ts';
+import { systemNamespaceOption } from '../../../program/flags.ts';
 import type { ControlPlaneDriver } from '../../drivers/driver.ts';
 import { ProcessDriver } from '../../drivers/process/process-driver.ts';
 import { wholeNumber } from '../arguments.ts';

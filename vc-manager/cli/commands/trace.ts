@@ -1,4 +1,3 @@
-import { systemNamespaceOption } from '../../../program/flags.ts';
 import { type Command, Option } from 'commander';
 import { annotationKeys, labelKeys, syncerSelector } from '../../../api/labels.ts';
 import {
@@ -9,7 +8,21 @@ import {
   type StageOwner,
 } from '../../../api/pod-report.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { type Condition, ConnectionError, findCondition, ignoreNotFound, isForbidden, type KubeClient, type KubeObject, type Lease, namespacedName, printable, resources, withoutUndefined } from '../../../kube/index.ts';
+import {
+  type Condition,
+  ConnectionError,
+  findCondition,
+  ignoreNotFound,
+  isForbidden,
+  type KubeClient,
+  type KubeObject,
+  type Lease,
+  namespacedName,
+  printable,
+  resources,
+  withoutUndefined,
+} from '../../../kube/index.ts';
+import { systemNamespaceOption } from '../../../program/flags.ts';
 import { wholeNumber } from '../arguments.ts';
 import { withCompletion, wordsOnly } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -216,7 +229,10 @@ async function onlyTenant(client: KubeClient, { signal }: Cli): Promise<VirtualC
   if (only === undefined)
     throw new CliError('NotFound', 'there are no tenants: "vc-manager create NAME --wait" makes one');
   if (another === undefined) return only;
-  const some = items.slice(0, 3).map(({ metadata }) => namespacedName(metadata)).join(', ');
+  const some = items
+    .slice(0, 3)
+    .map(({ metadata }) => namespacedName(metadata))
+    .join(', ');
   throw invalidArgument(
     `there are ${items.length} tenants (${some}${items.length > 3 ? ', ..' : ''}): add -t NAME`,
   );

@@ -1,7 +1,7 @@
-import { repeatable } from '../../../program/flags.ts';
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { dnsChoices } from '../../../api/virtual-cluster.ts';
+import { repeatable } from '../../../program/flags.ts';
 import { egressTarget, ipAddress, wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { describeFailure, invalidArgument } from '../errors.ts';

@@ -1,8 +1,16 @@
-import { systemNamespaceOption } from '../../../program/flags.ts';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
-import { addUsage, noUsage, usageConfigMapId, type UsageDay, usageDays, usageFields, usageLabel } from '../../../api/usage.ts';
+import {
+  addUsage,
+  noUsage,
+  type UsageDay,
+  usageConfigMapId,
+  usageDays,
+  usageFields,
+  usageLabel,
+} from '../../../api/usage.ts';
 import { type ConfigMap, type KubeClient, resources } from '../../../kube/index.ts';
+import { systemNamespaceOption } from '../../../program/flags.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { invalidArgument } from '../errors.ts';

@@ -1,5 +1,5 @@
-import { systemNamespaceOption } from '../../../program/flags.ts';
 import { type Command, Option } from 'commander';
+import { systemNamespaceOption } from '../../../program/flags.ts';
 import { packageVersion } from '../../../program/package-root.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { ageSince, json, table } from '../output.ts';

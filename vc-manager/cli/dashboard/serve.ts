@@ -1,4 +1,3 @@
-import { repeatable } from '../../../program/flags.ts';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Command, Option } from 'commander';
@@ -8,6 +7,7 @@ import { Dashboard } from '../../../dashboard/dashboard.ts';
 import type { OidcSettings } from '../../../dashboard/oidc.ts';
 import { type ConnectionOptions, messageOf } from '../../../kube/index.ts';
 import { isLoopback } from '../../../program/addresses.ts';
+import { repeatable } from '../../../program/flags.ts';
 import { packageRoot } from '../../../program/package-root.ts';
 import type { OnProblem } from '../../drivers/driver.ts';
 import { addressRanges } from '../arguments.ts';

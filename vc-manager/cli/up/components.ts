@@ -1,8 +1,8 @@
-import { defaultSystemNamespace } from '../../../api/names.ts';
 import { createHash } from 'node:crypto';
 import { hostname, networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { labelKeys } from '../../../api/labels.ts';
+import { defaultSystemNamespace } from '../../../api/names.ts';
 import type { DnsChoice } from '../../../api/virtual-cluster.ts';
 import type { KubeClient } from '../../../kube/index.ts';
 import { hostInUrl } from '../../../program/addresses.ts';

@@ -13,7 +13,12 @@ import type { Cli } from '../context.ts';
 import { describeFailure } from '../errors.ts';
 import type { Progress } from '../progress.ts';
 import { withConnection } from '../super-cluster.ts';
-import { adminKubeconfig, getVirtualCluster, listTenants, type VirtualClusterRef } from '../virtual-clusters.ts';
+import {
+  adminKubeconfig,
+  getVirtualCluster,
+  listTenants,
+  type VirtualClusterRef,
+} from '../virtual-clusters.ts';
 import { waitUntilUsable } from '../wait-for.ts';
 
 const tenantsTimeoutMs = 180_000;

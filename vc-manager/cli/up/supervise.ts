@@ -4,8 +4,8 @@ import { isUnclaimed } from '../../../api/warm-pool.ts';
 import { messageOf, Reflector, resources, Store } from '../../../kube/index.ts';
 import type { LocalStack } from '../../local-stack/local-stack.ts';
 import type { Cli } from '../context.ts';
-import { CliError } from '../errors.ts';
 import type { ServeOptions } from '../dashboard/serve.ts';
+import { CliError } from '../errors.ts';
 import type { Progress } from '../progress.ts';
 import { asSupervisor, claimStateDirectory } from '../state-directory.ts';
 import { withConnection } from '../super-cluster.ts';
@@ -91,7 +91,13 @@ async function startDashboard(
     const { listeningDashboard } = await import('../dashboard/serve.ts');
     const address = { host: '127.0.0.1', port };
     const dashboard = await listeningDashboard(cli, {
-      ...{ superCluster, address, stateDir, systemNamespace: defaultSystemNamespace, backend: await loadBackend() },
+      ...{
+        superCluster,
+        address,
+        stateDir,
+        systemNamespace: defaultSystemNamespace,
+        backend: await loadBackend(),
+      },
       onProblem: (problem) => progress.note(`The dashboard does not show what is: ${problem}`),
     });
     return { link: dashboard.link(), ended: dashboard.run(signal).catch(note) };

@@ -1,5 +1,5 @@
-import { labelKeys } from '../../../api/labels.ts';
 import { stringify } from 'yaml';
+import { labelKeys } from '../../../api/labels.ts';
 import { parseQuantity, withoutUndefined } from '../../../kube/index.ts';
 import {
   type ComponentPlan,

@@ -1,5 +1,5 @@
-import { labelKeys } from '../../../api/labels.ts';
 import { isIPv6 } from 'node:net';
+import { labelKeys } from '../../../api/labels.ts';
 import { ApiError, resources } from '../../../kube/index.ts';
 import type { LocateOptions, Location } from '../driver.ts';
 import { namespaceManifest, serviceManifest } from './manifests.ts';

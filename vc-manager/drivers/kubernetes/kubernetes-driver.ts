@@ -1,5 +1,5 @@
-import { defaultSystemNamespace } from '../../../api/names.ts';
 import { labelKeys } from '../../../api/labels.ts';
+import { defaultSystemNamespace } from '../../../api/names.ts';
 import {
   type Clock,
   KeyedMutex,
@@ -57,7 +57,15 @@ import {
   ownNamespace,
   SuperObjects,
 } from './super-objects.ts';
-import { apiServer, isNamespaceOf, isReady, namespaceOf, type Pod, type StatefulSet, templateHashAnnotation } from './types.ts';
+import {
+  apiServer,
+  isNamespaceOf,
+  isReady,
+  namespaceOf,
+  type Pod,
+  type StatefulSet,
+  templateHashAnnotation,
+} from './types.ts';
 
 interface KubernetesDriverOptions {
   /** The super cluster. */
@@ -121,7 +129,10 @@ export class KubernetesDriver implements ControlPlaneDriver {
   }
 
   async observe(id: string): Promise<ControlPlaneObservation> {
-    const place = { namespace: namespaceOf(id), labelSelector: `${labelKeys.id}=${id},${labelKeys.component}` };
+    const place = {
+      namespace: namespaceOf(id),
+      labelSelector: `${labelKeys.id}=${id},${labelKeys.component}`,
+    };
     const [sets, pods] = await Promise.all([
       this.#client.list<StatefulSet>(resources.statefulSets, place),
       this.#client.list<Pod>(resources.pods, place),

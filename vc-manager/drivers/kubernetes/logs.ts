@@ -1,5 +1,5 @@
-import { labelKeys } from '../../../api/labels.ts';
 import { StringDecoder } from 'node:string_decoder';
+import { labelKeys } from '../../../api/labels.ts';
 import { type Clock, type KubeClient, resources } from '../../../kube/index.ts';
 import type { LogOptions, OnProblem } from '../driver.ts';
 import { LineSplitter, lastOf } from '../log-lines.ts';

@@ -1,11 +1,22 @@
-import { labelKeys } from '../../../api/labels.ts';
 import { createHash } from 'node:crypto';
 import { isIP, isIPv6 } from 'node:net';
+import { labelKeys } from '../../../api/labels.ts';
 import type { KubeObject } from '../../../kube/index.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../../control-plane/plan.ts';
 import type { EgressTarget } from '../../os/egress-filter.ts';
 import { imageOf } from '../images.ts';
-import { apiServer, apiServerPort, datastore, dependsOnAnnotation, filesHashAnnotation, filesSecretOf, labelsOf, namespaceOf, templateHashAnnotation, virtualClusterAnnotation } from './types.ts';
+import {
+  apiServer,
+  apiServerPort,
+  datastore,
+  dependsOnAnnotation,
+  filesHashAnnotation,
+  filesSecretOf,
+  labelsOf,
+  namespaceOf,
+  templateHashAnnotation,
+  virtualClusterAnnotation,
+} from './types.ts';
 
 /** Of data without a claim, which is on the disk of its node: twice what the etcd of the packaged template may keep. */
 const emptyDataSize = '4Gi';

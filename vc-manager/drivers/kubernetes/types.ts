@@ -36,7 +36,9 @@ export function labelsOf(id: string, component?: string): Record<string, string>
   return {
     'app.kubernetes.io/managed-by': 'skerry',
     [labelKeys.id]: id,
-    ...(component === undefined ? {} : { [labelKeys.component]: component, 'app.kubernetes.io/name': component }),
+    ...(component === undefined
+      ? {}
+      : { [labelKeys.component]: component, 'app.kubernetes.io/name': component }),
   };
 }
 

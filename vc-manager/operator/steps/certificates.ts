@@ -1,7 +1,6 @@
-import { reservedOffsets } from '../../../api/virtual-cluster.ts';
 import { hash, X509Certificate } from 'node:crypto';
 import { backgroundPrefix, kubeconfigKey, secretNames } from '../../../api/names.ts';
-import type { VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import { reservedOffsets, type VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { isWarmPoolMember } from '../../../api/warm-pool.ts';
 import { renderKubeconfig, withoutUndefined } from '../../../kube/index.ts';
 import { isFilledIn } from '../../control-plane/template.ts';
@@ -73,7 +72,10 @@ export const certificates: Step = {
     const ensured = await ensureTenantPki(stored, {
       id: tenant.id,
       clusterDomain: spec?.clusterDomain ?? 'cluster.local',
-      serviceAddress: addressAt(tenant.required(status?.serviceCIDR, 'service slice'), reservedOffsets.apiServer),
+      serviceAddress: addressAt(
+        tenant.required(status?.serviceCIDR, 'service slice'),
+        reservedOffsets.apiServer,
+      ),
       hosts: [
         ...(location === undefined
           ? [settings.endpointHost, settings.advertiseAddress]

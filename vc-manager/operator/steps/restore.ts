@@ -85,7 +85,8 @@ async function begin(tenant: Tenant, services: Services): Promise<boolean> {
     await inTurn(snapshots, async () => {
       // Read as a whole, as one that is taken is written.
       await check(tenant, services, asked);
-      if (hasPhaseAsleep(tenant.vc) && tenant.ownDatastore !== undefined) await wakeDatastore.run(tenant, services);
+      if (hasPhaseAsleep(tenant.vc) && tenant.ownDatastore !== undefined)
+        await wakeDatastore.run(tenant, services);
       recordProgress(tenant, 'keeping what is there as a snapshot');
       await takeSnapshot(tenant, services, 'BeforeRestore');
     });

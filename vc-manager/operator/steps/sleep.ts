@@ -10,7 +10,7 @@ import { authorityRequest } from '../jobs.ts';
 import { pagesOf } from '../objects.ts';
 import { cronJobDueMs, isBetweenTries, jobDueMs, leadMs, sleepSchedule } from '../schedules.ts';
 import type { Services } from '../services.ts';
-import { idleAtMs, hasPhaseAsleep, isSleepScheduled, sleepRequest } from '../sleep.ts';
+import { hasPhaseAsleep, idleAtMs, isSleepScheduled, sleepRequest } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
 import { CallTimeBudget, type Tenant } from '../tenant.ts';
 import { ensureOnlyDatastore } from './control-plane.ts';

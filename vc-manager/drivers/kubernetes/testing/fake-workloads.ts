@@ -46,7 +46,9 @@ export class FakeWorkloads implements AsyncDisposable {
   #reconcile(): void {
     for (const pod of this.#server.list(resources.pods) as Pod[]) this.#end(pod);
     for (const set of this.#server.list(resources.statefulSets) as StatefulSet[]) this.#tend(set);
-    const alive = new Set(this.#server.list(resources.statefulSets).map(({ metadata }) => namespacedName(metadata)));
+    const alive = new Set(
+      this.#server.list(resources.statefulSets).map(({ metadata }) => namespacedName(metadata)),
+    );
     for (const pod of this.#server.list(resources.pods)) {
       if (!alive.has(`${pod.metadata.namespace}/${pod.metadata.labels?.['skerry.dev/component']}`))
         this.#remove(pod);
