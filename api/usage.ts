@@ -3,7 +3,7 @@ import { z } from 'zod';
 const amount = z.number().min(0).finite();
 
 /** What a tenant has used in one day (UTC): one row of the ConfigMap of its month. Fields that a reader does not know stay out. */
-export const usageDaySchema = z.object({
+const usageDaySchema = z.object({
   /** How long of the day was measured. */
   hours: amount,
   podHours: amount,

@@ -16,7 +16,7 @@ const requestTimeoutMs = 15_000;
  * The user that this program impersonates for people who have signed in by OIDC: RBAC sees their groups, the audit log
  * their names.
  */
-export const oidcUser = 'skerry:dashboard';
+const oidcUser = 'skerry:dashboard';
 const oidcNameKey = 'skerry.dev/oidc-user';
 
 /** API servers as people who have signed in may use them. */

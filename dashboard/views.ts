@@ -21,7 +21,7 @@ function shown(text: unknown): string {
   return typeof text === 'string' ? printable(text, longestText) : '';
 }
 
-export function phaseOf({ metadata, status }: VirtualCluster): string {
+function phaseOf({ metadata, status }: VirtualCluster): string {
   return metadata.deletionTimestamp === undefined ? (status?.phase ?? 'Pending') : 'Deleting';
 }
 

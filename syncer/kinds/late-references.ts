@@ -25,7 +25,7 @@ export function lateName(name: string): string {
 }
 
 /** Whether a pod in the super cluster refers to this object of the tenant by its late name. */
-export function isAwaited(
+function isAwaited(
   kind: string,
   { metadata }: KubeObject,
   { tenant, superObjects }: SyncContext,

@@ -10,7 +10,7 @@ export interface EncryptionKey {
 }
 
 /** Nothing is encrypted: how the Secrets of a control plane are stored that was made without a key. */
-export const unencrypted = 'identity';
+const unencrypted = 'identity';
 
 /**
  * One stage of a change of key. Each begins when the API servers, all of them, have taken up the one before:

@@ -129,7 +129,7 @@ interface EventOptions extends Pick<Cli, 'clock'> {
 }
 
 /** Prints what happens to components and tenants until aborted. */
-export async function reportEvents({
+async function reportEvents({
   stack,
   superCluster,
   progress,

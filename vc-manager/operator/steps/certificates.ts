@@ -206,7 +206,7 @@ function lost(tenant: Tenant, services: Services): Error {
 }
 
 /** Shows in the status which key writes, and at which stage of a rotation it is. */
-export function recordEncryption(tenant: Tenant): void {
+function recordEncryption(tenant: Tenant): void {
   const encryption = tenant.required(tenant.encryption, 'encryption key');
   const key = writingKey(encryption)?.name;
   const { stage } = encryption.rotation ?? {};
