@@ -4,8 +4,8 @@ const mostConditions = 50;
 const mostCharacters = 16_384;
 
 /**
- * Whether a list of conditions of a tenant object is larger than any that means something. A patch that adds one to it
- * repeats all of it, so none is added.
+ * Whether a list of conditions of a tenant object is larger than any that means something. A patch that adds one to it, or
+ * takes one away, repeats all of it, so there is none.
  */
 export function isTooLargeToRepeat(conditions: readonly Condition[]): boolean {
   return conditions.length > mostConditions || JSON.stringify(conditions).length > mostCharacters;
@@ -46,9 +46,9 @@ function withoutUsed(message: string): string {
   return message.replace(/used: \S+ /, '');
 }
 
-/** Merge patch of the status of what waits no longer; undefined: it does not say that it does. */
+/** Merge patch of the status of what waits no longer; undefined: it does not say that it does, or too much beside. */
 export function withinQuotaStatus(tenantObject: KubeObject): { conditions: Condition[] } | undefined {
   const conditions = conditionsOf(tenantObject);
   const kept = conditions.filter(({ type }) => type !== withinQuotaCondition);
-  return kept.length === conditions.length ? undefined : { conditions: kept };
+  return kept.length === conditions.length || isTooLargeToRepeat(kept) ? undefined : { conditions: kept };
 }

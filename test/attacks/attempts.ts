@@ -398,6 +398,21 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'do so with the same UID each time',
+    stoppedBy:
+      'sync rule `contested-writes`: an object that was deleted and is shown again with its UID counts as another one',
+    test: 'syncer/engine.test.ts › makes an object less and less often that the tenant deletes and shows again with the same UID',
+    control: 'await sides.until(isMade)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'do so with thousands of small objects in turn, whose deletions cost nothing',
+    stoppedBy: 'quota `writes.bytes-per-minute`, of which each deletion takes 4 KiB without waiting',
+    test: 'syncer/quota/quota-admission.test.ts › has what is made wait after many deletions, for a minute at most, and deletions never',
+    control: "expect(await created('a')).toMatchObject({ do: 'createSuper' })",
+  },
+  {
+    attacker: 'tenant',
     attack:
       "have the super cluster's API server, or what stands before it, switch to another protocol by an upgrade of a stream",
     stoppedBy: 'upgrades to websocket and SPDY/3.1 are passed on, and no others',
@@ -777,6 +792,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'have more names held back than anybody looks at',
+    stoppedBy: 'at most 10,000 are remembered; the others are looked at again by each resync',
+    test: 'syncer/reconcile/deletion-safety.test.ts › remembers no more than 10,000 of the keys that it has held back',
+    control: "expect(await bench.reconcile('storageclasses', name)).toEqual({ is: 'held' })",
+  },
+  {
+    attacker: 'tenant',
     attack: 'fill what is remembered while its API server says that it is not ready',
     stoppedBy:
       'what has outlived its use is forgotten on a clock of its own, and at most 10,000 wait for others',
@@ -1116,6 +1138,13 @@ export const attempts: readonly Attempt[] = [
       'once in 10 s for each object, whatever its server shows, and never beside a list that is too large',
     test: 'syncer/reconcile/execute.test.ts › is written once in 10 s where the server never shows it',
     control: 'expect(await say(20)).toBe(0)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'show that condition beside megabytes of others, to have it taken out of them again and again',
+    stoppedBy: 'it is not taken out of a list that is too large to repeat',
+    test: 'syncer/kinds/quota-condition.test.ts › is not taken out of a list that is too large to repeat',
+    control: 'expect(taken(many(50))?.conditions).toHaveLength(50)',
   },
   {
     attacker: 'tenant',

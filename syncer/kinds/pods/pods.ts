@@ -180,6 +180,7 @@ export const podKind: DownKind = {
   name: 'pods',
   direction: 'down',
   joinsFirst: true,
+  waitsForIsolation: true,
   resource: resources.pods,
   indexes: { tenant: tenantIndexes, super: superIndexes },
   references: { of: references, needed: ['configmaps', 'secrets'], needs: needsReferences },

@@ -129,13 +129,7 @@ interface EventOptions extends Pick<Cli, 'clock'> {
 }
 
 /** Prints what happens to components and tenants until aborted. */
-async function reportEvents({
-  stack,
-  superCluster,
-  progress,
-  clock,
-  signal,
-}: EventOptions): Promise<void> {
+async function reportEvents({ stack, superCluster, progress, clock, signal }: EventOptions): Promise<void> {
   const print = (message: string): void =>
     progress.note(`${new Date(clock.now()).toTimeString().slice(0, 8)} ${message}`);
   const stopWatching = stack?.driver.watch((_, component, what) => {
