@@ -15,7 +15,14 @@ import {
   untilAborted,
   withClient,
 } from '../kube/index.ts';
-import { type Address, address, dnsDomain, positive, systemNamespaceOption } from '../program/flags.ts';
+import {
+  type Address,
+  address,
+  dnsDomain,
+  flagHelp,
+  positive,
+  systemNamespaceOption,
+} from '../program/flags.ts';
 import { HealthServer } from '../program/health-server.ts';
 import { openFileLimits } from '../program/open-files.ts';
 import { packageVersion } from '../program/package-root.ts';
@@ -50,6 +57,7 @@ function command(): Command {
     .description(
       'One address for the API servers of all tenants: passes connections on by TLS server name, without opening them.',
     )
+    .configureHelp(flagHelp)
     .option('--kubeconfig <file>', 'kubeconfig of the super cluster (default: $KUBECONFIG or ~/.kube/config)')
     .option('--context <name>', 'context of that kubeconfig')
     .requiredOption('--domain <domain>', 'tenants are reached by the server name ID.DOMAIN', dnsDomain)

@@ -1,4 +1,4 @@
-import { InvalidArgumentError, Option } from 'commander';
+import { Help, type HelpConfiguration, InvalidArgumentError, Option } from 'commander';
 import { defaultSystemNamespace } from '../api/names.ts';
 
 export interface Address {
@@ -18,6 +18,22 @@ export function address(text: string): Address {
 /** `--system-namespace`. `what`: what is in that namespace. */
 export function systemNamespaceOption(what: string): Option {
   return new Option('--system-namespace <namespace>', what).default(defaultSystemNamespace);
+}
+
+/** For `configureHelp`: default addresses as they are given, and no default that is an empty list or false. */
+export const flagHelp: HelpConfiguration = {
+  optionDescription(option: Option): string {
+    const value: unknown = option.defaultValue;
+    const isNothing = value === false || (Array.isArray(value) && value.length === 0);
+    const shown: Option = Object.create(option);
+    if (isNothing) shown.defaultValue = undefined;
+    else if (isAddress(value)) shown.defaultValueDescription = `${value.host}:${value.port}`;
+    return new Help().optionDescription(shown);
+  },
+};
+
+function isAddress(value: unknown): value is Address {
+  return typeof value === 'object' && value !== null && 'host' in value && 'port' in value;
 }
 
 export function positive(text: string): number {
