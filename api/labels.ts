@@ -40,8 +40,14 @@ export const labelKeys = {
   activity: 'skerry.dev/activity',
   /** On a VirtualCluster in Skerry's own namespace: it waits for an owner (`isWarmPoolMember`). */
   warm: 'skerry.dev/warm',
+  /** On what belongs to a control plane, and on the namespace that it has in the super cluster: `status.id`. */
+  id: 'skerry.dev/id',
   managedBy: 'app.kubernetes.io/managed-by',
 } as const;
+
+/** On the Leases of all replicas of the syncer. */
+export const syncerLabel = { [labelKeys.component]: 'vc-syncer' } as const;
+export const syncerSelector = `${labelKeys.component}=${syncerLabel[labelKeys.component]}`;
 
 /** Keys of the annotations that Skerry writes or reads in the super cluster and in tenants. */
 export const annotationKeys = {

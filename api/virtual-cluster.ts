@@ -664,6 +664,12 @@ export function isForPods(
   return gateway?.podAddress !== undefined && gateway.port !== undefined;
 }
 
+/**
+ * Places of the addresses in a tenant's slice that the manager keeps for it: that of the Service `kubernetes`, and that of
+ * its DNS, if it has one.
+ */
+export const reservedOffsets = { apiServer: 1, dns: 10 } as const;
+
 /** Where pods reach the API server: at the gateway, or where it listens itself. */
 export function podEndpoint({ status }: Pick<VirtualCluster, 'status'>): {
   address: string | undefined;

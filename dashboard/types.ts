@@ -77,6 +77,8 @@ export interface TenantRow {
 export interface TenantDetail extends TenantRow {
   readonly uid: string;
   readonly facts: readonly (readonly [string, string])[];
+  /** Nothing of it was made, as its namespace has no room. */
+  readonly isOverLimit: boolean;
   readonly conditions: readonly ConditionRow[];
   readonly quota: readonly QuotaRow[];
   readonly jobs: readonly JobRow[];

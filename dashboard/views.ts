@@ -1,3 +1,4 @@
+import { isOverVirtualClusterLimit } from '../api/conditions.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { sleepAfterIdleMs, weightOf } from '../api/virtual-cluster.ts';
 import { wakeReasonText } from '../api/wake-reasons.ts';
@@ -15,17 +16,13 @@ import type {
   TenantRow,
 } from './types.ts';
 
-export function nameOf({ metadata }: VirtualCluster): string {
-  return `${metadata.namespace}/${metadata.name}`;
-}
-
 const longestText = 2_000;
 
 function shown(text: unknown): string {
   return typeof text === 'string' ? printable(text, longestText) : '';
 }
 
-export function phaseOf({ metadata, status }: VirtualCluster): string {
+function phaseOf({ metadata, status }: VirtualCluster): string {
   return metadata.deletionTimestamp === undefined ? (status?.phase ?? 'Pending') : 'Deleting';
 }
 
@@ -89,6 +86,7 @@ export function tenantDetail(vc: VirtualCluster, assessment: Assessment): Tenant
     problems: assessment.problems,
     uid: metadata.uid ?? '',
     facts: facts(vc),
+    isOverLimit: isOverVirtualClusterLimit(vc),
     conditions: (status?.conditions ?? []).map(conditionRow),
     quota: assessment.quota,
     jobs: assessment.jobs.map(jobRow),

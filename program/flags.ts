@@ -1,4 +1,5 @@
-import { Help, type HelpConfiguration, InvalidArgumentError, type Option } from 'commander';
+import { Help, type HelpConfiguration, InvalidArgumentError, Option } from 'commander';
+import { defaultSystemNamespace } from '../api/names.ts';
 
 export interface Address {
   host: string;
@@ -12,6 +13,11 @@ export function address(text: string): Address {
   if (match === null || port > 65_535)
     throw new InvalidArgumentError('give it as HOST:PORT, e.g. 127.0.0.1:10451');
   return { host: match[1] ?? (match[2] === '' ? '0.0.0.0' : (match[2] as string)), port };
+}
+
+/** `--system-namespace`. `what`: what is in that namespace. */
+export function systemNamespaceOption(what: string): Option {
+  return new Option('--system-namespace <namespace>', what).default(defaultSystemNamespace);
 }
 
 /** For `configureHelp`: default addresses as they are given, and no default that is an empty list or false. */
@@ -35,6 +41,11 @@ export function positive(text: string): number {
   if (!Number.isInteger(number) || number < 1)
     throw new InvalidArgumentError('give a whole number of at least 1');
   return number;
+}
+
+/** The values of an option that may be given several times. */
+export function repeatable(text: string, before: readonly string[] = []): string[] {
+  return [...before, text];
 }
 
 /** A domain below which there is room for a label. */

@@ -6,11 +6,11 @@ import { amount, milliseconds, percent, quantity, relative, since } from './form
 import { state } from './state.ts';
 import { Advice, type Column, HealthMark, healthNames, html, Meter, Section, Table } from './ui.ts';
 
-export function tenantName({ namespace, name }: { namespace: string; name: string }): string {
+function tenantName({ namespace, name }: { namespace: string; name: string }): string {
   return `${namespace}/${name}`;
 }
 
-export function TenantLink({ tenant }: { tenant: { namespace: string; name: string } }): VNode {
+function TenantLink({ tenant }: { tenant: { namespace: string; name: string } }): VNode {
   const { namespace, name } = tenant;
   return html`<a href=${`#/tenants/${namespace}/${name}`}
     >${namespace !== 'default' && html`<span class="muted">${namespace}/</span>`}${name}</a

@@ -229,7 +229,7 @@ export interface DownKind extends KindBase, NamedResource {
   refusedStatus?(tenantObject: KubeObject, message: string, nowMs: number): object | undefined;
   /**
    * `status.conditions` of the tenant object has room for one of ours, which says that a write waits for the quota
-   * (`syncer/kinds/quota-condition.ts`). `up` leaves that one alone.
+   * (`syncer/kinds/conditions.ts`). `up` leaves that one alone.
    */
   readonly hasConditions?: true;
   /**

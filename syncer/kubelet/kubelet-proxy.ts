@@ -5,6 +5,7 @@ import {
   type KubeObject,
   onAbort,
 } from '../../kube/index.ts';
+import { isLoopback } from '../../program/addresses.ts';
 import type { Lookup } from '../context.ts';
 import type { Pod } from '../kinds/pods/types.ts';
 import type { CurrentTenant } from '../watchdog/watchdog.ts';
@@ -13,7 +14,7 @@ import { KubeletServer } from './kubelet-server.ts';
 import { type ClientAuthorities, KubeletTenants } from './kubelet-tenants.ts';
 import { ListAnswers } from './list-answers.ts';
 import { MetricsApi } from './metrics-api.ts';
-import { isLoopback, keepRegistered } from './metrics-registration.ts';
+import { keepRegistered } from './metrics-registration.ts';
 import { NodeApi } from './node-api.ts';
 import { CommandRuns, PodStreams } from './pod-streams.ts';
 import { followServingIdentity, type ServingIdentity } from './serving-certificate.ts';

@@ -1,5 +1,11 @@
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import { type KubeObject, type MergePatch, mergePatch, type ObjectMeta } from '../../kube/index.ts';
+import {
+  type KubeObject,
+  type MergePatch,
+  mergePatch,
+  namespacedName,
+  type ObjectMeta,
+} from '../../kube/index.ts';
 import type { TenantInfo } from '../context.ts';
 import { bucketOf, isOwnKey } from './labels.ts';
 import { superNamespaceName } from './names.ts';
@@ -401,7 +407,7 @@ function wantedKeys(
   labels[labelKeys.bucket] = String(bucketOf(tenant.uid));
   const namespace = options.namespace ?? metadata.namespace;
   if (namespace !== undefined) labels[labelKeys.namespace] = namespace;
-  annotations[annotationKeys.tenantName] = `${tenant.namespace}/${tenant.name}`;
+  annotations[annotationKeys.tenantName] = namespacedName(tenant);
   const { uid, ownerReferences } = metadata;
   if (uid !== undefined) annotations[annotationKeys.uid] = uid;
   if (ownerReferences !== undefined && ownerReferences.length > 0) {

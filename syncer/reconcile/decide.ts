@@ -1,8 +1,8 @@
 import type { KubeObject, MergePatch } from '../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../context.ts';
+import { withinQuotaStatus } from '../kinds/conditions.ts';
 import type { Action, DownKind, Notice, SyncedKind, UpKind } from '../kinds/contract.ts';
 import { namespaceKind } from '../kinds/namespaces.ts';
-import { withinQuotaStatus } from '../kinds/quota-condition.ts';
 import { warning } from '../kinds/validation.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import type { Tombstone } from './tenant-state.ts';

@@ -7,6 +7,7 @@ import {
   type KubeClient,
   type KubeObject,
   linkedController,
+  namespacedName,
   Reflector,
   resources,
   Store,
@@ -190,7 +191,7 @@ export class TenantDirectory {
   /** When authorities and certificates of the tenants that are served expire. */
   *expiries(): Iterable<{ tenant: string; kind: string; atMs: number }> {
     for (const { latest } of this.#served.values()) {
-      const tenant = `${latest.metadata.namespace}/${latest.metadata.name}`;
+      const tenant = namespacedName(latest.metadata);
       for (const { kind, expires } of latest.status?.certificates ?? [])
         yield { tenant, kind, atMs: Date.parse(expires) };
     }
@@ -380,7 +381,7 @@ export class TenantDirectory {
       this.#status.forget(uid);
       this.#options.hooks?.leaving?.(uid);
       // One that was made anew under this name has taken over what is kept by name.
-      const others = [...this.#served.values()].map(({ vc: other }) => `${other.namespace}/${other.name}`);
+      const others = [...this.#served.values()].map(({ vc: other }) => namespacedName(other));
       if (!others.includes(`${namespace}/${name}`)) this.#options.hooks?.left?.(`${namespace}/${name}`);
     });
   }
@@ -542,7 +543,7 @@ export class TenantDirectory {
     const { hooks, settings } = this.#options;
     const { uid, ...ref } = served.vc;
     hooks?.leaving?.(uid);
-    hooks?.held?.(`${ref.namespace}/${ref.name}`);
+    hooks?.held?.(namespacedName(ref));
     this.#warn(served.latest, error, 'this tenant takes too much memory and is let go of for a time');
     await this.#report(served, notSynced('CacheLimitExceeded', error.message));
     await this.#pause(served, ms, () => cacheLimitBytes(served.latest, settings()) > error.limitBytes);
@@ -554,7 +555,7 @@ export class TenantDirectory {
     onJoined: () => void,
   ): Promise<void> {
     const { hooks } = this.#options;
-    const tenant = `${served.vc.namespace}/${served.vc.name}`;
+    const tenant = namespacedName(served.vc);
     const session = new TenantSession({
       ...this.#options,
       vc: served.latest,
@@ -646,9 +647,6 @@ export class TenantDirectory {
   }
 
   #warn(vc: VirtualCluster, error: unknown, message: string): void {
-    this.#options.logger.warn(
-      { tenant: `${vc.metadata.namespace}/${vc.metadata.name}`, err: error },
-      message,
-    );
+    this.#options.logger.warn({ tenant: namespacedName(vc.metadata), err: error }, message);
   }
 }

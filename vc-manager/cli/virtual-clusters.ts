@@ -5,7 +5,13 @@ import {
   superClusterUnknownReason,
   switchedOffReason,
 } from '../../api/conditions.ts';
-import { backgroundPrefix, kubeconfigKey, nameProblem, secretNames } from '../../api/names.ts';
+import {
+  backgroundPrefix,
+  defaultSystemNamespace,
+  kubeconfigKey,
+  nameProblem,
+  secretNames,
+} from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../api/warm-pool.ts';
 import {
@@ -56,7 +62,7 @@ export function namespaceFlag(namespace: string): string {
 }
 
 /** What to read when a program of Skerry seems not to run, of the local stack and of an installation by the chart. */
-export function programLogs(program: 'manager' | 'syncer', namespace = 'skerry-system'): string {
+export function programLogs(program: 'manager' | 'syncer', namespace = defaultSystemNamespace): string {
   const ofPods = `kubectl -n ${namespace} logs -l app.kubernetes.io/component=${program} --prefix`;
   return `Its log: "vc-manager logs --stack vc-${program}", or with the Helm chart "${ofPods}"`;
 }

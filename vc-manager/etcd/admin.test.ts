@@ -46,7 +46,7 @@ async function put(key: string | Uint8Array): Promise<void> {
 
 describe('EtcdAdmin before authentication is on', () => {
   it('does nothing that needs a user, and says why', async () => {
-    await expect(admin.countKeys('')).rejects.toMatchObject({ code: 'auth-disabled' });
+    await expect(admin.countKeys('')).rejects.toMatchObject({ code: 'AuthDisabled' });
   });
 
   it('switches it on once, however many ask at the same time', async () => {
@@ -63,7 +63,7 @@ describe('a request that names no user', () => {
   it('is nobody, and not the server whose certificate the gateway uses', async () => {
     const request = { key: 'YQ==' };
     await expect(gateway.post('/v3/kv/range', request)).rejects.toMatchObject({
-      code: 'permission-denied',
+      code: 'PermissionDenied',
       message: expect.stringContaining('user name is empty'),
     });
   });
@@ -120,7 +120,7 @@ describe('a tenant in the datastore', () => {
     const { certPem: cert, keyPem: key } = await certificateOf('blue');
     const ca = etcd.pki.etcdCa.certPem;
     const intruder = new EtcdAdmin({ endpoint: etcd.endpoint, ca, cert, key, rootPassword: 'guess' });
-    await expect(intruder.ensureTenant('blue')).rejects.toMatchObject({ code: 'certificate-refused' });
+    await expect(intruder.ensureTenant('blue')).rejects.toMatchObject({ code: 'CertificateRefused' });
     await intruder.close();
 
     const peer = connect({ host: '127.0.0.1', port: etcd.peerPort, ca, cert, key });
@@ -207,7 +207,7 @@ describe('measuring a tenant', () => {
       range_end: Buffer.from(rangeEnd).toString('base64'),
     };
     await expect(session.call('/v3/kv/range', all)).rejects.toMatchObject({
-      code: 'answer-too-large',
+      code: 'AnswerTooLarge',
       retryable: false,
     });
 
@@ -257,7 +257,7 @@ describe('measuring a tenant', () => {
         key: key('wide', 0).toString('base64'),
         revision: String(before.revision),
       }),
-    ).rejects.toMatchObject({ code: 'compacted' });
+    ).rejects.toMatchObject({ code: 'Compacted' });
   });
 });
 
@@ -325,7 +325,7 @@ describe('removing a tenant', () => {
     };
     const guard = '/skerry/replacing/back';
     await expect(removeKeys(stalled, tenantPrefix('back'), { guard })).rejects.toMatchObject({
-      code: 'removal-superseded',
+      code: 'RemovalSuperseded',
       retryable: true,
     });
     expect(pages).toBe(2);
@@ -343,7 +343,7 @@ describe('removing a tenant', () => {
       },
     };
     await expect(removeKeys(late, tenantPrefix('marked'), { guard })).rejects.toMatchObject({
-      code: 'removal-superseded',
+      code: 'RemovalSuperseded',
     });
     expect(await admin.countKeys(guard)).toBe(1);
     await admin.removeTenant('marked');
@@ -463,7 +463,7 @@ describe('the keys of a tenant, seen and replaced', () => {
     await begun.promise;
     await admin.replaceTenant('raced', from({ 'pods/fast': 'v' }), { attempt: 'second' });
     overtaken.resolve();
-    await expect(first).rejects.toMatchObject({ code: 'replace-superseded', retryable: true });
+    await expect(first).rejects.toMatchObject({ code: 'ReplaceSuperseded', retryable: true });
     expect(await entriesOf('raced')).toEqual({ 'pods/fast': 'v' });
     expect(await admin.countKeys('/skerry/')).toBe(0);
   });

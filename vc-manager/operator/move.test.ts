@@ -209,7 +209,7 @@ describe('a move', () => {
         isPaused(world.get('a') as VirtualCluster) ? target - 1 : target;
     } else
       world.ownDatastores.beforeReplace = () => {
-        throw new EtcdError('compacted', 'The datastore answered "required revision has been compacted".');
+        throw new EtcdError('Compacted', 'The datastore answered "required revision has been compacted".');
       };
     world.edit('a', { template: ownTemplate });
     const vc = await world.untilReason('a', 'Placed', 'RolledBack');

@@ -36,7 +36,7 @@ type MoveServices = Pick<Services, 'drivers'> &
   };
 
 /** What runs a control plane, or will. */
-export function driverOf({ spec, status }: VirtualCluster, preferred: DriverName): DriverName {
+function driverOf({ spec, status }: VirtualCluster, preferred: DriverName): DriverName {
   if (status?.version !== undefined) return status.driver ?? defaultDriver;
   return spec?.driver ?? preferred;
 }

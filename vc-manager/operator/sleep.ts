@@ -9,7 +9,7 @@ import type { Services } from './services.ts';
 type SleepServices = Pick<Services, 'activity' | 'settings' | 'clock'>;
 
 /** Whether its control plane is stopped, or about to be, because it is not needed. */
-export function isAsleep({ status }: VirtualCluster): boolean {
+export function hasPhaseAsleep({ status }: VirtualCluster): boolean {
   return status?.phase === 'Asleep';
 }
 

@@ -642,7 +642,7 @@ describe('snapshots', () => {
       async function* forgotten(): AsyncGenerator<Entry> {
         for await (const each of entries) {
           yield each;
-          throw new EtcdError('compacted', 'required revision has been compacted');
+          throw new EtcdError('Compacted', 'required revision has been compacted');
         }
       }
       return { ...others, entries: forgotten() };

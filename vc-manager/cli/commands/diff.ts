@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander';
 import type { Difference, DifferenceReport } from '../../../api/difference-report.ts';
-import { printable } from '../../../kube/index.ts';
+import { namespacedName, printable } from '../../../kube/index.ts';
+import { systemNamespaceOption } from '../../../program/flags.ts';
 import { wholeNumber } from '../arguments.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -45,7 +46,7 @@ export function configure(command: Command, cli: Cli): void {
         .default(listedByDefault),
     )
     .option('--syncer <url>', 'ask the syncer at this address instead of those that have a Lease')
-    .option('--system-namespace <namespace>', 'where the syncers have their Leases', 'skerry-system')
+    .addOption(systemNamespaceOption('where the syncers have their Leases'))
     .addOption(
       new Option('-o, --output <format>', 'print it as a program reads it').choices(['json', 'yaml']),
     )
@@ -59,7 +60,7 @@ async function diff(cli: Cli, name: string, flags: Flags): Promise<void> {
   if (flags.syncer !== undefined) replicaAt(flags.syncer);
   const report = await withSuperCluster(cli, flags, async (client) => {
     const { metadata } = await getVirtualCluster(client, ref, cli.signal);
-    const tenant = `${metadata.namespace}/${metadata.name}`;
+    const tenant = namespacedName(metadata);
     const replicas = await replicasToAsk(client, flags, cli.signal);
     const query = { tenant, most: String(flags.most) };
     const answers = await queryReplicas<DifferenceReport>(replicas, query, cli.signal, '/debug/differences');

@@ -1,7 +1,16 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
-import { addUsage, noUsage, type UsageDay, usageDays, usageFields, usageLabel } from '../../../api/usage.ts';
-import { type KubeClient, type KubeObject, resources } from '../../../kube/index.ts';
+import {
+  addUsage,
+  noUsage,
+  type UsageDay,
+  usageConfigMapId,
+  usageDays,
+  usageFields,
+  usageLabel,
+} from '../../../api/usage.ts';
+import { type ConfigMap, type KubeClient, resources } from '../../../kube/index.ts';
+import { systemNamespaceOption } from '../../../program/flags.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { invalidArgument } from '../errors.ts';
@@ -33,7 +42,7 @@ export function configure(command: Command, cli: Cli): void {
     .option('-n, --namespace <namespace>', 'of the VirtualCluster (default: all, or "default" with a name)')
     .option('--since <day>', 'first day or month, as 2026-03-01 or 2026-03 (default: this month)', day)
     .option('--until <day>', 'last day or month (default: today)', day)
-    .option('--system-namespace <namespace>', 'of the manager', 'skerry-system')
+    .addOption(systemNamespaceOption('of the manager'))
     .addOption(
       new Option('-o, --output <format>', 'how to print it')
         .choices(['table', 'csv', 'json'])
@@ -80,10 +89,6 @@ export interface UsageRow extends UsageDay {
   day: string;
 }
 
-interface UsageMap extends KubeObject {
-  data?: Record<string, string>;
-}
-
 /** Rows of these days, both included, in order of tenant and day. `isAsked`: of `NAMESPACE/NAME`. */
 export async function readUsage(
   client: KubeClient,
@@ -97,11 +102,11 @@ export async function readUsage(
 ): Promise<UsageRow[]> {
   const { namespace, since, until, isAsked, signal } = options;
   const labelSelector = `${usageLabel} in (${monthsOf(since, until).join(',')})`;
-  const { items } = await client.list<UsageMap>(resources.configMaps, { namespace, labelSelector, signal });
+  const { items } = await client.list<ConfigMap>(resources.configMaps, { namespace, labelSelector, signal });
   const rows = items.flatMap(({ metadata, data }) => {
     const of = metadata.annotations?.[annotationKeys.tenantName] ?? '';
     if (isAsked?.(of) === false) return [];
-    const id = (metadata.name ?? '').replace(/^usage-|-\d{4}-\d\d$/g, '');
+    const id = usageConfigMapId(metadata.name ?? '');
     return usageDays(data)
       .filter(([day]) => day >= since && day <= until)
       .map(([day, used]): UsageRow => ({ tenant: of, id, day, ...used }));

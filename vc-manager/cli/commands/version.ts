@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander';
+import { systemNamespaceOption } from '../../../program/flags.ts';
 import { packageVersion } from '../../../program/package-root.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { ageSince, serialize, table } from '../output.ts';
@@ -19,7 +20,7 @@ Examples:
 export function configure(command: Command, cli: Cli): void {
   command
     .option('--all', 'of managers, syncers, gateways, templates and tenants too: asks the super cluster')
-    .option('--system-namespace <namespace>', "of Skerry's own objects", 'skerry-system')
+    .addOption(systemNamespaceOption("of Skerry's own objects"))
     .addOption(new Option('-o, --output <format>', 'print an object').choices(['json', 'yaml']))
     .addHelpText('after', help)
     .action(async (_, chosen: Command) => version(cli, chosen.optsWithGlobals<Flags>()));

@@ -14,7 +14,7 @@ import { renderKubeconfig, resources, systemClock } from '../../../kube/index.ts
 import { freePort } from '../../../kube/testing/free-port.ts';
 import { sharedTestCertificates } from '../../../kube/testing/index.ts';
 import { loadTemplates } from '../../control-plane/template.ts';
-import { dashboardBackend } from './backend.ts';
+import { dashboardBackend } from '../commands/dashboard-backend.ts';
 
 const missing = whyNoBrowser();
 const why = missing === undefined ? '' : ` (${missing})`;

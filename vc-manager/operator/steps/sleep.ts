@@ -10,7 +10,7 @@ import { authorityRequest } from '../jobs.ts';
 import { pagesOf } from '../objects.ts';
 import { cronJobDueMs, isBetweenTries, jobDueMs, leadMs, sleepSchedule } from '../schedules.ts';
 import type { Services } from '../services.ts';
-import { idleAtMs, isAsleep, isSleepScheduled, sleepRequest } from '../sleep.ts';
+import { hasPhaseAsleep, idleAtMs, isSleepScheduled, sleepRequest } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
 import { CallTimeBudget, type Tenant } from '../tenant.ts';
 import { ensureOnlyDatastore } from './control-plane.ts';
@@ -21,7 +21,7 @@ export const awake: Step = {
   doing: 'Letting its clients in',
   async run(tenant, services) {
     // One that failed to wake up is in another phase by now.
-    if (!isAsleep(tenant.vc) && tenant.vc.status?.sleep?.since === undefined) return;
+    if (!hasPhaseAsleep(tenant.vc) && tenant.vc.status?.sleep?.since === undefined) return;
     // A request to sleep from before is followed, or it would be for the next time.
     const { [annotationKeys.sleep]: slept, [annotationKeys.wake]: woken } =
       tenant.vc.metadata.annotations ?? {};

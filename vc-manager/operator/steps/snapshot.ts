@@ -435,7 +435,7 @@ async function* readEntries(
   try {
     yield* entries;
   } catch (error) {
-    if (error instanceof EtcdError && error.code === 'compacted')
+    if (error instanceof EtcdError && error.code === 'Compacted')
       throw snapshotTooSlow({ read: read(), count, location }, error);
     throw error;
   }

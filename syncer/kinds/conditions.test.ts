@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { KubeObject } from '../../kube/index.ts';
-import { overQuotaStatus, withinQuotaCondition, withinQuotaStatus } from './quota-condition.ts';
+import { overQuotaStatus, withinQuotaCondition, withinQuotaStatus } from './conditions.ts';
 
 const nowMs = Date.parse('2030-01-01T12:00:00.5Z');
 const words = (requested: number, used: number): string =>
