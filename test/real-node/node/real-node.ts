@@ -1,5 +1,6 @@
+import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { poll } from '../../harness/poll.ts';
 import type { Tell } from '../build/programs.ts';
 import { makeCgroup } from '../machine/machine.ts';
@@ -32,6 +33,15 @@ interface RealNodeOptions {
 
 const startTimeoutMs = 30_000;
 const restartPauseMs = 1_000;
+
+/** In the directory of a node: a line for each of its daemons that ended by itself. */
+const endedFile = (directory: string): string => join(directory, 'logs', 'ended.log');
+
+/** Daemons of the nodes in these directories that ended although nobody stopped them. */
+export function endedDaemons(directories: readonly string[]): string[] {
+  const files = directories.map(endedFile).filter((file) => existsSync(file));
+  return files.flatMap((file) => readFileSync(file, 'utf8').trimEnd().split('\n'));
+}
 
 /** A machine in the machine: namespaces of its own, and in them containerd, kubelet and kube-proxy. */
 export class RealNode {
@@ -156,7 +166,7 @@ export class RealNode {
     return `${this.#o.cgroup}/${this.name}`;
   }
 
-  /** Starts a program inside; when it ends by itself it is started again, as an init system would. */
+  /** Starts a program inside; when it ends by itself it is started again, as an init system would, and recorded. */
   #run(name: string, command: readonly string[], env: Readonly<Record<string, string>> = {}): void {
     const daemon = new NodeProcess({
       name: `${name} of ${this.name}`,
@@ -168,7 +178,9 @@ export class RealNode {
     this.#daemons.set(name, daemon);
     void daemon.ended.then((how) => {
       if (this.#isStopping) return;
-      this.#o.tell(`${name} of ${this.name} ended (${how}): ${daemon.lastWords(3)}`);
+      const line = `${name} of ${this.name} ended (${how}): ${daemon.lastWords(3)}`;
+      this.#o.tell(line);
+      appendFileSync(endedFile(this.#o.directory), `${line}\n`);
       setTimeout(() => {
         if (!this.#isStopping) this.#run(name, command, env);
       }, restartPauseMs);
