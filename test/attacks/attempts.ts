@@ -757,7 +757,7 @@ export const attempts: readonly Attempt[] = [
     stoppedBy:
       'what follows definitions is looked at once for all events of a turn, and only of those that are published',
     test: 'syncer/controllers/custom-resources.test.ts › have what follows looked at once for all of a turn',
-    control: 'expect(requests).toHaveBeenCalledTimes(1)',
+    control: 'expect(request).toHaveBeenCalledTimes(1)',
   },
   {
     attacker: 'tenant',
