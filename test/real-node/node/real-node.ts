@@ -1,4 +1,4 @@
-import { appendFileSync, existsSync, readFileSync } from 'node:fs';
+import { appendFileSync, globSync, readFileSync } from 'node:fs';
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { poll } from '../../harness/poll.ts';
@@ -34,13 +34,10 @@ interface RealNodeOptions {
 const startTimeoutMs = 30_000;
 const restartPauseMs = 1_000;
 
-/** In the directory of a node: a line for each of its daemons that ended by itself. */
-const endedFile = (directory: string): string => join(directory, 'logs', 'ended.log');
-
-/** Daemons of the nodes in these directories that ended although nobody stopped them. */
-export function endedDaemons(directories: readonly string[]): string[] {
-  const files = directories.map(endedFile).filter((file) => existsSync(file));
-  return files.flatMap((file) => readFileSync(file, 'utf8').trimEnd().split('\n'));
+/** Of all nodes whose directories lie in this one: which daemons ended by themselves, with their last words. */
+export function endedDaemons(nodes: string): string[] {
+  const logs = globSync(new NodeFiles('*').log('ended'), { cwd: nodes });
+  return logs.map((log) => readFileSync(join(nodes, log), 'utf8'));
 }
 
 /** A machine in the machine: namespaces of its own, and in them containerd, kubelet and kube-proxy. */
@@ -180,7 +177,7 @@ export class RealNode {
       if (this.#isStopping) return;
       const line = `${name} of ${this.name} ended (${how}): ${daemon.lastWords(3)}`;
       this.#o.tell(line);
-      appendFileSync(endedFile(this.#o.directory), `${line}\n`);
+      appendFileSync(this.#files.log('ended'), `${line}\n`);
       setTimeout(() => {
         if (!this.#isStopping) this.#run(name, command, env);
       }, restartPauseMs);

@@ -6,7 +6,6 @@ import type { TestProject } from 'vitest/node';
 import { rightsFaults } from '../../harness/rights.ts';
 import { type ClusterInfo, stackOf } from '../cluster/cluster-info.ts';
 import { startCluster, stopCluster } from '../cluster/start-cluster.ts';
-import { endedDaemons } from '../node/real-node.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -16,8 +15,7 @@ declare module 'vitest' {
 
 /**
  * Starts the one super cluster with two real nodes that all suites share. SKERRY_REAL_NODE_CLUSTER names the
- * directory of one that is up already: it is used, and left running. In the end nobody may have been refused anything, and
- * no daemon of a node have ended by itself.
+ * directory of one that is up already: it is used, and left running. In the end nobody may have been refused anything.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const running = process.env['SKERRY_REAL_NODE_CLUSTER'];
@@ -50,8 +48,6 @@ export default async function setup(project: TestProject): Promise<() => Promise
 async function conclude(info: ClusterInfo): Promise<void> {
   const logs = process.env['SKERRY_E2E_LOGS'];
   if (logs) keepLogs(info, logs);
-  const ended = endedDaemons(info.nodes.map(({ name }) => join(info.directory, 'nodes', name)));
-  if (ended.length > 0) throw new Error(`daemons of nodes ended by themselves:\n${ended.join('\n')}`);
   const faults = await rightsFaults(info.stateDir, {});
   if (faults.length > 0) throw new Error(`the roles of manager and syncer do not fit:\n${faults.join('\n')}`);
 }
