@@ -434,6 +434,22 @@ export const attempts: readonly Attempt[] = [
     control: 'await closed.promise',
   },
   {
+    attacker: 'network',
+    attack: 'freeze the syncer by a request with half a million parameters',
+    stoppedBy:
+      'no query is parsed before the client is authenticated, and none of more than 4,096 parameters',
+    test: 'syncer/kubelet/kubelet-server.test.ts › has its query parsed only for a tenant',
+    control: 'expect(parsing.queries).toEqual([1_001])',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'do so by a path of half a million segments, or by half a million words of a command or ports',
+    stoppedBy:
+      'limits for the length of a path and for words and ports, which are counted before they are made',
+    test: 'syncer/kubelet/request-path.test.ts › is refused before there is much to parse',
+    control: '› may hold one word of a command, or thousands',
+  },
+  {
     attacker: 'tenant',
     attack: 'freeze the syncer by a selector of tens of thousands of commas',
     stoppedBy: 'selectors are read in linear time, with limits of length and number',
@@ -902,6 +918,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'have the syncer fail as by a defect of its own, by tokens whose lifetime is no time',
+    stoppedBy: 'the lifetime that was asked for counts instead',
+    test: 'syncer/controllers/pod-tokens.test.ts › are renewed by what was asked for, where the server says of them what is no lifetime',
+    control: 'expect(await renewedAfter(3_600)).toBeGreaterThan(40 * minute)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'mark pods as bound that the super cluster does not have, to get a Secret for each',
     stoppedBy: 'tokens are for pods whose super pod is there',
     test: 'syncer/controllers/pod-tokens.test.ts › are not made for a pod that is only said to be bound',
@@ -957,6 +980,21 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'one such request of a tenant at a time, in turns with everything else',
     test: 'syncer/kubelet/metrics-api.test.ts › are asked for by a tenant once at a time',
     control: '› give way to everything else',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'ask for `/pods` and `/stats/summary` of its nodes over hundreds of connections at once',
+    stoppedBy:
+      'one such request of a tenant at a time, those for metrics included, in turns with everything else',
+    test: 'syncer/kubelet/node-api.test.ts › gets one answer at a time, and another tenant its own',
+    control: 'const green = there.pods(there.green, what)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'ask for them and read none of the answers',
+    stoppedBy: 'a client has 30 seconds to read one',
+    test: 'syncer/kubelet/node-api.test.ts › is cut off where it does not read one',
+    control: "expect(JSON.parse(await text(second.response))).toMatchObject({ kind: 'PodList' })",
   },
   {
     attacker: 'tenant',
@@ -1281,6 +1319,14 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack:
+      'have each change of a thousand ConfigMaps walk a hundred thousand annotations of the pod that refers to them',
+    stoppedBy: 'annotations and labels that stay behind are found once for each version of a pod',
+    test: 'syncer/kinds/pods/admission.test.ts › reads its %s once',
+    control: 'expect(once).toBeGreaterThan(0)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'have each look sort thousands of default classes or Services',
     stoppedBy: 'they are sorted once for each change of one',
     test: 'syncer/kinds/memoized.test.ts › is the default class: made once until a class changes',
@@ -1333,6 +1379,15 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'sync rule `policy-over-holds`: a pod that waits for a node is judged by its super object',
     test: 'syncer/tenants/unjoined-policy.test.ts › loses a pod that waits for a node and that its policy refuses now',
     control: "expect(inSuper(world, resources.pods, 'allowed')).toBeDefined()",
+  },
+  {
+    attacker: 'owner',
+    attack:
+      'have pods start with images that its policy refuses by now, by the same, where a webhook has put a mirror in their place',
+    stoppedBy:
+      'sync rule `policy-over-holds`: the super object says which images its pod was given, `skerry.dev/images`',
+    test: 'syncer/tenants/unjoined-policy.test.ts › loses a pod that waits for a node with an image that its policy refuses now',
+    control: "expect(inSuper(world, resources.pods, 'good')).toBeDefined()",
   },
   {
     attacker: 'tenant',
