@@ -631,6 +631,44 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: "take the syncer's thread by blank lines of a watch",
+    stoppedBy: 'a turn is asked for before each piece, and a watch ends after 16 blank lines in a row',
+    test: 'kube/watch.test.ts › asks for a turn before each piece of %s, and ends with an error',
+    control: '› shows an event that comes in many pieces, a turn before each',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'evade the meter by chunks of one byte',
+    stoppedBy: 'a chunk counts as a KiB at least',
+    test: 'kube/round-trip.test.ts › counts as a KiB for each chunk of %s at least',
+    control: "['2 KiB', 2_048, 1_000, 2_000 * 1_024]",
+  },
+  {
+    attacker: 'tenant',
+    attack: "take the syncer's thread by chunk extensions without end, of which nobody is told",
+    stoppedBy:
+      'what comes beside the bodies of answers has a limit of 16 MiB, beyond which its connection is closed',
+    test: 'kube/round-trip.test.ts › ends %s whose chunks have extensions of megabytes',
+    control: "expect((await ask(answered)).text).toBe('{}')",
+  },
+  {
+    attacker: 'tenant',
+    attack:
+      'hold a call and its connection for ever by informational answers, which no timeout of theirs ends',
+    stoppedBy: 'the ninth of them ends the call',
+    test: 'kube/round-trip.test.ts › ends %s with the ninth informational answer',
+    control: "expect((await ask(answered)).text).toBe('{}')",
+  },
+  {
+    attacker: 'tenant',
+    attack: "fill the syncer's memory from many tenants at once",
+    stoppedBy:
+      'what is being read of all tenants has a limit, beyond which the largest answer or event of the tenant with the most is given up',
+    test: 'syncer/tenants/read-memory.test.ts › take no more memory than all tenants may, and those of a light tenant come all the same',
+    control: 'expect((await light.client.list(resources.configMaps)).items).toHaveLength(1)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'choose a load balancer that is not for tenants, as one of an internal network',
     stoppedBy: '`loadBalancerClass` goes by the policy (`loadBalancerOptions`)',
     test: 'syncer/kinds/services/services.test.ts › has a load balancer of its choice where the policy allows that',
