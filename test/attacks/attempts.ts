@@ -65,8 +65,8 @@ export const attempts: readonly Attempt[] = [
     attacker: 'network',
     attack: 'read Secrets in a stolen copy of the datastore',
     stoppedBy: 'encryption at rest, one key per tenant',
-    test: "test/isolation.test.ts › Secrets are encrypted in the datastore with the tenant's own key",
-    control: `expect(await stored('configmaps/apart/plain')).toContain(value)`,
+    test: 'test/encryption.test.ts › cannot be read from its bytes, where other objects can',
+    control: `expect(await stored('configmaps/default/leaflet')).toContain(planted)`,
   },
   {
     attacker: 'tenant',
@@ -811,7 +811,7 @@ export const attempts: readonly Attempt[] = [
     stoppedBy:
       'what follows definitions is looked at once for all events of a turn, and only of those that are published',
     test: 'syncer/controllers/custom-resources.test.ts › have what follows looked at once for all of a turn',
-    control: 'expect(requests).toHaveBeenCalledTimes(1)',
+    control: 'expect(request).toHaveBeenCalledTimes(1)',
   },
   {
     attacker: 'tenant',
@@ -1586,7 +1586,7 @@ export const attempts: readonly Attempt[] = [
     attacker: 'tenant',
     attack: "stop the manager by a line of megabytes in its API server's log",
     stoppedBy: 'lines are cut at 16 KiB, the last lines of a log at 4 MiB',
-    test: 'vc-manager/drivers/log-lines.test.ts › with a line without end takes the time and memory of its pieces',
+    test: 'vc-manager/drivers/log-lines.test.ts › with a line without end keeps no more of it than is shown',
     control: '› has the lines of the whole',
   },
   {
