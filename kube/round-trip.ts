@@ -84,7 +84,7 @@ interface BodyPace {
 const fewestBytes = 1024;
 
 /** How many bytes a chunk counts as, where it is the time that counts. */
-export function workBytes(chunk: Buffer): number {
+function workBytes(chunk: Buffer): number {
   return Math.max(chunk.length, fewestBytes);
 }
 
