@@ -61,6 +61,8 @@ export const annotationKeys = {
   containers: 'skerry.dev/containers',
   /** On a super pod: sources of volumes that it has from the tenant object and that policy has to allow, as JSON. */
   volumes: 'skerry.dev/volumes',
+  /** On a super pod: repositories of the images that its containers have from the tenant object, as JSON. */
+  images: 'skerry.dev/images',
   /**
    * JSON with the keys of labels (`l`) and annotations (`a`) that came from the tenant object, so that a key which that
    * has dropped is not taken for one that was added in the super cluster.

@@ -203,6 +203,8 @@ describe('the tokens of a pod (sync rule `pod-tokens`)', () => {
     bench.hide('tenant', resources.pods, t);
     await bench.reconcile('tokens', 'web', 'shop');
     expect(secretOf(bench)).toBeUndefined();
+    // For the quota it goes with the pod as well.
+    expect(bench.reports).toEqual([]);
   });
 
   it('are not counted as objects of the tenant by the guard against mass deletion (sync rule `confirmed-delete`)', async () => {
@@ -390,7 +392,7 @@ describe('a Secret whose pod is missing', () => {
     bench.hide('tenant', resources.pods, t);
     bench.tenant.server.remove(resources.namespaces, { name: 'kube-system' });
     expect(await bench.reconcile('tokens', 'web', 'shop')).toEqual({ is: 'held' });
-    expect([...bench.state.held.keys()]).toEqual(['tokens/shop/web']);
+    expect(bench.state.held.get('tokens/shop/web')).toBe(true);
     expect(secretOf(bench)).toBeDefined();
   });
 });
@@ -412,6 +414,18 @@ describe('what else holds for these Secrets as for any copy', () => {
     expect(outcomes.at(-1)).toBe('retry');
     expect(events(bench)).toMatchObject([{ reason: 'ContestedWrites', involvedObject: { kind: 'Pod' } }]);
     expect(bench.asked('tenant').filter((what) => what === 'create serviceaccounts')).toHaveLength(1);
+  });
+
+  it('is that taking one from a pod is made up for by what is written later (sync rule `quota`)', async () => {
+    const { bench, t } = await benchWithPod();
+    await using _ = bench;
+    await bench.reconcile('tokens', 'web', 'shop');
+    showSecret(bench);
+    expect(bench.reports).toEqual([]);
+    bench.have('tenant', resources.pods, { ...t, spec: bound(podWithTokens([]))['spec'] });
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(secretOf(bench)).toBeUndefined();
+    expect(bench.reports).toEqual(['deletion charged']);
   });
 
   it('is that they count for the quota, and wait for room (sync rule `quota`)', async () => {

@@ -14,6 +14,7 @@ import {
 } from '../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../context.ts';
 import type { Notice } from '../kinds/contract.ts';
+import { namespaceKind } from '../kinds/namespaces.ts';
 import type { TokenRequest } from '../kinds/pods/token-requests.ts';
 import { isDeleting, isFinished, type Pod } from '../kinds/pods/types.ts';
 import { hasLostItsLabel, isOurs, originalUid, tenantUidOf } from '../mapping/labels.ts';
@@ -73,7 +74,7 @@ interface PodTokenOptions extends DeletionSafetyOptions {
   /** A tenant that is served, by the UID of its VirtualCluster. */
   tenant: (uid: string) => TenantState | undefined;
   enqueue: (tenant: TenantState, key: KeyRef, priority: Priority) => void;
-  quota: Pick<QuotaAdmission, 'reserve' | 'enlarge' | 'giveBack'>;
+  quota: Pick<QuotaAdmission, 'reserve' | 'enlarge' | 'giveBack' | 'chargeDeletion'>;
   observer?: ExecutorObserver | undefined;
 }
 
@@ -279,10 +280,12 @@ export class PodTokenController implements SpecialController {
     });
     if (verdict.is === 'exists') return { is: 'retry', code: 'stillThere' };
     if (verdict.is !== 'open') {
-      tenant.held.set(keyId(key), key);
+      tenant.held.set(keyId(key), true);
       return { is: 'held' };
     }
     const action = { do: 'deleteSuper' } as const;
+    // One that goes with its pod is made up for with that.
+    if (look.pod !== undefined) this.#options.quota.chargeDeletion(tenant);
     this.#options.observer?.acting?.(tenant, key, action);
     await deleteObject(this.#target(look, signal), secret);
     this.#options.observer?.acted?.(tenant, key, action);
@@ -383,7 +386,7 @@ function decide({ tenant, key, pod, secret, context }: Look): Step {
     if (isDeleting(pod) || !wanted) return nothing;
     const ready = tenant.namespaceReady(key.namespace);
     if (ready === 'unwanted') return nothing;
-    const namespace = { kind: 'namespaces', name: key.namespace ?? '' };
+    const namespace = { kind: namespaceKind.name, name: key.namespace ?? '' };
     return ready ? { do: 'create', pod } : { do: 'await-namespace', namespace };
   }
   if (!isOurs(secret, tenant.info))

@@ -146,6 +146,11 @@ export interface DownKind extends KindBase, NamedResource {
    * other kind touches it for everything else.
    */
   readonly isSecondCopy?: true;
+  /**
+   * Not made while it is not known whether policies would isolate it. When that is known, the tenant's settings change, and
+   * all of it is looked at.
+   */
+  readonly waitsForIsolation?: true;
   /** Super objects of all tenants are known to each replica: names of namespaces turn up in texts of other objects. */
   readonly ofAllTenants?: true;
   /** A delete needs a live 404 even after a watched DELETED event (namespaces, claims). */

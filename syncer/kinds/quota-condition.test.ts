@@ -50,6 +50,17 @@ describe('the condition that says that an object waits for its quota (sync rule 
     expect(said([{ ...other, message: 'x'.repeat(17_000) }])).toBeUndefined();
   });
 
+  it('is not taken out of a list that is too large to repeat', () => {
+    const ours = { type: withinQuotaCondition, status: 'False' };
+    const taken = (conditions: object[]) => withinQuotaStatus(object([...conditions, ours]));
+    const many = (count: number) => Array.from({ length: count }, () => other);
+    // As many as it is added to.
+    expect(taken(many(50))?.conditions).toHaveLength(50);
+    expect(taken(many(51))).toBeUndefined();
+    expect(taken([{ ...other, message: 'x'.repeat(15_000) }])?.conditions).toHaveLength(1);
+    expect(taken([{ ...other, message: 'x'.repeat(3_000_000) }])).toBeUndefined();
+  });
+
   it('goes, and nothing else with it', () => {
     const said = object(overQuotaStatus(object([other]), words(1, 2), nowMs)?.conditions);
     expect(withinQuotaStatus(said)).toEqual({ conditions: [other] });

@@ -36,9 +36,9 @@ function withoutUsed(message: string): string {
   return message.replace(/used: \S+ /, '');
 }
 
-/** Merge patch of the status of what waits no longer; undefined: it does not say that it does. */
+/** Merge patch of the status of what waits no longer; undefined: it does not say that it does, or too much beside. */
 export function withinQuotaStatus(tenantObject: KubeObject): { conditions: Condition[] } | undefined {
   const conditions = conditionsOf(tenantObject);
   const kept = conditions.filter(({ type }) => type !== withinQuotaCondition);
-  return kept.length === conditions.length ? undefined : { conditions: kept };
+  return kept.length === conditions.length || isTooLargeToRepeat(kept) ? undefined : { conditions: kept };
 }

@@ -201,6 +201,11 @@ export function refusedLabels({ metadata }: KubeObject, tenant: LabelRules): str
   return refusedAmong(metadata.labels, tenant, (key) => labelGoesDown(key, tenant));
 }
 
+/** The same of the labels of a pod. */
+export function refusedPodLabels({ metadata }: KubeObject, tenant: LabelRules): string[] {
+  return refusedAmong(metadata.labels, tenant, (key) => podLabelGoesDown(key, tenant));
+}
+
 function refusedAmong(keys: Keys | undefined, tenant: KeyRules, passes: (key: string) => boolean): string[] {
   return Object.keys(keys ?? {}).filter(
     (key) => !hasPrefix(key, silentPrefixes) && !isTransparent(key, tenant) && !passes(key),

@@ -36,13 +36,10 @@ export function observeEngine(metrics: SyncerMetrics, traces: PodTraces, logger:
       );
     },
     failed: (tenant, key, error) => {
-      const { kind, namespace, name } = key;
-      if (tenant !== undefined) metrics.reconcileError(tenant.label, kind, 'internal');
-      const label = tenant?.label ?? key.tenant;
-      logger.error(
-        { tenant: label, kind, namespace, name, code: 'internal', err: error },
-        'reconcile failed',
-      );
+      if (tenant !== undefined) metrics.reconcileError(tenant.label, key?.kind ?? '', 'internal');
+      const object = { kind: key?.kind, namespace: key?.namespace, name: key?.name };
+      const label = tenant?.label ?? key?.tenant;
+      logger.error({ tenant: label, ...object, code: 'internal', err: error }, 'reconcile failed');
     },
   };
 }

@@ -10,7 +10,6 @@ import {
   type Store,
 } from '../../kube/index.ts';
 import { type CustomResourceInformers, TenantCustomResources } from '../controllers/custom-resources.ts';
-import { loadExistingCopies } from '../controllers/events.ts';
 import type { SyncEngine } from '../engine.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
 import { hasKnownFields } from '../kinds/registry.ts';
@@ -259,7 +258,7 @@ export class TenantSession {
   /** What is not remembered is only done once more. */
   async #restoreKnown(signal: AbortSignal): Promise<void> {
     try {
-      await loadExistingCopies(this.state, signal, () => this.#budget.list());
+      await this.#options.engine.loadEventCopies(this.state, signal, () => this.#budget.list());
     } catch (error) {
       if (!signal.aborted)
         this.#options.logger.warn(

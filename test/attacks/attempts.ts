@@ -398,6 +398,21 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'do so with the same UID each time',
+    stoppedBy:
+      'sync rule `contested-writes`: an object that was deleted and is shown again with its UID counts as another one',
+    test: 'syncer/engine.test.ts › makes an object less and less often that the tenant deletes and shows again with the same UID',
+    control: 'await sides.until(isMade)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'do so with thousands of small objects in turn, whose deletions cost nothing',
+    stoppedBy: 'quota `writes.bytes-per-minute`, of which each deletion takes 4 KiB without waiting',
+    test: 'syncer/quota/quota-admission.test.ts › has what is made wait after many deletions, for a minute at most, and deletions never',
+    control: "expect(await created('a')).toMatchObject({ do: 'createSuper' })",
+  },
+  {
+    attacker: 'tenant',
     attack:
       "have the super cluster's API server, or what stands before it, switch to another protocol by an upgrade of a stream",
     stoppedBy: 'upgrades to websocket and SPDY/3.1 are passed on, and no others',
@@ -777,6 +792,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'have more names held back than anybody looks at',
+    stoppedBy: 'at most 10,000 are remembered; the others are looked at again by each resync',
+    test: 'syncer/reconcile/deletion-safety.test.ts › remembers no more than 10,000 of the keys that it has held back',
+    control: "expect(await bench.reconcile('storageclasses', name)).toEqual({ is: 'held' })",
+  },
+  {
+    attacker: 'tenant',
     attack: 'fill what is remembered while its API server says that it is not ready',
     stoppedBy:
       'what has outlived its use is forgotten on a clock of its own, and at most 10,000 wait for others',
@@ -1119,6 +1141,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'show that condition beside megabytes of others, to have it taken out of them again and again',
+    stoppedBy: 'it is not taken out of a list that is too large to repeat',
+    test: 'syncer/kinds/quota-condition.test.ts › is not taken out of a list that is too large to repeat',
+    control: 'expect(taken(many(50))?.conditions).toHaveLength(50)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'change what waits for a full quota in a loop',
     stoppedBy: 'one look at those who wait for all that changes meanwhile',
     test: 'syncer/quota/quota-admission-order.test.ts › those who wait are looked at once for all that changes until that look is made up for',
@@ -1252,6 +1281,14 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack:
+      'have each change of a thousand ConfigMaps walk a hundred thousand annotations of the pod that refers to them',
+    stoppedBy: 'annotations and labels that stay behind are found once for each version of a pod',
+    test: 'syncer/kinds/pods/admission.test.ts › reads its %s once',
+    control: 'expect(once).toBeGreaterThan(0)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'have each look sort thousands of default classes or Services',
     stoppedBy: 'they are sorted once for each change of one',
     test: 'syncer/kinds/memoized.test.ts › is the default class: made once until a class changes',
@@ -1304,6 +1341,15 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'sync rule `policy-over-holds`: a pod that waits for a node is judged by its super object',
     test: 'syncer/tenants/unjoined-policy.test.ts › loses a pod that waits for a node and that its policy refuses now',
     control: "expect(inSuper(world, resources.pods, 'allowed')).toBeDefined()",
+  },
+  {
+    attacker: 'owner',
+    attack:
+      'have pods start with images that its policy refuses by now, by the same, where a webhook has put a mirror in their place',
+    stoppedBy:
+      'sync rule `policy-over-holds`: the super object says which images its pod was given, `skerry.dev/images`',
+    test: 'syncer/tenants/unjoined-policy.test.ts › loses a pod that waits for a node with an image that its policy refuses now',
+    control: "expect(inSuper(world, resources.pods, 'good')).toBeDefined()",
   },
   {
     attacker: 'tenant',

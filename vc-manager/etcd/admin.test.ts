@@ -5,7 +5,7 @@ import { issue, type KeyPair } from '../pki/index.ts';
 import { EtcdAdmin } from './admin.ts';
 import { EtcdGateway, EtcdSession } from './gateway.ts';
 import { permissionsOf, rolesOf, tenantPrefix, tenantUser } from './grants.ts';
-import { type Entry, type EtcdCaller, prefixRange, removeKeys } from './keyspace.ts';
+import { type Entry, type EtcdCaller, fillEmpty, prefixRange, removeKeys } from './keyspace.ts';
 import { grpcCall } from './testing/grpc-client.ts';
 import { RealEtcd } from './testing/real-etcd.ts';
 
@@ -466,5 +466,31 @@ describe('the keys of a tenant, seen and replaced', () => {
     await expect(first).rejects.toMatchObject({ code: 'replace-superseded', retryable: true });
     expect(await entriesOf('raced')).toEqual({ 'pods/fast': 'v' });
     expect(await admin.countKeys('/skerry/')).toBe(0);
+  });
+
+  it('are filled in where there is nothing, and nowhere else', async () => {
+    const defaults = Array.from({ length: 120 }, (_, i) => ({
+      key: `clusterroles/${String(i).padStart(3, '0')}`,
+      value: Buffer.from('v'),
+    }));
+    expect(await admin.fillTenant('filled', defaults)).toBe(true);
+    expect(Object.keys(await entriesOf('filled'))).toHaveLength(120);
+    await admin.replaceTenant('filled', from({ 'clusterroles/000': 'own' }), { attempt: 'a' });
+    expect(await admin.fillTenant('filled', defaults)).toBe(false);
+    expect(await entriesOf('filled')).toEqual({ 'clusterroles/000': 'own' });
+  });
+
+  it('are left alone from the first write of another on', async () => {
+    const entries = Array.from({ length: 120 }, (_, i) => ({ key: `roles/${i}`, value: Buffer.from('v') }));
+    let writes = 0;
+    // It stands still before its second write.
+    const stalled: EtcdCaller = {
+      call: async (path, body, signal) => {
+        if (++writes === 2) await put(`${tenantPrefix('overtaken')}pods/own`);
+        return session.call(path, body, signal);
+      },
+    };
+    expect(await fillEmpty(stalled, tenantPrefix('overtaken'), entries)).toBe(false);
+    expect(Object.keys(await entriesOf('overtaken'))).toHaveLength(101);
   });
 });

@@ -16,6 +16,7 @@ import {
   countKeys,
   type Entry,
   type EtcdCaller,
+  fillEmpty,
   type KeyspaceSize,
   type KeyspaceView,
   listSegments,
@@ -158,6 +159,11 @@ export class EtcdAdmin {
   ): Promise<number> {
     const target = { prefix: tenantPrefix(id), guard: replaceGuard(id), attempt, keepOthers };
     return await replaceKeys(this.#session, target, entries, call);
+  }
+
+  /** Writes these where a tenant has nothing. Returns whether all are there: not where anything else is, or was meanwhile. */
+  async fillTenant(id: string, entries: readonly Entry[], { signal }: AdminCall = {}): Promise<boolean> {
+    return await fillEmpty(this.#session, tenantPrefix(id), entries, signal);
   }
 
   /** Ids of the tenants that have a user, a role, or keys; sorted. A tenant in order is in all three. */

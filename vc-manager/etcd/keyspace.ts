@@ -338,6 +338,34 @@ export async function replaceKeys(
   return written;
 }
 
+/**
+ * Writes entries below a prefix with nothing in it. Each transaction is bound to that: where anybody else has written there
+ * before or since, nothing more is. Returns whether all are written.
+ */
+export async function fillEmpty(
+  session: EtcdCaller,
+  prefix: string,
+  entries: readonly Entry[],
+  signal?: AbortSignal,
+): Promise<boolean> {
+  const all = wire(prefixRange(prefix));
+  let since = '1';
+  for (let at = 0; at < entries.length; at += operationsPerWrite) {
+    // Of a range it holds when it does for every key.
+    const compare = [{ result: 'LESS', target: 'MOD', ...all, mod_revision: since }];
+    const success = entries.slice(at, at + operationsPerWrite).map(({ key, value }) => ({
+      request_put: { key: base64(Buffer.from(prefix + key)), value: base64(value) },
+    }));
+    const answer = (await session.call('/v3/kv/txn', { compare, success }, signal)) as {
+      succeeded?: boolean;
+      header?: { revision?: string };
+    };
+    if (answer.succeeded !== true) return false;
+    since = String(Number(answer.header?.revision ?? 0) + 1);
+  }
+  return true;
+}
+
 /** etcd takes up so many small writes at a time that one batch of its log holds them all. */
 const parallelWrites = 64;
 /** Where others have to get their turn. */

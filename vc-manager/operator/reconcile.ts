@@ -36,6 +36,7 @@ import { bootstrap } from './steps/bootstrap.ts';
 import { authorities, certificates, credentials } from './steps/certificates.ts';
 import { controllers, controlPlane, datastore, isNoSuchVersion } from './steps/control-plane.ts';
 import { datastoreUsage } from './steps/datastore-usage.ts';
+import { fillDefaults, keepDefaults } from './steps/defaults.ts';
 import { dns } from './steps/dns.ts';
 import { encryption } from './steps/encryption.ts';
 import { adaptFromSnapshot, fillFromSnapshot } from './steps/from-snapshot.ts';
@@ -72,10 +73,12 @@ const provisionSteps: readonly Stage[] = [
   snapshot,
   restore,
   fillFromSnapshot,
+  fillDefaults,
   datastoreUsage,
   controlPlane,
   awake,
   adaptFromSnapshot,
+  keepDefaults,
   bootstrap,
   dns,
   credentials,

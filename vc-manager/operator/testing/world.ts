@@ -194,6 +194,12 @@ export class FakeDatastore implements Datastore {
     return written.length;
   }
 
+  async fillTenant(id: string, entries: readonly Entry[]): Promise<boolean> {
+    if ((this.entries.get(id) ?? []).length > 0) return false;
+    this.entries.set(id, [...entries]);
+    return true;
+  }
+
   /** What it was last raised to. */
   raised = 0;
 
