@@ -4,6 +4,7 @@ import { wakeReasonText } from '../api/wake-reasons.ts';
 import { type Condition, printable } from '../kube/index.ts';
 import type { Assessment } from './backend.ts';
 import type {
+  CertificateRow,
   ConditionRow,
   Health,
   JobRow,
@@ -91,6 +92,7 @@ export function tenantDetail(vc: VirtualCluster, assessment: Assessment): Tenant
     conditions: (status?.conditions ?? []).map(conditionRow),
     quota: assessment.quota,
     jobs: assessment.jobs.map(jobRow),
+    certificates: certificateRows(vc),
     snapshots: snapshotRows(vc, ({ name }) => name),
   };
 }
@@ -132,6 +134,14 @@ function facts({ metadata, spec, status }: VirtualCluster): [string, string][] {
 
 function conditionRow({ type, status, reason, message, lastTransitionTime }: Condition): ConditionRow {
   return { type, status, reason: shown(reason), message: shown(message), since: shown(lastTransitionTime) };
+}
+
+function certificateRows({ status }: VirtualCluster): CertificateRow[] {
+  return (status?.certificates ?? []).map(({ name, kind, expires }) => ({
+    name: shown(name),
+    kind,
+    expires,
+  }));
 }
 
 type Kept = NonNullable<NonNullable<NonNullable<VirtualCluster['status']>['snapshots']>['kept']>[number];
@@ -182,6 +192,7 @@ export function ownTenant(vc: VirtualCluster, { problems, quota, jobs }: Assessm
       startedAt,
       finishedAt,
     })),
+    certificates: certificateRows(vc),
     // The name in the store begins with the namespace of the VirtualCluster.
     snapshots: snapshotRows(vc, ({ name }) => name.split('/').at(-1) ?? ''),
     podSecurity: status?.policy?.podSecurity,

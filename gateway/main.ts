@@ -15,7 +15,7 @@ import {
   untilAborted,
   withClient,
 } from '../kube/index.ts';
-import { type Address, address, dnsDomain, positive } from '../program/flags.ts';
+import { type Address, address, dnsDomain, flagHelp, positive } from '../program/flags.ts';
 import { HealthServer } from '../program/health-server.ts';
 import { openFileLimits } from '../program/open-files.ts';
 import { packageVersion } from '../program/package-root.ts';
@@ -51,6 +51,7 @@ function command(): Command {
     .description(
       'One address for the API servers of all tenants: passes connections on by TLS server name, without opening them.',
     )
+    .configureHelp(flagHelp)
     .option('--kubeconfig <file>', 'kubeconfig of the super cluster (default: $KUBECONFIG or ~/.kube/config)')
     .option('--context <name>', 'context of that kubeconfig')
     .requiredOption('--domain <domain>', 'tenants are reached by the server name ID.DOMAIN', dnsDomain)

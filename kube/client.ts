@@ -194,10 +194,6 @@ async function page<T extends KubeObject>(
     ...(options.metadataOnly === true ? { accept: metadataAccept('PartialObjectMetadataList') } : {}),
   };
   const text = await requestText(connection, call);
-  const turn = connection.meter?.turn(options.signal);
-  const fromMs = performance.now();
-  if (turn !== undefined) await turn;
-  if (turn !== undefined) paging.onRest?.(performance.now() - fromMs);
   return metered(connection.meter, () => {
     const json = options.cutManagedFields ? withoutManagedFields(text) : text;
     const { answerValues, listValues } = connection.readLimits;

@@ -55,7 +55,7 @@ export { type Lease, LeaseElection, microTime } from './lease.ts';
 export { applyMergePatch, mergePatch } from './merge-patch.ts';
 export { estimateBytes, estimateObjectBytes } from './object-size.ts';
 export { formatQuantity, largestQuantity, nano, parseExactQuantity, parseQuantity } from './quantity.ts';
-export type { ReadMeter } from './read-limits.ts';
+export type { MemoryHold, ReadMemory, ReadMeter } from './read-limits.ts';
 export { type ListMeter, Reflector, type ReflectorProblem } from './reflector.ts';
 export { apiVersionOf, resource, resources } from './resources.ts';
 export { decodeSecretData, encodeSecretData, type Secret } from './secrets.ts';

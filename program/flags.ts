@@ -1,4 +1,4 @@
-import { InvalidArgumentError } from 'commander';
+import { Help, type HelpConfiguration, InvalidArgumentError, type Option } from 'commander';
 
 export interface Address {
   host: string;
@@ -12,6 +12,22 @@ export function address(text: string): Address {
   if (match === null || port > 65_535)
     throw new InvalidArgumentError('give it as HOST:PORT, e.g. 127.0.0.1:10451');
   return { host: match[1] ?? (match[2] === '' ? '0.0.0.0' : (match[2] as string)), port };
+}
+
+/** For `configureHelp`: default addresses as they are given, and no default that is an empty list or false. */
+export const flagHelp: HelpConfiguration = {
+  optionDescription(option: Option): string {
+    const value: unknown = option.defaultValue;
+    const isNothing = value === false || (Array.isArray(value) && value.length === 0);
+    const shown: Option = Object.create(option);
+    if (isNothing) shown.defaultValue = undefined;
+    else if (isAddress(value)) shown.defaultValueDescription = `${value.host}:${value.port}`;
+    return new Help().optionDescription(shown);
+  },
+};
+
+function isAddress(value: unknown): value is Address {
+  return typeof value === 'object' && value !== null && 'host' in value && 'port' in value;
 }
 
 export function positive(text: string): number {

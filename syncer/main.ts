@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { pino } from 'pino';
 import { type ConnectionOptions, loadKubeconfig, systemClock } from '../kube/index.ts';
-import { type Address, address, positive } from '../program/flags.ts';
+import { type Address, address, flagHelp, positive } from '../program/flags.ts';
 import { SyncerMetrics } from './observability/syncer-metrics.ts';
 import {
   defaultOptions,
@@ -73,6 +73,7 @@ function command(): Command {
   const { metrics, kubelet } = defaultOptions;
   return new Command('vc-syncer')
     .description('Mirrors objects between tenant control planes and the super cluster.')
+    .configureHelp(flagHelp)
     .option('--kubeconfig <file>', 'kubeconfig of the super cluster (default: $KUBECONFIG or ~/.kube/config)')
     .option('--context <name>', 'context of that kubeconfig')
     .option(

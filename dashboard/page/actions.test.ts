@@ -20,8 +20,8 @@ it('says what it means to cancel the making of a tenant', () => {
     const jobs = [{ kind, id: 'one', state: 'Running', attempts: 1, startedAt: '' }];
     return simpleActions({ phase: 'Pending', jobs }).find(({ action }) => action === 'cancel')?.text;
   };
-  expect(text('provision')).toContain('nobody can use it until');
-  expect(text('snapshot')).not.toContain('nobody');
+  expect(text('provision')).toContain('stays unusable until');
+  expect(text('snapshot')).not.toContain('unusable');
 });
 
 it('offers nothing with a tenant of which nothing was made, but not to make it', () => {

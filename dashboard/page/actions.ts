@@ -274,7 +274,7 @@ function mayBeKept(tenant: TenantDetail): boolean {
 }
 
 const stopsProvision =
-  ' What was started of it is stopped, and nobody can use it until it is tried again or its spec is changed.';
+  ' Its processes are stopped, and the tenant stays unusable until you try again or change its spec.';
 
 export function simpleActions({ phase, jobs }: Pick<TenantDetail, 'phase' | 'jobs'>): Simple[] {
   const current = jobs.find(
@@ -298,7 +298,7 @@ export function simpleActions({ phase, jobs }: Pick<TenantDetail, 'phase' | 'job
       : {
           label: 'Sleep',
           action: 'sleep',
-          text: 'Its control plane is stopped; its pods run on. Whoever connects through the gateway wakes it.',
+          text: 'Its control plane is stopped; its pods keep running. The next connection through the gateway starts it again.',
         },
     {
       label: 'Snapshot',
@@ -342,7 +342,7 @@ export function KubeconfigButton({ path, name }: { path: string; name: string })
     try {
       const { kubeconfig } = await post<{ kubeconfig: string }>(path);
       download(`${name}.kubeconfig`, kubeconfig);
-      tell(`${name}.kubeconfig is saved. Whoever has it is an admin of the tenant.`);
+      tell(`${name}.kubeconfig is saved. Keep it safe: it gives admin rights in the tenant.`);
     } catch (error) {
       tell(messageOf(error));
     }

@@ -229,6 +229,11 @@ export function Jobs(): VNode {
   </${Section}>`;
 }
 
+/** A timestamp to the minute. */
+export function dateOf(at: string): VNode {
+  return html`<time datetime=${at}>${at.replace('T', ' ').slice(0, 16)}</time>`;
+}
+
 export function Certificates(): VNode {
   const rows = [...state.tenants.values()].filter(({ certificatesDue }) => certificatesDue !== undefined);
   const columns: Column<TenantRow>[] = [
@@ -245,8 +250,7 @@ export function Certificates(): VNode {
     },
     {
       title: 'Date',
-      cell: ({ certificatesDue = '' }) =>
-        html`<time datetime=${certificatesDue}>${certificatesDue.replace('T', ' ').slice(0, 16)}</time>`,
+      cell: ({ certificatesDue = '' }) => dateOf(certificatesDue),
     },
   ];
   return html`<${Section} title="Certificates">

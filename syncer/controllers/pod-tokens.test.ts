@@ -182,6 +182,40 @@ describe('the tokens of a pod (sync rule `pod-tokens`)', () => {
     expect(tokensIn(secretOf(bench))).toEqual({ 'token-0': `token-2/shop/robot/${t.metadata.uid}/n1/` });
   });
 
+  it('are renewed by what was asked for, where the server says of them what is no lifetime', async () => {
+    /** When tokens of ten minutes are renewed that the server says this of. */
+    const renewedAfter = async (granted: unknown, asked = 600): Promise<number> => {
+      const { bench } = await benchWithPod([{ path: 'token', expirationSeconds: asked }]);
+      await using _ = bench;
+      const answer = { spec: { expirationSeconds: granted }, status: { token: 'token' } };
+      vi.spyOn(bench.state.client, 'createSubresource').mockResolvedValue(answer as never);
+      await bench.reconcile('tokens', 'web', 'shop');
+      showSecret(bench);
+      const wait = await bench.reconcile('tokens', 'web', 'shop');
+      if (wait.is !== 'later') throw new Error(`not later, but ${JSON.stringify(wait)}`);
+      return wait.afterMs;
+    };
+    expect(await renewedAfter(3_600)).toBeGreaterThan(40 * minute);
+    for (const granted of [undefined, 'abc', {}, -1e18, 0, null, 1e9 + 0.5]) {
+      const afterMs = await renewedAfter(granted);
+      expect([granted, afterMs > 6 * minute, afterMs <= 7 * minute]).toEqual([granted, true, true]);
+    }
+    expect(await renewedAfter('abc', -1e15)).toBeGreaterThan(6 * minute);
+  });
+
+  it('are asked for again, as of any server that answers wrongly, where there is none in the answer', async () => {
+    const { bench } = await benchWithPod();
+    await using _ = bench;
+    for (const status of [undefined, null, {}, { token: 7 }, { token: '' }]) {
+      vi.spyOn(bench.state.client, 'createSubresource').mockResolvedValue({ status } as never);
+      expect(await bench.reconcile('tokens', 'web', 'shop')).toMatchObject({
+        is: 'retry',
+        code: 'ERR_INVALID_OBJECT',
+      });
+    }
+    expect(secretOf(bench)).toBeUndefined();
+  });
+
   it('are not renewed once the pod has finished, and stay with it', async () => {
     const { bench, t } = await benchWithPod();
     await using _ = bench;

@@ -2,6 +2,7 @@ import { labelKeys } from '../../api/labels.ts';
 import {
   ApiError,
   applyMergePatch,
+  ConnectionError,
   ignoreNotFound,
   isAlreadyExists,
   isConflict,
@@ -461,14 +462,16 @@ async function issueTokens(
   }
 }
 
-/** What a TokenRequest answers, as far as it is read. */
-interface TokenAnswer extends KubeObject {
-  spec?: { expirationSeconds?: number };
-  status?: { token?: string };
+/** What a TokenRequest answers, as far as it is read, of whatever types: the tenant's API server may be any server. */
+interface TokenAnswer {
+  spec?: { expirationSeconds?: unknown } | null;
+  status?: { token?: unknown } | null;
 }
 
 /** In characters. Those of API servers have some 1,000, and most HTTP servers take no header as long as this. */
 const longestToken = 16 * 1024;
+/** In seconds: no API server issues a token for less. */
+const shortestLifetime = 600;
 
 async function requestToken(
   client: KubeClient,
@@ -496,8 +499,18 @@ async function requestToken(
   );
   const token = answer.status?.token;
   if (typeof token !== 'string' || token === '' || token.length > longestToken)
-    throw new Error('the answer to a TokenRequest holds no token');
-  return { token, lifetimeSeconds: answer.spec?.expirationSeconds ?? expirationSeconds };
+    throw new ConnectionError(
+      client.connection.server,
+      'ERR_INVALID_OBJECT',
+      undefined,
+      'the answer to a TokenRequest holds no token',
+    );
+  const lifetimes = [answer.spec?.expirationSeconds, expirationSeconds];
+  return { token, lifetimeSeconds: lifetimes.find(isLifetime) ?? shortestLifetime };
+}
+
+function isLifetime(seconds: unknown): seconds is number {
+  return Number.isInteger(seconds) && (seconds as number) > 0;
 }
 
 /** Not where the pod's UID did not match, or the pod is gone: 409 and 404 as well, but then the cache was behind. */

@@ -55,6 +55,7 @@ export function observeTenants(metrics: SyncerMetrics): DirectoryHooks {
     },
     joined: (tenant) => metrics.addTenant(tenant),
     held: (tenant) => metrics.cacheLimitExceeded(tenant),
+    readAborted: (tenant) => metrics.readAborted(tenant),
     left: (tenant) => metrics.removeTenant(tenant),
   };
 }

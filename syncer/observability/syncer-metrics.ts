@@ -186,6 +186,11 @@ export class SyncerMetrics {
     'How often a tenant was let go of for a time because its objects take too much memory.',
     ['tenant'],
   );
+  readonly #abortedReads = this.#tenantCounter(
+    'skerry_syncer_aborted_reads_total',
+    'Responses and watch events of a tenant that were given up because those of all tenants took too much memory.',
+    ['tenant'],
+  );
   readonly #podSteps = new Histogram({
     name: 'skerry_syncer_pod_step_seconds',
     help: 'Time that new pods spent between two points of their way.',
@@ -377,6 +382,11 @@ export class SyncerMetrics {
   /** A tenant was let go of for a time because its objects take too much memory. */
   cacheLimitExceeded(tenant: string): void {
     this.#cacheLimits.metric.inc(this.#cacheLimits.labels(this.#labels.of(tenant)));
+  }
+
+  /** An answer or event of a tenant was given up for the memory that it took. */
+  readAborted(tenant: string): void {
+    this.#abortedReads.metric.inc(this.#abortedReads.labels(this.#labels.of(tenant)));
   }
 
   /** A new pod has spent so long between two points of its way. */

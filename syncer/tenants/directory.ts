@@ -1,3 +1,4 @@
+import { getHeapStatistics } from 'node:v8';
 import { isWaitedFor, leftReason } from '../../api/conditions.ts';
 import { isAsleep, isHeldToPolicy, isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
@@ -23,6 +24,7 @@ import { aloneFrom, type CurrentTenant, type Suspect } from '../watchdog/watchdo
 import { CacheLimitExceeded, SharedCacheBudget } from './cache-budget.ts';
 import { readCredentials } from './credentials.ts';
 import { JoinOrder } from './join-order.ts';
+import { SharedReadMemory } from './read-memory.ts';
 import { SharedReadTime } from './read-time.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
 import { SleepingTenantUsage, WakeOnExpiry, WakeOnLoss } from './sleeping-tenants.ts';
@@ -72,6 +74,8 @@ export interface DirectoryHooks {
   joined?(tenant: string): void;
   /** It takes too much memory and is not served for a time. */
   held?(tenant: string): void;
+  /** Reading an answer or event of it was ended, because those of all tenants took too much memory. */
+  readAborted?(tenant: string): void;
   left?(tenant: string): void;
   /** A session begins, with what the tenant's API server proves itself with. One of a tenant may follow another. */
   serving?(session: TenantSession, authorities: ClientAuthorities | undefined): void;
@@ -148,6 +152,11 @@ function cannotServe(error: unknown): SyncerCondition {
   return notSynced('CannotServe', `this tenant is not served: ${why}`);
 }
 
+/** An eighth of the heap; fewer bytes are too few for a page of each of some twenty tenants. */
+function readMemoryBytes(): number {
+  return Math.max(128 * 1024 * 1024, getHeapStatistics().heap_size_limit / 8);
+}
+
 /** Which tenants this syncer serves: follows the VirtualClusters and runs a session for each that is ready. */
 export class TenantDirectory {
   readonly #options: DirectoryOptions;
@@ -159,6 +168,7 @@ export class TenantDirectory {
   readonly #memory: SharedCacheBudget;
   /** Of what is measured, which goes by no other clock. */
   readonly #readTime = new SharedReadTime(systemClock);
+  readonly #readMemory = new SharedReadMemory(readMemoryBytes());
   #running: AbortSignal | undefined;
 
   constructor(options: DirectoryOptions) {
@@ -553,8 +563,10 @@ export class TenantDirectory {
       status: this.#status,
       memory: this.#memory,
       readTime: this.#readTime,
+      readMemory: this.#readMemory,
       onJoined,
       onCall: (call) => hooks?.call?.(tenant, call),
+      onReadAborted: () => hooks?.readAborted?.(tenant),
       onReflectorProblem: (kind, phase) => hooks?.reflectorProblem?.(tenant, kind, phase),
       onResync: (findings) => hooks?.resync?.(tenant, findings),
       used: async (within) => hooks?.used?.(served.vc.uid, within),

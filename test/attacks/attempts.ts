@@ -434,6 +434,22 @@ export const attempts: readonly Attempt[] = [
     control: 'await closed.promise',
   },
   {
+    attacker: 'network',
+    attack: 'freeze the syncer by a request with half a million parameters',
+    stoppedBy:
+      'no query is parsed before the client is authenticated, and none of more than 4,096 parameters',
+    test: 'syncer/kubelet/kubelet-server.test.ts › has its query parsed only for a tenant',
+    control: 'expect(parsing.queries).toEqual([1_001])',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'do so by a path of half a million segments, or by half a million words of a command or ports',
+    stoppedBy:
+      'limits for the length of a path and for words and ports, which are counted before they are made',
+    test: 'syncer/kubelet/request-path.test.ts › is refused before there is much to parse',
+    control: '› may hold one word of a command, or thousands',
+  },
+  {
     attacker: 'tenant',
     attack: 'freeze the syncer by a selector of tens of thousands of commas',
     stoppedBy: 'selectors are read in linear time, with limits of length and number',
@@ -612,6 +628,44 @@ export const attempts: readonly Attempt[] = [
       'what large answers take counts, and what is larger than any object many times: all tenants over their allowance share half of the thread',
     test: 'kube/round-trip.test.ts › count as time of their server, whose next call waits for its turn',
     control: 'expect(taken()).toBe(20)',
+  },
+  {
+    attacker: 'tenant',
+    attack: "take the syncer's thread by blank lines of a watch",
+    stoppedBy: 'a turn is asked for before each piece, and a watch ends after 16 blank lines in a row',
+    test: 'kube/watch.test.ts › asks for a turn before each piece of %s, and ends with an error',
+    control: '› shows an event that comes in many pieces, a turn before each',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'evade the meter by chunks of one byte',
+    stoppedBy: 'a chunk counts as a KiB at least',
+    test: 'kube/round-trip.test.ts › counts as a KiB for each chunk of %s at least',
+    control: "['2 KiB', 2_048, 1_000, 2_000 * 1_024]",
+  },
+  {
+    attacker: 'tenant',
+    attack: "take the syncer's thread by chunk extensions without end, of which nobody is told",
+    stoppedBy:
+      'what comes beside the bodies of answers has a limit of 16 MiB, beyond which its connection is closed',
+    test: 'kube/round-trip.test.ts › ends %s whose chunks have extensions of megabytes',
+    control: "expect((await ask(answered)).text).toBe('{}')",
+  },
+  {
+    attacker: 'tenant',
+    attack:
+      'hold a call and its connection for ever by informational answers, which no timeout of theirs ends',
+    stoppedBy: 'the ninth of them ends the call',
+    test: 'kube/round-trip.test.ts › ends %s with the ninth informational answer',
+    control: "expect((await ask(answered)).text).toBe('{}')",
+  },
+  {
+    attacker: 'tenant',
+    attack: "fill the syncer's memory from many tenants at once",
+    stoppedBy:
+      'what is being read of all tenants has a limit, beyond which the largest answer or event of the tenant with the most is given up',
+    test: 'syncer/tenants/read-memory.test.ts › take no more memory than all tenants may, and those of a light tenant come all the same',
+    control: 'expect((await light.client.list(resources.configMaps)).items).toHaveLength(1)',
   },
   {
     attacker: 'tenant',
@@ -902,6 +956,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: 'have the syncer fail as by a defect of its own, by tokens whose lifetime is no time',
+    stoppedBy: 'the lifetime that was asked for counts instead',
+    test: 'syncer/controllers/pod-tokens.test.ts › are renewed by what was asked for, where the server says of them what is no lifetime',
+    control: 'expect(await renewedAfter(3_600)).toBeGreaterThan(40 * minute)',
+  },
+  {
+    attacker: 'tenant',
     attack: 'mark pods as bound that the super cluster does not have, to get a Secret for each',
     stoppedBy: 'tokens are for pods whose super pod is there',
     test: 'syncer/controllers/pod-tokens.test.ts › are not made for a pod that is only said to be bound',
@@ -957,6 +1018,21 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'one such request of a tenant at a time, in turns with everything else',
     test: 'syncer/kubelet/metrics-api.test.ts › are asked for by a tenant once at a time',
     control: '› give way to everything else',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'ask for `/pods` and `/stats/summary` of its nodes over hundreds of connections at once',
+    stoppedBy:
+      'one such request of a tenant at a time, those for metrics included, in turns with everything else',
+    test: 'syncer/kubelet/node-api.test.ts › gets one answer at a time, and another tenant its own',
+    control: 'const green = there.pods(there.green, what)',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'ask for them and read none of the answers',
+    stoppedBy: 'a client has 30 seconds to read one',
+    test: 'syncer/kubelet/node-api.test.ts › is cut off where it does not read one',
+    control: "expect(JSON.parse(await text(second.response))).toMatchObject({ kind: 'PodList' })",
   },
   {
     attacker: 'tenant',

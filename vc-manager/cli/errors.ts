@@ -128,7 +128,8 @@ function describeApiError(error: ApiError): Failure {
     return {
       message:
         'this cluster does not know VirtualClusters: Skerry is not installed in it. ' +
-        'Start "vc-manager operator" or "vc-manager up --super-kubeconfig FILE" for it, or name another cluster with --kubeconfig',
+        'Install the Helm chart in it, start "vc-manager operator" or "vc-manager up --super-kubeconfig FILE" for it, ' +
+        'or name another cluster with --kubeconfig',
       exitCode: exitCodes.notFound,
     };
   }

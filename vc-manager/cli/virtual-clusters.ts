@@ -55,6 +55,12 @@ export function namespaceFlag(namespace: string): string {
   return namespace === 'default' ? '' : ` -n ${namespace}`;
 }
 
+/** What to read when a program of Skerry seems not to run, of the local stack and of an installation by the chart. */
+export function programLogs(program: 'manager' | 'syncer', namespace = 'skerry-system'): string {
+  const ofPods = `kubectl -n ${namespace} logs -l app.kubernetes.io/component=${program} --prefix`;
+  return `Its log: "vc-manager logs --stack vc-${program}", or with the Helm chart "${ofPods}"`;
+}
+
 /** Throws `NotFound`, with the namespaces that have a VirtualCluster of that name. */
 export async function getVirtualCluster(
   client: KubeClient,

@@ -1,7 +1,9 @@
 import { type Command, Option } from 'commander';
+import { hostInUrl, isLoopback } from '../../../program/addresses.ts';
 import { hostAndPort } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { listeningDashboard } from '../dashboard/serve.ts';
+import { invalidArgument } from '../errors.ts';
 import { stateChoice } from '../state-directory.ts';
 import { findSuperCluster } from '../super-cluster.ts';
 
@@ -32,6 +34,12 @@ export function configure(command: Command, cli: Cli): void {
 }
 
 async function dashboard(cli: Cli, flags: Flags): Promise<void> {
+  const { host, port } = flags.listen;
+  if (!isLoopback(host))
+    throw invalidArgument(
+      `this dashboard is for you alone, on loopback, and ${host} is beyond it: "vc-manager operator --dashboard-listen ` +
+        `${hostInUrl(host)}:${port}" serves a team, with --dashboard-tls-cert and --dashboard-tls-key or behind --dashboard-url`,
+    );
   const superCluster = await findSuperCluster(cli, flags);
   const served = await listeningDashboard(cli, {
     superCluster,

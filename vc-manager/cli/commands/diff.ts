@@ -5,7 +5,7 @@ import { wholeNumber } from '../arguments.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { json, table } from '../output.ts';
+import { serialize, table } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
 import { explainNoAnswer, queryReplicas, replicaAt, replicasToAsk } from './trace.ts';
@@ -15,7 +15,7 @@ interface Flags extends GlobalFlags {
   most: number;
   syncer?: string;
   systemNamespace: string;
-  output?: 'json';
+  output?: 'json' | 'yaml';
 }
 
 const listedByDefault = 200;
@@ -46,7 +46,9 @@ export function configure(command: Command, cli: Cli): void {
     )
     .option('--syncer <url>', 'ask the syncer at this address instead of those that have a Lease')
     .option('--system-namespace <namespace>', 'where the syncers have their Leases', 'skerry-system')
-    .addOption(new Option('-o, --output <format>', 'print it as a program reads it').choices(['json']))
+    .addOption(
+      new Option('-o, --output <format>', 'print it as a program reads it').choices(['json', 'yaml']),
+    )
     .addHelpText('after', help)
     .action(async (name: string, _, chosen: Command) => diff(cli, name, chosen.optsWithGlobals<Flags>()));
 }
@@ -66,8 +68,8 @@ async function diff(cli: Cli, name: string, flags: Flags): Promise<void> {
       throw new CliError('NotRunning', explainNoAnswer(answers, tenant, flags.systemNamespace));
     return known.body;
   });
-  if (flags.output === 'json') {
-    cli.stdout.write(json(report));
+  if (flags.output !== undefined) {
+    cli.stdout.write(serialize(flags.output, report));
     return;
   }
   const { compared, total, differences } = report;

@@ -134,7 +134,7 @@ export function configure(command: Command, cli: Cli): void {
     )
     .option(
       '--gateway-pod-address <ip>',
-      'pods reach vc-gateway at this address, and through it the API server of their tenant, which they so wake; needs --gateway-ports, and is no address of a Service',
+      'address at which pods reach vc-gateway, so that their requests wake their tenant; needs --gateway-ports; must not be the address of a Service',
     )
     .option(
       '--gateway-ports-for-pods',

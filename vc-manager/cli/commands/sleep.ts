@@ -16,9 +16,9 @@ interface Flags extends GlobalFlags {
 }
 
 const sleepHelp = `
-Stops the control plane of a tenant: no process of it runs, its pods run on, nothing is deleted. It wakes up when somebody
-connects to it through the gateway, by "vc-manager wake", or when something else that needs it is asked for. To have tenants
-sleep when nobody uses them, set spec.sleep.afterIdle.
+Stops all processes of a tenant's control plane. Its pods keep running and nothing is deleted. It starts again when a client
+connects through the gateway, with "vc-manager wake", and for operations that need it, such as an upgrade or a restore. To stop
+unused control planes automatically, set spec.sleep.afterIdle.
 
 Examples:
   vc-manager sleep team-blue --wait

@@ -123,7 +123,7 @@ async function snapshot(cli: Cli, name: string, flags: Flags): Promise<void> {
     cli.stderr.write(`${added.name}: ${added.summary}\n`);
     if (added.isEncrypted)
       cli.stderr.write(
-        'It is encrypted, so that nobody can see here whether it is whole: compare both with what --copy has said\n',
+        'It is encrypted, so its content cannot be checked here: compare size and digest with what --copy printed\n',
       );
     cli.stdout.write(`${added.name}\n`);
     return;

@@ -24,13 +24,14 @@ import { wholeNumber } from '../arguments.ts';
 import { withCompletion, wordsOnly } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
-import { elapsed, json, table } from '../output.ts';
+import { elapsed, serialize, table } from '../output.ts';
 import { withConnection, withSuperCluster } from '../super-cluster.ts';
 import {
   backgroundConnection,
   checkNamespace,
   getVirtualCluster,
   listTenants,
+  programLogs,
   validRef,
 } from '../virtual-clusters.ts';
 
@@ -40,7 +41,7 @@ interface Flags extends GlobalFlags {
   slowest?: number | true;
   syncer?: string;
   systemNamespace: string;
-  output?: 'json';
+  output?: 'json' | 'yaml';
 }
 
 const listedByDefault = 10;
@@ -75,7 +76,9 @@ export function configure(command: Command, cli: Cli): void {
     )
     .option('--syncer <url>', 'ask the syncer at this address instead of those that have a Lease')
     .option('--system-namespace <namespace>', 'where the syncers have their Leases', 'skerry-system')
-    .addOption(new Option('-o, --output <format>', 'print it as a program reads it').choices(['json']))
+    .addOption(
+      new Option('-o, --output <format>', 'print it as a program reads it').choices(['json', 'yaml']),
+    )
     .addHelpText('after', help)
     .action(async (pod: string | undefined, _, chosen: Command) =>
       trace(cli, pod, chosen.optsWithGlobals<Flags>()),
@@ -117,7 +120,9 @@ async function showPod(
   if (traced.source === 'syncer') {
     const { source, syncer, report } = traced;
     cli.stdout.write(
-      flags.output === 'json' ? json({ source, syncer, ...report }) : waterfall(report, 'milliseconds'),
+      flags.output
+        ? serialize(flags.output, { source, syncer, ...report })
+        : waterfall(report, 'milliseconds'),
     );
     return;
   }
@@ -125,7 +130,9 @@ async function showPod(
   cli.stderr.write(
     `note: ${why}. The times below come from what the objects themselves say: in whole seconds, and only of their latest changes\n`,
   );
-  cli.stdout.write(flags.output === 'json' ? json({ source, ...report }) : waterfall(report, 'seconds'));
+  cli.stdout.write(
+    flags.output ? serialize(flags.output, { source, ...report }) : waterfall(report, 'seconds'),
+  );
 }
 
 type Traced =
@@ -186,7 +193,7 @@ async function listSlowest(
   const tenant = labelOf(vc);
   const slowest = typeof flags.slowest === 'number' ? flags.slowest : listedByDefault;
   const list = await slowestPods(vc, replicas, { ...flags, slowest, signal: cli.signal });
-  cli.stdout.write(flags.output === 'json' ? json(list) : slowestTable(list));
+  cli.stdout.write(flags.output ? serialize(flags.output, list) : slowestTable(list));
   if (flags.output === undefined && list.known === 0) {
     const where = flags.namespace === undefined ? '' : ` in namespace ${flags.namespace}`;
     cli.stderr.write(
@@ -288,8 +295,8 @@ export async function replicasToAsk(
     const said = error.status?.message ?? error.message;
     throw new CliError(
       'Forbidden',
-      `${said}: syncers are found by their Leases. Whoever runs Skerry can let you list leases in ${systemNamespace}, ` +
-        'or say where a syncer is to be asked: --syncer http://HOST:PORT',
+      `${said}. Syncers are found by their Leases: ask for the right to list leases in ${systemNamespace}, ` +
+        'or give the address of a syncer with --syncer http://HOST:PORT',
       { cause: error },
     );
   }
@@ -320,8 +327,8 @@ export function explainNoAnswer(
   const [vcNamespace, name] = tenant.split('/');
   if (answers.length === 0) {
     return (
-      `no syncer has a Lease in namespace ${namespace}, so that none can be asked: ` +
-      'is one running? "vc-manager logs --stack vc-syncer" shows what that of the local stack says'
+      `no syncer has a Lease in namespace ${namespace}, so none can be asked. Is one running? ` +
+      programLogs('syncer', namespace)
     );
   }
   const knows = answers.find(({ is }) => is === 'UnknownPod');

@@ -128,6 +128,8 @@ async function up(cli: Cli, command: Command): Promise<void> {
       cli.stdout.write(renderSummary(summary, { command: invocation, stopHint }, cli));
       return;
     }
+    // Whatever becomes of the summary's reader, the stack has to be watched and stopped in order.
+    cli.outlivesReader();
     const { supervise } = await import('../up/supervise.ts');
     await supervise(cli, {
       ...options,
