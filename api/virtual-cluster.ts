@@ -423,14 +423,14 @@ export const virtualClusterStatusSchema = z.strictObject({
         .string()
         .max(253)
         .describe(
-          'Name of one that is being written, or of the last one until those are gone that went for it. One that was not finished is removed before the next one.',
+          'Name of one that is being written, or of the last one until those are gone that went for it. One that was not finished is removed.',
         )
         .optional(),
       left: z
         .array(z.string().max(253))
         .max(16)
         .describe(
-          'Names of those that were not recorded and that a tenant is put back to or filled from: removed when that is over.',
+          'Names of those that were not recorded: the next one removes them, but for those that a tenant is put back to or filled from.',
         )
         .optional(),
       kept: z

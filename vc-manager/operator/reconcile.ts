@@ -46,6 +46,7 @@ import {
   copyDatastore,
   finishMove,
   locateOtherDatastore,
+  placement,
   prepareMove,
   rollBackMove,
 } from './steps/move.ts';
@@ -368,8 +369,8 @@ async function rest(tenant: Tenant, services: Services, wanted: WantedJob): Prom
   const job = new JobLog(tenant, services, wanted);
   const isDatastoreAsleep = tenant.vc.status?.datastore === 'own' && isSnapshotNext(tenant, services);
   const steps = isDatastoreAsleep
-    ? [policy, version, address, certificates, wakeDatastore, snapshot, stayAsleep]
-    : [policy, stayAsleep, snapshot];
+    ? [policy, placement, version, address, certificates, wakeDatastore, snapshot, stayAsleep]
+    : [policy, placement, stayAsleep, snapshot];
   return runSteps<ReconcileResult>(steps, tenant, services, {
     ...{ job, before: () => {}, failed: () => {} },
     done: () => rested(tenant, job, wanted),

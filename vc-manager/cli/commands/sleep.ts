@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
+import { sleepRequest, wakeRequest } from '../../operator/sleep.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
@@ -53,7 +54,8 @@ async function sleep(cli: Cli, name: string, flags: Flags): Promise<void> {
   await ask(cli, name, flags, {
     annotation: annotationKeys.sleep,
     what: 'put it to sleep',
-    isThere: ({ status }) => status?.phase === 'Asleep' && status.sleep?.stopped === true,
+    isThere: (vc) =>
+      vc.status?.phase === 'Asleep' && vc.status.sleep?.stopped === true && wakeRequest(vc) === undefined,
     already: `${name} is asleep already`,
     asked: `${name} is asked to sleep: see "vc-manager list"`,
     done: `${name} is asleep`,
@@ -71,7 +73,7 @@ async function wake(cli: Cli, name: string, flags: Flags): Promise<void> {
   await ask(cli, name, flags, {
     annotation: annotationKeys.wake,
     what: 'wake it',
-    isThere: ({ status }) => status?.phase === 'Ready',
+    isThere: (vc) => vc.status?.phase === 'Ready' && sleepRequest(vc) === undefined,
     already: `${name} is awake already`,
     asked: `${name} is woken: see "vc-manager list"`,
     done: `${name} is awake`,

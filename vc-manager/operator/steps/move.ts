@@ -7,14 +7,7 @@ import {
 } from '../../../api/virtual-cluster.ts';
 import { ApiError, ConnectionError, findCondition } from '../../../kube/index.ts';
 import { EtcdError } from '../../etcd/errors.ts';
-import {
-  copyTooSlow,
-  datastoreChanged,
-  datastoreNotKept,
-  explain,
-  moveOutpaced,
-  OperatorError,
-} from '../errors.ts';
+import { copyTooSlow, datastoreNotKept, explain, moveOutpaced, OperatorError } from '../errors.ts';
 import { recordHeld, recordProgress, recordWake } from '../jobs.ts';
 import { driverAt, isReaddressed, placementText, servicesAt, sidesOf, wantedMove } from '../moves.ts';
 import type { Services } from '../services.ts';
@@ -79,9 +72,7 @@ export const locateOtherDatastore: Step = {
 
 function choiceAt(tenant: Tenant, services: Services, placement: ControlPlanePlacement) {
   const { version } = tenant.required(tenant.choice, 'template');
-  const choice = withDatastore(tenant.vc, version, placement.datastore, services, placement.template);
-  if (choice === undefined) throw datastoreChanged(placement.template, placement.datastore);
-  return choice;
+  return withDatastore(tenant.vc, version, placement.datastore, services, placement.template);
 }
 
 /** Revisions that may be left to catch up during the pause: so few take less than a second. */
@@ -339,6 +330,15 @@ function withoutHold({
 function seconds(ms: number): string {
   return (ms / 1_000).toFixed(1);
 }
+
+/** Of one that is asleep, which no refused move wakes. */
+export const placement: Step = {
+  name: 'placement',
+  doing: 'Comparing where it is with where the spec has it go',
+  async run(tenant, services) {
+    reportPlacement(tenant, services);
+  },
+};
 
 function reportPlacement(tenant: Tenant, services: Services): void {
   const refusal = wantedMove(tenant.vc, services)?.refusal;
