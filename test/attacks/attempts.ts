@@ -1219,7 +1219,7 @@ export const attempts: readonly Attempt[] = [
     attacker: 'tenant',
     attack: 'show that condition beside megabytes of others, to have it taken out of them again and again',
     stoppedBy: 'it is not taken out of a list that is too large to repeat',
-    test: 'syncer/kinds/quota-condition.test.ts › is not taken out of a list that is too large to repeat',
+    test: 'syncer/kinds/conditions.test.ts › is not taken out of a list that is too large to repeat',
     control: 'expect(taken(many(50))?.conditions).toHaveLength(50)',
   },
   {
