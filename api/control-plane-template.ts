@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { apiVersion } from './names.ts';
 
 const flags = z.record(z.string(), z.string());
 
@@ -67,7 +68,7 @@ export type ControlPlaneTemplateSpec = z.infer<typeof controlPlaneTemplateSpecSc
 export type TemplateComponent = ControlPlaneTemplateSpec['components'][number];
 
 export const controlPlaneTemplateSchema = z.looseObject({
-  apiVersion: z.literal('skerry.dev/v1alpha1'),
+  apiVersion: z.literal(apiVersion),
   kind: z.literal('ControlPlaneTemplate'),
   metadata: z.looseObject({ name: z.string() }),
   spec: controlPlaneTemplateSpecSchema,

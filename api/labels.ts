@@ -40,8 +40,14 @@ export const labelKeys = {
   activity: 'skerry.dev/activity',
   /** On a VirtualCluster in Skerry's own namespace: it waits for an owner (`isWarmPoolMember`). */
   warm: 'skerry.dev/warm',
+  /** On what belongs to a control plane, and on the namespace that it has in the super cluster: `status.id`. */
+  id: 'skerry.dev/id',
   managedBy: 'app.kubernetes.io/managed-by',
 } as const;
+
+/** On the Leases of all replicas of the syncer. */
+export const syncerLabel = { [labelKeys.component]: 'vc-syncer' } as const;
+export const syncerSelector = `${labelKeys.component}=${syncerLabel[labelKeys.component]}`;
 
 /** Keys of the annotations that Skerry writes or reads in the super cluster and in tenants. */
 export const annotationKeys = {
@@ -61,6 +67,8 @@ export const annotationKeys = {
   containers: 'skerry.dev/containers',
   /** On a super pod: sources of volumes that it has from the tenant object and that policy has to allow, as JSON. */
   volumes: 'skerry.dev/volumes',
+  /** On a super pod: repositories of the images that its containers have from the tenant object, as JSON. */
+  images: 'skerry.dev/images',
   /**
    * JSON with the keys of labels (`l`) and annotations (`a`) that came from the tenant object, so that a key which that
    * has dropped is not taken for one that was added in the super cluster.

@@ -1,7 +1,10 @@
 /** Group of every object of Skerry. */
 export const group = 'skerry.dev';
 export const version = 'v1alpha1';
-export const apiVersion = `${group}/${version}`;
+export const apiVersion = `${group}/${version}` as const;
+
+/** Namespace of Skerry's own objects, unless the operator names another. */
+export const defaultSystemNamespace = 'skerry-system';
 
 const labelPattern = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
 const labelMaxLength = 63;
@@ -59,6 +62,9 @@ export function internalSecretNames(id: string): { pki: string; syncer: string }
 export function formerSecretNames(virtualCluster: string): { pki: string; syncer: string } {
   return { pki: `${virtualCluster}-pki`, syncer: `${virtualCluster}-syncer` };
 }
+
+/** Secret in Skerry's own namespace from which the syncer takes the certificate that it presents to tenants. */
+export const kubeletProxySecretName = 'skerry-kubelet-proxy';
 
 /** Key of a kubeconfig in the data of its Secret. */
 export const kubeconfigKey = 'kubeconfig';

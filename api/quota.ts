@@ -7,8 +7,8 @@ import { z } from 'zod';
  * - `objects`: objects of the tenant in the super cluster; `objects.bytes`: their size as JSON, or
  *   a quarter of the memory that they take where that is more.
  * - `customresources`: those of them that are of published CustomResourceDefinitions.
- * - `writes.bytes-per-minute`: bytes that creating and changing them may cost the super cluster's datastore; for
- *   new namespaces there is as much again, of which each takes 256 KiB.
+ * - `writes.bytes-per-minute`: bytes that creating and changing them may cost the super cluster's datastore, with 4 KiB
+ *   for each deletion; for new namespaces there is as much again, of which each takes 256 KiB.
  * - `datastore.keys`, `datastore.bytes`: what its own objects take in the etcd of all tenants, history left out. The
  *   manager measures them; of a tenant beyond one of them the API server creates and changes nothing until it deletes.
  */

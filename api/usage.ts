@@ -3,7 +3,7 @@ import { z } from 'zod';
 const amount = z.number().min(0).finite();
 
 /** What a tenant has used in one day (UTC): one row of the ConfigMap of its month. Fields that a reader does not know stay out. */
-export const usageDaySchema = z.object({
+const usageDaySchema = z.object({
   /** How long of the day was measured. */
   hours: amount,
   podHours: amount,
@@ -82,6 +82,11 @@ export const usageLabel = 'skerry.dev/usage';
 /** `id`: `status.id`, which no other tenant ever has. */
 export function usageConfigMapName(id: string, month: string): string {
   return `usage-${id}-${month}`;
+}
+
+/** The `id` in such a name. */
+export function usageConfigMapId(name: string): string {
+  return name.replace(/^usage-|-\d{4}-\d\d$/g, '');
 }
 
 /** The rows of a ConfigMap by day (2026-03-09), in order; what is none is left out. */

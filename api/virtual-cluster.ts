@@ -87,8 +87,8 @@ export const virtualClusterSpecSchema = z.strictObject({
         .max(16)
         .regex(/^([1-9][0-9]{0,4}(m|h)|never)$/)
         .describe(
-          'How long nobody may have been connected through the gateway before the control plane is stopped, as 30m or ' +
-            '12h. Its pods run on, and whoever connects starts it again. Without it, or with never, only a request stops it, or at.',
+          'The control plane is stopped when no client has been connected through the gateway for this long, as 30m or 12h. ' +
+            'Its pods keep running, and the next connection starts it again. Unset or never: it is stopped only by a request or by at.',
         )
         .optional(),
       at: cron.describe(
@@ -104,12 +104,12 @@ export const virtualClusterSpecSchema = z.strictObject({
       wakeForPods: z
         .boolean()
         .describe(
-          'Whether its own pods wake it and keep it awake when they ask its API server, where they reach that through ' +
-            'the gateway. With false they go past the gateway.',
+          "Whether requests of the tenant's own pods wake the control plane and keep it awake, where they reach its API server " +
+            'through the gateway. With false they connect to the API server directly.',
         )
         .default(true),
     })
-    .describe('When the control plane is stopped because nobody needs it.')
+    .describe('When the control plane is stopped and started again to save resources.')
     .optional(),
   restoreFrom: z
     .string()
@@ -409,7 +409,7 @@ export const virtualClusterStatusSchema = z.strictObject({
       slept: z.string().max(64).describe('The last request to sleep that was followed.').optional(),
       woken: z.string().max(64).describe('The last request to wake that was followed.').optional(),
     })
-    .describe('Whether its control plane is stopped because nobody needs it.')
+    .describe('Whether its control plane is stopped to save resources, and when it last slept and woke.')
     .optional(),
   snapshots: z
     .strictObject({
@@ -423,14 +423,14 @@ export const virtualClusterStatusSchema = z.strictObject({
         .string()
         .max(253)
         .describe(
-          'Name of one that is being written, or of the last one until those are gone that went for it. One that was not finished is removed before the next one.',
+          'Name of one that is being written, or of the last one until those are gone that went for it. One that was not finished is removed.',
         )
         .optional(),
       left: z
         .array(z.string().max(253))
         .max(16)
         .describe(
-          'Names of those that were not recorded and that a tenant is put back to or filled from: removed when that is over.',
+          'Names of those that were not recorded: the next one removes them, but for those that a tenant is put back to or filled from.',
         )
         .optional(),
       kept: z
@@ -663,6 +663,12 @@ export function isForPods(
 ): gateway is Gateway & Required<Pick<Gateway, 'podAddress' | 'port'>> {
   return gateway?.podAddress !== undefined && gateway.port !== undefined;
 }
+
+/**
+ * Places of the addresses in a tenant's slice that the manager keeps for it: that of the Service `kubernetes`, and that of
+ * its DNS, if it has one.
+ */
+export const reservedOffsets = { apiServer: 1, dns: 10 } as const;
 
 /** Where pods reach the API server: at the gateway, or where it listens itself. */
 export function podEndpoint({ status }: Pick<VirtualCluster, 'status'>): {

@@ -247,8 +247,27 @@ describe('the dashboard', () => {
         name: 'blue',
         quota: [{ resource: 'pods', share: 0.25 }],
         snapshots: [{ name: '2026.snapshot' }],
+        certificates: [
+          { name: 'ca', kind: 'authority', expires: '2036-01-01T00:00:00.000Z' },
+          { name: 'kube-apiserver', kind: 'certificate' },
+          { name: 'admin', kind: 'certificate' },
+        ],
         may: { kubeconfig: true, pods: true },
       });
+      expect(Object.keys(JSON.parse(body) as object).sort()).toEqual([
+        ...[
+          'certificates',
+          'certificatesDue',
+          'conditions',
+          'createdAt',
+          'health',
+          'jobs',
+          'may',
+          'name',
+          'phase',
+        ],
+        ...['pods', 'quota', 'snapshots', 'version'],
+      ]);
       expect(body).toContain('baseline it is');
       // What became of a change of version and of a move, and nothing of why and where.
       expect(JSON.parse(body)).toMatchObject({

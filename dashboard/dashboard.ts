@@ -22,14 +22,14 @@ import {
   connectionFromSecret,
   KubeClient,
   messageOf,
+  namespacedName,
   untilAborted,
 } from '../kube/index.ts';
 import { hostInUrl, isLoopback, ListenError } from '../program/addresses.ts';
 import { FairShares } from '../program/fair-shares.ts';
-import { Access, type Attributes, isAllowed, whoAmI } from './access.ts';
 import type { Assets } from './assets.ts';
 import type { Action, Backend, ListedPods, TenantRef, TracedPod } from './backend.ts';
-import { Clients } from './clients.ts';
+import { Access, type Attributes, Clients, isAllowed, whoAmI } from './clients.ts';
 import { type Changes, Fleet } from './fleet.ts';
 import {
   ConcurrencyLimiter,
@@ -835,7 +835,7 @@ export class Dashboard {
       since,
       (namespace) => namespace === refOf(tenant).namespace,
     );
-    const isOwn = rows.some((row) => `${row.namespace}/${row.name}` === tenant) || gone.includes(tenant);
+    const isOwn = rows.some((row) => namespacedName(row) === tenant) || gone.includes(tenant);
     return { version: isOwn ? version : since };
   }
 

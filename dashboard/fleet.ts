@@ -1,9 +1,17 @@
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { isUnclaimed } from '../api/warm-pool.ts';
-import { type KubeClient, messageOf, Reflector, resources, Store, systemClock } from '../kube/index.ts';
+import {
+  type KubeClient,
+  messageOf,
+  namespacedName,
+  Reflector,
+  resources,
+  Store,
+  systemClock,
+} from '../kube/index.ts';
 import type { Assessment, TenantRef } from './backend.ts';
 import type { TenantRow } from './types.ts';
-import { nameOf, tenantRow } from './views.ts';
+import { tenantRow } from './views.ts';
 
 /** So many deletions are remembered for pages that were away. */
 const maxGone = 10_000;
@@ -44,7 +52,7 @@ export class Fleet {
     this.#since = this.#version;
     this.#store.subscribe(({ type, object }) => {
       if (isUnclaimed(object)) return;
-      const name = nameOf(object);
+      const name = namespacedName(object.metadata);
       this.#version += 1;
       if (type === 'deleted') {
         this.#versions.delete(name);
@@ -117,7 +125,7 @@ export class Fleet {
     const rows: TenantRow[] = [];
     for (const vc of this.#store.list()) {
       if (isUnclaimed(vc) || !isVisible(vc.metadata.namespace ?? '')) continue;
-      if (!isWhole && (this.#versions.get(nameOf(vc)) ?? 0) <= since) continue;
+      if (!isWhole && (this.#versions.get(namespacedName(vc.metadata)) ?? 0) <= since) continue;
       rows.push(this.#row(vc));
     }
     const gone = isWhole

@@ -1,4 +1,4 @@
-import { annotationKeys, labelKeys } from '../api/labels.ts';
+import { annotationKeys, syncerSelector } from '../api/labels.ts';
 import { type KubeClient, type Lease, resources } from '../kube/index.ts';
 import type { SyncerRow, SyncerView, TenantLoad } from './types.ts';
 
@@ -73,8 +73,7 @@ export class Syncers {
     const at = this.#now();
     let leases: Lease[];
     try {
-      const labelSelector = `${labelKeys.component}=vc-syncer`;
-      const options = { namespace: this.#namespace, labelSelector, signal };
+      const options = { namespace: this.#namespace, labelSelector: syncerSelector, signal };
       leases = (await client.list<Lease>(resources.leases, options)).items;
     } catch (error) {
       signal.throwIfAborted();

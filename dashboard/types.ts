@@ -77,9 +77,12 @@ export interface TenantRow {
 export interface TenantDetail extends TenantRow {
   readonly uid: string;
   readonly facts: readonly (readonly [string, string])[];
+  /** Nothing of it was made, as its namespace has no room. */
+  readonly isOverLimit: boolean;
   readonly conditions: readonly ConditionRow[];
   readonly quota: readonly QuotaRow[];
   readonly jobs: readonly JobRow[];
+  readonly certificates: readonly CertificateRow[];
   readonly snapshots: readonly SnapshotRow[];
 }
 
@@ -89,6 +92,12 @@ export interface ConditionRow {
   readonly reason: string;
   readonly message: string;
   readonly since: string;
+}
+
+export interface CertificateRow {
+  readonly name: string;
+  readonly kind: string;
+  readonly expires: string;
 }
 
 export interface SnapshotRow {
@@ -115,6 +124,7 @@ export interface OwnTenant {
   readonly conditions: readonly ConditionRow[];
   readonly jobs: readonly Pick<JobRow, 'kind' | 'state' | 'target' | 'startedAt' | 'finishedAt'>[];
   readonly certificatesDue?: string | undefined;
+  readonly certificates: readonly CertificateRow[];
   readonly snapshots: readonly SnapshotRow[];
   readonly podSecurity?: string | undefined;
 }

@@ -80,6 +80,17 @@ describe('the page of a tenant', () => {
     ]);
   });
 
+  it('lists certificates, for operators and for itself', () => {
+    const certificates = [
+      { name: 'ca', kind: 'authority', expires: '2036-01-01T00:00:00.000Z' },
+      { name: 'admin', kind: 'certificate', expires: '2027-01-01T00:00:00.000Z' },
+    ] as const;
+    const vc = virtualCluster({ certificates: [...certificates] });
+    expect(tenantDetail(vc, quiet).certificates).toEqual(certificates);
+    expect(ownTenant(vc, quiet).certificates).toEqual(certificates);
+    expect(tenantDetail(virtualCluster({}), quiet).certificates).toEqual([]);
+  });
+
   it('of its own has no holder, step or message of a job, no advice, and no namespace in the name of a snapshot', () => {
     const job: JobRow = {
       ...{ kind: 'snapshot', id: 's', state: 'Running', attempts: 1, startedAt: '2026-01-01T00:00:00Z' },

@@ -1,9 +1,11 @@
+import { isOverVirtualClusterLimit } from '../api/conditions.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { sleepAfterIdleMs, weightOf } from '../api/virtual-cluster.ts';
 import { wakeReasonText } from '../api/wake-reasons.ts';
 import { type Condition, printable } from '../kube/index.ts';
 import type { Assessment } from './backend.ts';
 import type {
+  CertificateRow,
   ConditionRow,
   Health,
   JobRow,
@@ -14,17 +16,13 @@ import type {
   TenantRow,
 } from './types.ts';
 
-export function nameOf({ metadata }: VirtualCluster): string {
-  return `${metadata.namespace}/${metadata.name}`;
-}
-
 const longestText = 2_000;
 
 function shown(text: unknown): string {
   return typeof text === 'string' ? printable(text, longestText) : '';
 }
 
-export function phaseOf({ metadata, status }: VirtualCluster): string {
+function phaseOf({ metadata, status }: VirtualCluster): string {
   return metadata.deletionTimestamp === undefined ? (status?.phase ?? 'Pending') : 'Deleting';
 }
 
@@ -88,9 +86,11 @@ export function tenantDetail(vc: VirtualCluster, assessment: Assessment): Tenant
     problems: assessment.problems,
     uid: metadata.uid ?? '',
     facts: facts(vc),
+    isOverLimit: isOverVirtualClusterLimit(vc),
     conditions: (status?.conditions ?? []).map(conditionRow),
     quota: assessment.quota,
     jobs: assessment.jobs.map(jobRow),
+    certificates: certificateRows(vc),
     snapshots: snapshotRows(vc, ({ name }) => name),
   };
 }
@@ -132,6 +132,14 @@ function facts({ metadata, spec, status }: VirtualCluster): [string, string][] {
 
 function conditionRow({ type, status, reason, message, lastTransitionTime }: Condition): ConditionRow {
   return { type, status, reason: shown(reason), message: shown(message), since: shown(lastTransitionTime) };
+}
+
+function certificateRows({ status }: VirtualCluster): CertificateRow[] {
+  return (status?.certificates ?? []).map(({ name, kind, expires }) => ({
+    name: shown(name),
+    kind,
+    expires,
+  }));
 }
 
 type Kept = NonNullable<NonNullable<NonNullable<VirtualCluster['status']>['snapshots']>['kept']>[number];
@@ -182,6 +190,7 @@ export function ownTenant(vc: VirtualCluster, { problems, quota, jobs }: Assessm
       startedAt,
       finishedAt,
     })),
+    certificates: certificateRows(vc),
     // The name in the store begins with the namespace of the VirtualCluster.
     snapshots: snapshotRows(vc, ({ name }) => name.split('/').at(-1) ?? ''),
     podSecurity: status?.policy?.podSecurity,

@@ -77,6 +77,42 @@ describe('what the gateway says of tenants', () => {
     await running;
   });
 
+  it('is when they were last used, later, where that was soon after it was said; what another gateway has said stays', async () => {
+    await using world = await following(vc('Ready', '10m'));
+    const { clock, activity, server, stored } = world;
+    const end = new AbortController();
+    let used: string[] = [];
+    const running = activity.run(() => used.splice(0), end.signal);
+    const use = async (): Promise<string> => {
+      used = ['blueid'];
+      await clock.advance(10_000);
+      return new Date(clock.now()).toISOString().replace('Z', '000Z');
+    };
+    const first = await use();
+    await server.until(() => stored()?.spec?.renewTime === first);
+    await use();
+    const last = await use();
+    await clock.advance(90_000);
+    expect(stored()?.spec?.renewTime).toBe(first);
+    await clock.advance(10_000);
+    await server.until(() => stored()?.spec?.renewTime === last);
+
+    await use();
+    const other = new Date(clock.now() + 5_000).toISOString();
+    server.put(resources.leases, {
+      ...server.get(resources.leases, lease),
+      spec: { renewTime: other },
+    } as never);
+    const before = server.requests.length;
+    await clock.advance(120_000);
+    await server.until(() => server.requests.length > before);
+    await clock.advance(120_000);
+    expect(stored()?.spec?.renewTime).toBe(other);
+    expect(server.requests.length).toBe(before + 1);
+    end.abort();
+    await running;
+  });
+
   it('is nothing of those that do not fall asleep by themselves', async () => {
     await using world = await following(vc('Ready'));
     const { clock, activity, server } = world;

@@ -1,5 +1,13 @@
 import type { Logger } from 'pino';
-import { type Clock, type KubeClient, Wakeup } from '../kube/index.ts';
+import { activityLeaseName } from '../api/names.ts';
+import {
+  type Clock,
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+  resources,
+  Wakeup,
+} from '../kube/index.ts';
 import { wakeAnnotations, writeActivityLease } from '../program/activity-lease.ts';
 import type { Readiness } from './readiness.ts';
 import type { Route, Routes } from './routes.ts';
@@ -23,6 +31,15 @@ const probeAgainMs = 100;
 const lookMs = 10_000;
 const longestPauseMs = 5 * 60_000;
 
+type StoredLease = KubeObject & { spec?: { renewTime?: string } };
+
+interface Said {
+  annotations?: Record<string, string>;
+  /** Default: now. */
+  usedMs?: number;
+  signal?: AbortSignal;
+}
+
 /** Clients that wait for one tenant. */
 interface Waking {
   waiting: Set<Wakeup>;
@@ -39,6 +56,8 @@ export class Activity {
   readonly #o: ActivityOptions;
   /** Wall-clock time, by id. */
   readonly #saidMs = new Map<string, number>();
+  /** When tenants were last used, by id, where their Lease does not say so yet. Only of tenants that there are. */
+  readonly #usedMs = new Map<string, number>();
   readonly #waking = new Map<string, Waking>();
   /** Ids of tenants for which the manager was asked lately. */
   readonly #asked = new Set<string>();
@@ -53,15 +72,21 @@ export class Activity {
     while (!signal.aborted) {
       await clock.sleep(lookMs, signal).catch(() => undefined);
       if (signal.aborted) return;
-      for (const id of takeUsed()) {
+      const nowMs = clock.now();
+      for (const id of takeUsed()) this.#usedMs.set(id, nowMs);
+      for (const [id, usedMs] of this.#usedMs) {
         const idleMs = routes.byId(id)?.idleMs;
         const pauseMs = Math.min((idleMs ?? 0) / 5, longestPauseMs);
-        if (idleMs === undefined || clock.now() - (this.#saidMs.get(id) ?? 0) < pauseMs) continue;
-        this.#saidMs.set(id, clock.now());
-        await this.#write(id, {}, signal).catch((error: unknown) => {
+        if (idleMs === undefined) this.#usedMs.delete(id);
+        if (idleMs === undefined || nowMs - (this.#saidMs.get(id) ?? 0) < pauseMs) continue;
+        this.#saidMs.set(id, nowMs);
+        try {
+          await this.#sayUsed(id, usedMs, usedMs < nowMs, signal);
+          this.#usedMs.delete(id);
+        } catch (error) {
           this.#saidMs.delete(id);
           if (!signal.aborted) logger.warn({ err: error, id }, 'cannot say that a tenant is in use');
-        });
+        }
       }
       for (const id of this.#saidMs.keys()) if (routes.byId(id) === undefined) this.#saidMs.delete(id);
     }
@@ -137,7 +162,7 @@ export class Activity {
     const { clock, logger } = this.#o;
     this.#asked.add(id);
     try {
-      await this.#write(id, wakeAnnotations({ nowMs: clock.now(), reason: 'Connection' }));
+      await this.#write(id, { annotations: wakeAnnotations({ nowMs: clock.now(), reason: 'Connection' }) });
       // Over when those that wait look again.
       await clock.sleep(askAgainMs / 2);
     } catch (error) {
@@ -148,10 +173,29 @@ export class Activity {
     }
   }
 
-  async #write(id: string, annotations: Record<string, string>, signal?: AbortSignal): Promise<void> {
-    const { client, namespace, clock } = this.#o;
+  /** `isLate`: another gateway may have said a later time meanwhile, which stays. */
+  async #sayUsed(id: string, usedMs: number, isLate: boolean, signal: AbortSignal): Promise<void> {
+    const stored = isLate ? await this.#stored(id, signal) : undefined;
+    if (Date.parse(stored?.spec?.renewTime ?? '') >= usedMs) return;
+    await this.#write(id, { usedMs, signal });
+  }
+
+  async #stored(id: string, signal: AbortSignal): Promise<StoredLease | undefined> {
+    const { client, namespace } = this.#o;
+    const ref = { namespace, name: activityLeaseName(id) };
+    try {
+      // Changes nothing, and needs no right to read.
+      return await client.patch<StoredLease>(resources.leases, ref, {}, { type: 'merge', signal });
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+
+  async #write(id: string, { annotations = {}, usedMs = this.#o.clock.now(), signal }: Said): Promise<void> {
+    const { client, namespace } = this.#o;
     // A MicroTime.
-    const renewTime = new Date(clock.now()).toISOString().replace('Z', '000Z');
+    const renewTime = new Date(usedMs).toISOString().replace('Z', '000Z');
     const spec = { holderIdentity: 'vc-gateway', renewTime };
     await writeActivityLease({ client, namespace, id, annotations, spec, signal });
   }

@@ -14,7 +14,7 @@ import type { Move, VirtualCluster } from '../api/virtual-cluster.ts';
 import { systemClock } from '../kube/index.ts';
 import { freePort } from '../kube/testing/free-port.ts';
 import { createTestCertificates, type TestCertificates } from '../kube/testing/index.ts';
-import { Gateway, maxHellos } from './gateway.ts';
+import { Gateway, maxHellos, tooFewOpenFiles } from './gateway.ts';
 import { GatewayMetrics } from './gateway-metrics.ts';
 import { Readiness } from './readiness.ts';
 import { type Route, Routes } from './routes.ts';
@@ -715,5 +715,21 @@ describe('routes', () => {
     const routes = new Routes(domain);
     routes.put({ ...virtualCluster('blue', 'x', 1), status: { id: 'sameid', endpoint: 'https://[::1]' } });
     expect(routes.find(nameOf('sameid'))).toMatchObject({ host: '::1', port: 443 });
+  });
+});
+
+describe('the limit of open files', () => {
+  it('is enough for two of each connection, clients that say nothing yet, and what else is open', () => {
+    expect(tooFewOpenFiles(22_048, 10_000)).toBeUndefined();
+    expect(tooFewOpenFiles(undefined, 10_000)).toBeUndefined();
+    expect(tooFewOpenFiles(Number.POSITIVE_INFINITY, 10_000)).toBeUndefined();
+  });
+
+  it('that is too low is told, with what to do about it', () => {
+    const problem = tooFewOpenFiles(20_000, 10_000);
+    expect(problem).toMatch(/^20000 files may be open, and --connections 10000 can take 22048/);
+    expect(problem).toMatch(/Raise the hard limit .*, or start the gateway with --connections 8976$/);
+    expect(tooFewOpenFiles(20_000, 8_976)).toBeUndefined();
+    expect(tooFewOpenFiles(1_024, 10_000)).not.toMatch(/or start the gateway/);
   });
 });

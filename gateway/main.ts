@@ -15,14 +15,20 @@ import {
   untilAborted,
   withClient,
 } from '../kube/index.ts';
-import { type Address, address, dnsDomain, positive } from '../program/flags.ts';
+import {
+  type Address,
+  address,
+  dnsDomain,
+  flagHelp,
+  positive,
+  systemNamespaceOption,
+} from '../program/flags.ts';
 import { HealthServer } from '../program/health-server.ts';
 import { openFileLimits } from '../program/open-files.ts';
 import { packageVersion } from '../program/package-root.ts';
 import { Activity } from './activity.ts';
-import { Gateway, maxHellos } from './gateway.ts';
+import { Gateway, maxHellos, tooFewOpenFiles } from './gateway.ts';
 import { GatewayMetrics } from './gateway-metrics.ts';
-import { tooFewOpenFiles } from './open-files.ts';
 import { Presence, presenceName } from './presence.ts';
 import { Readiness } from './readiness.ts';
 import { Routes } from './routes.ts';
@@ -51,10 +57,11 @@ function command(): Command {
     .description(
       'One address for the API servers of all tenants: passes connections on by TLS server name, without opening them.',
     )
+    .configureHelp(flagHelp)
     .option('--kubeconfig <file>', 'kubeconfig of the super cluster (default: $KUBECONFIG or ~/.kube/config)')
     .option('--context <name>', 'context of that kubeconfig')
     .requiredOption('--domain <domain>', 'tenants are reached by the server name ID.DOMAIN', dnsDomain)
-    .option('--system-namespace <namespace>', 'for what belongs to Skerry itself', 'skerry-system')
+    .addOption(systemNamespaceOption('for what belongs to Skerry itself'))
     .option('--listen <host:port>', 'where tenants connect', address, { host: '127.0.0.1', port: 7443 })
     .option('--metrics-address <host:port>', 'where /metrics, /healthz and /readyz are', address, {
       host: '127.0.0.1',

@@ -1,5 +1,6 @@
 import { backgroundPrefix, idPattern } from '../api/names.ts';
 import { isPaused, sleepAfterIdleMs, type VirtualCluster } from '../api/virtual-cluster.ts';
+import { namespacedName } from '../kube/index.ts';
 
 /** Where connections of one tenant go. */
 export interface Route {
@@ -103,7 +104,7 @@ function routeOf(vc: VirtualCluster): Route | undefined {
   const idleMs = sleepAfterIdleMs(vc);
   const isAway = status?.restore !== undefined || isPaused(vc);
   return {
-    tenant: `${metadata.namespace}/${metadata.name}`,
+    tenant: namespacedName(metadata),
     id,
     // Of an IPv6 address without its brackets.
     host: hostname.replace(/^\[(.*)\]$/, '$1'),

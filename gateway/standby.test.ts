@@ -128,7 +128,7 @@ describe('a gateway whose port is taken', () => {
     const first = gatewayOf('blueid', backend);
     const port = await first.listen(0, host);
     const second = begin(gatewayOf('blueid', backend), port, 'blueid');
-    expect(await second.waits).toMatch(/another gateway of this stack has the port/);
+    expect(await second.waits).toMatch(/another gateway of this stack listens on the port/);
     expect(await whoAnswers(port, 'blueid')).toBe('blue');
     await first.close(AbortSignal.abort());
     expect(await second.port).toBe(port);
@@ -165,7 +165,7 @@ describe('a gateway whose port is taken', () => {
     const port = await first.listen(0, host);
     expect(await holderOf(port, 'blueid')).toBe('busy');
     const second = begin(gatewayOf('blueid', backend), port, 'blueid');
-    expect(await second.waits).toMatch(/a gateway that has as many connections as it may/);
+    expect(await second.waits).toMatch(/a gateway at its limit of connections/);
     await first.close(AbortSignal.abort());
     expect(await second.port).toBe(port);
     expect(await whoAnswers(port, 'blueid')).toBe('blue');
@@ -196,7 +196,7 @@ describe('a gateway whose port is taken', () => {
     const port = await first.listen(0, host);
     const second = begin(gatewayOf('blueid', await apiServer('blue')), port, 'blueid');
     await expect(second.port).rejects.toThrow(
-      /^cannot serve tenants on 127\.0\.0\.1:\d+: another vc-gateway has the port, .* another stack, .* --listen/,
+      /^cannot serve tenants on 127\.0\.0\.1:\d+: a vc-gateway of another stack, .* --listen/,
     );
     if (id !== undefined) expect(await whoAnswers(port, id)).toBe('red');
     await expect(whoAnswers(port, 'blueid')).rejects.toMatchObject({
@@ -207,7 +207,9 @@ describe('a gateway whose port is taken', () => {
   it('says so and ends where another program has it', async () => {
     const port = await apiServer('anybody');
     const second = begin(gatewayOf('blueid'), port, 'blueid');
-    await expect(second.port).rejects.toThrow(/a program that is no vc-gateway has the port: end it, or /);
+    await expect(second.port).rejects.toThrow(
+      /another program, not a vc-gateway, listens on the port: stop it, or /,
+    );
     const talks = await listening(createTcpServer((socket) => void socket.end('220 mail.example.com\r\n')));
     expect(await holderOf(talks, 'blueid')).toBe('other-program');
   });
@@ -240,9 +242,12 @@ describe('a gateway whose port is taken', () => {
     asked.length = 0;
     expect(await listenAt(['busy'], 14)).toBe(7443);
     for (const [answers, says] of [
-      [['silent'], /a program that is no vc-gateway has the port: end it/],
-      [['nobody'], /nobody answers there: end it, or give this gateway another one with --listen/],
-      [['nobody', 'silent'], /nobody answers there: end it/],
+      [['silent'], /another program, not a vc-gateway, listens on the port: stop it/],
+      [
+        ['nobody'],
+        /nothing answers there: stop the program that uses it, or choose another port with --listen/,
+      ],
+      [['nobody', 'silent'], /nothing answers there: stop the program/],
     ] as const) {
       asked.length = 0;
       await expect(listenAt([...answers], 14)).rejects.toThrow(says);

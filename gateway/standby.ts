@@ -141,23 +141,23 @@ export async function listenOrStandBy(options: StandbyOptions): Promise<number> 
 }
 
 const waiting: Partial<Record<PortHolder, string>> = {
-  'same-stack': 'another gateway of this stack has the port: this one goes on when that one ends',
-  silent: 'the port is taken by a program that ends connections without a word: trying again',
-  busy: 'the port is taken by a gateway that has as many connections as it may: trying again',
-  nobody: 'the port is taken, and nobody answers there: trying again',
+  'same-stack': 'another gateway of this stack listens on the port: this one takes over when that one stops',
+  silent: 'the port is in use by a program that closes connections without an answer: trying again',
+  busy: 'the port is in use by a gateway at its limit of connections: trying again',
+  nobody: 'the port is in use, but nothing answers there: trying again',
 };
 
 const noGateway =
-  'a program that is no vc-gateway has the port: end it, or give this gateway another one with --listen, and the manager ' +
-  'the same with --gateway';
+  'another program, not a vc-gateway, listens on the port: stop it, or choose another port with --listen of this gateway ' +
+  'and --gateway of the manager';
 
 const remedies: Partial<Record<PortHolder, string>> = {
   'other-gateway':
-    'another vc-gateway has the port, which does not know the tenants of this one: it is of another stack, or has another ' +
-    '--domain. Give this one another port with --listen, and the manager the same with --gateway',
+    'a vc-gateway of another stack, or with another --domain, listens on the port. Choose another port with --listen of this ' +
+    'gateway and --gateway of the manager',
   'other-program': noGateway,
   silent: noGateway,
   nobody:
-    'a program has the port, at another address of this machine perhaps, and nobody answers there: end it, or give this gateway ' +
-    'another one with --listen, and the manager the same with --gateway',
+    'the port is in use, perhaps at another address of this machine, but nothing answers there: stop the program that uses it, ' +
+    'or choose another port with --listen of this gateway and --gateway of the manager',
 };

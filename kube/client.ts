@@ -16,7 +16,14 @@ import {
   requestText,
 } from './request.ts';
 import { apiVersionOf } from './resources.ts';
-import { isRecord, type KubeList, type KubeObject, type ObjectRef, type Resource } from './types.ts';
+import {
+  isRecord,
+  type KubeList,
+  type KubeObject,
+  namespacedName,
+  type ObjectRef,
+  type Resource,
+} from './types.ts';
 
 export interface ListOptions {
   /** All namespaces when absent. */
@@ -145,7 +152,7 @@ async function namingObject(
     const [object, another] = list.items;
     if (object === undefined || another !== undefined) return error;
     const why = error.cause instanceof Error ? error.cause.message : error.code;
-    const detail = `${resource.kind} ${nameOf(object)} cannot be read: ${why}`;
+    const detail = `${resource.kind} ${namespacedName(object.metadata)} cannot be read: ${why}`;
     return new ConnectionError(error.server, error.code, error.cause, detail);
   } catch {
     return error;
@@ -194,10 +201,6 @@ async function page<T extends KubeObject>(
     ...(options.metadataOnly === true ? { accept: metadataAccept('PartialObjectMetadataList') } : {}),
   };
   const text = await requestText(connection, call);
-  const turn = connection.meter?.turn(options.signal);
-  const fromMs = performance.now();
-  if (turn !== undefined) await turn;
-  if (turn !== undefined) paging.onRest?.(performance.now() - fromMs);
   return metered(connection.meter, () => {
     const json = options.cutManagedFields ? withoutManagedFields(text) : text;
     const { answerValues, listValues } = connection.readLimits;
@@ -228,18 +231,13 @@ function asList<T extends KubeObject>(
     for (const item of items) {
       const object = asObject(item, resource);
       if (Number.isFinite(objectValues) && hasMoreValues(object, objectValues))
-        throw new TooManyValues(`${resource.kind} ${nameOf(object)}`, objectValues);
+        throw new TooManyValues(`${resource.kind} ${namespacedName(object.metadata)}`, objectValues);
       if (object.kind === undefined || object.kind === 'PartialObjectMetadata') object.kind = resource.kind;
       if (object.apiVersion === undefined || object.apiVersion === metadataVersion)
         object.apiVersion = apiVersion;
     }
     return answer as unknown as KubeList<T>;
   });
-}
-
-/** With its namespace, where it has one. */
-function nameOf({ metadata: { namespace, name = '' } }: KubeObject): string {
-  return namespace ? `${namespace}/${name}` : name;
 }
 
 function ofRightShape<T>(connection: Connection, check: () => T): T {

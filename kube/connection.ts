@@ -3,12 +3,20 @@ import { Agent, Client, type Dispatcher, Pool } from 'undici';
 import { deferredSignal } from './abort.ts';
 import { CallSlots } from './call-slots.ts';
 import { ConnectionError } from './errors.ts';
-import { defaultReadLimits, errorBytes, type ReadLimits, type ReadMeter } from './read-limits.ts';
+import { FramingLimit } from './framing-limit.ts';
+import {
+  defaultReadLimits,
+  errorBytes,
+  type ReadLimits,
+  type ReadMemory,
+  type ReadMeter,
+} from './read-limits.ts';
 import {
   type Answer,
   backstopMs,
   CallDeadline,
   firstOf,
+  observeStream,
   RoundTripTimeout,
   readText,
   roundTrip,
@@ -54,7 +62,7 @@ function withBeforeWrite(
  * session for the requests that it holds only if it may have more than one in flight. It takes that
  * number from its session while it has one; so this sets it when HTTP/2 has been agreed on.
  */
-function createHttpClient(origin: URL, options: Pool.Options): Dispatcher {
+function createHttpClient(origin: URL, options: Pool.Options, framing: FramingLimit | undefined): Dispatcher {
   const { connect } = options;
   if (typeof connect !== 'function') return new Client(origin, options);
   const client = new Client(origin, {
@@ -66,7 +74,9 @@ function createHttpClient(origin: URL, options: Pool.Options): Dispatcher {
           return;
         }
         // A plain socket has agreed on nothing.
-        client.pipelining = 'alpnProtocol' in socket && socket.alpnProtocol === 'h2' ? 100 : 1;
+        const isHttp2 = 'alpnProtocol' in socket && socket.alpnProtocol === 'h2';
+        client.pipelining = isHttp2 ? 100 : 1;
+        if (!isHttp2) framing?.observe(socket);
         callback(null, socket);
       }),
   });
@@ -106,6 +116,8 @@ export interface ConnectionOptions {
   meter?: ReadMeter;
   /** The same for answers to all other calls. Only large ones count: those to what is written are small. */
   answerMeter?: ReadMeter;
+  /** Counts what answers and events hold in memory until they are parsed. */
+  readMemory?: ReadMemory;
   /** Called once for every call, when its answer starts or it fails; must not throw. */
   onCall?: (call: CallRecord) => void;
   /**
@@ -170,7 +182,7 @@ function countAnswer(meter: ReadMeter, bytes: number, total = bytes): void {
 }
 
 /** Counts a piece of a page of a list, or of a watch: what is made of it counts by itself. */
-export function countReceived(meter: ReadMeter, bytes: number): void {
+function countReceived(meter: ReadMeter, bytes: number): void {
   meter.worked((bytes * msPerReceivedMebibyte) / 2 ** 20);
 }
 
@@ -180,7 +192,7 @@ const maxLargeAnswers = 4;
 function paceOf(
   meter: ReadMeter,
   largeAnswers: CallSlots,
-  { verb, signal, onRest }: Call,
+  { verb, signal, onRest }: Call & { onRest: (ms: number) => void },
 ): NonNullable<Parameters<typeof roundTrip>[1]['pace']> {
   let isLarge = false;
   let hasEnded = false;
@@ -201,7 +213,9 @@ function paceOf(
       const place = enlarge();
       return place === undefined ? meter.turn(signal) : place.then(() => meter.turn(signal));
     },
-    rested: (ms) => onRest?.(ms),
+    // Before any other call, its turn is asked for.
+    parseTurn: () => (verb === 'list' ? meter.turn(signal) : undefined),
+    rested: onRest,
     end: () => {
       hasEnded = true;
       if (isLarge) largeAnswers.giveBack(undefined);
@@ -221,7 +235,10 @@ export class Connection {
   readonly server: string;
   readonly readLimits: ReadLimits;
   readonly meter: ReadMeter | undefined;
+  readonly readMemory: ReadMemory | undefined;
   readonly #answerMeter: ReadMeter | undefined;
+  /** Of servers whose answers are counted. */
+  readonly #framing: FramingLimit | undefined;
   readonly #calls: Dispatcher;
   readonly #slots: CallSlots | undefined;
   readonly #largeAnswers = new CallSlots({ near: maxLargeAnswers, max: maxLargeAnswers });
@@ -241,6 +258,7 @@ export class Connection {
     this.server = options.server.replace(/\/+$/, '');
     this.meter = options.meter;
     this.#answerMeter = options.answerMeter;
+    this.readMemory = options.readMemory;
     this.readLimits = { ...defaultReadLimits, ...options.readLimits };
     this.#origin = url.origin;
     this.#basePath = url.pathname.replace(/\/+$/, '');
@@ -251,12 +269,19 @@ export class Connection {
     if (options.token !== undefined) this.#headers['authorization'] = `Bearer ${options.token}`;
     if (options.impersonate !== undefined) Object.assign(this.#headers, impersonation(options.impersonate));
     const connect = withSecureContext(tlsOptions(options));
+    const framing = options.meter === undefined ? undefined : new FramingLimit();
+    this.#framing = framing;
     const common = {
       keepAliveTimeout: keepAliveMs,
       // Servers may say less.
       keepAliveMaxTimeout: keepAliveMs,
       connectTimeout: options.connectTimeoutMs ?? Math.min(10_000, this.#timeoutMs),
       connect,
+      factory: (origin: string | URL, poolOptions: Pool.Options) =>
+        new Pool(origin, {
+          ...poolOptions,
+          factory: (each, clientOptions) => createHttpClient(each, clientOptions, framing),
+        }),
     };
     const { maxConnections = 16, callsWhenNear } = options;
     const calls = new Agent({ ...common, allowH2: false, connections: maxConnections });
@@ -269,7 +294,6 @@ export class Connection {
       // Wide enough that a burst of watch events never waits for us: an API server closes a watch whose
       // reader lags for a tenth of a second.
       h2Options: { settings: { initialWindowSize: 4 << 20 }, connectionWindowSize: 16 << 20 },
-      factory: (origin, poolOptions) => new Pool(origin, { ...poolOptions, factory: createHttpClient }),
     });
   }
 
@@ -279,11 +303,15 @@ export class Connection {
     const maxBytes = call.maxBytes ?? this.readLimits.objectBytes;
     const isList = call.verb === 'list';
     const meter = isList ? this.meter : this.#answerMeter;
-    // Who reads a list asks for a turn before it is parsed.
     const turn = isList ? undefined : meter?.turn(call.signal);
     if (turn !== undefined) await turn;
     const startedAt = performance.now();
     let status = 0;
+    let restedMs = 0;
+    const onRest = (ms: number): void => {
+      restedMs += ms;
+      call.onRest?.(ms);
+    };
     let giveBack: (latencyMs?: number) => void = () => undefined;
     try {
       if (this.#slots?.tryTake() === false) await this.#awaitSlot(this.#slots, call.signal, timeoutMs);
@@ -307,8 +335,13 @@ export class Connection {
           bodyTimeout: timeoutMs,
           deadlineMs: timeoutMs + backstopMs - (sentAt - startedAt),
           maxBytes,
-          pace: meter && paceOf(meter, this.#largeAnswers, call),
-          onStart: () => giveBack(performance.now() - sentAt),
+          pace: meter && paceOf(meter, this.#largeAnswers, { ...call, onRest }),
+          memory: this.readMemory,
+          onStart: () => {
+            this.#framing?.started();
+            giveBack(performance.now() - sentAt);
+          },
+          onReceived: this.#framing && ((bytes) => this.#framing?.received(bytes)),
         },
         call.signal,
       );
@@ -318,7 +351,7 @@ export class Connection {
       throw this.failure(error, call.signal);
     } finally {
       giveBack();
-      this.#record(call, status, startedAt);
+      this.#record(call, status, startedAt + restedMs);
     }
   }
 
@@ -336,14 +369,18 @@ export class Connection {
   /** The same for a GET, over the connections of the watches, where no other call delays it, nor a turn that it had to wait for. */
   async requestAside(call: Call & { method: 'GET' }): Promise<Answer> {
     const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
-    const meter = this.#answerMeter;
-    const { status, retryAfter, body } = await this.stream(call, timeoutMs);
-    const maxBytes = status > 299 ? errorBytes : (call.maxBytes ?? this.readLimits.objectBytes);
-    const onLength = meter && ((bytes: number) => countAnswer(meter, bytes));
+    let received = 0;
+    const { status, retryAfter, body } = await this.stream(call, timeoutMs, (bytes) => {
+      received += bytes;
+    });
+    const { maxBytes = this.readLimits.objectBytes } = call;
+    const limits = { maxBytes: status > 299 ? Math.min(errorBytes, maxBytes) : maxBytes, timeoutMs };
     try {
-      return { status, retryAfter, text: await readText(body, { maxBytes, timeoutMs, onLength }) };
+      return { status, retryAfter, text: await readText(body, limits) };
     } catch (error) {
       throw this.failure(error, call.signal);
+    } finally {
+      if (this.#answerMeter !== undefined) countAnswer(this.#answerMeter, received);
     }
   }
 
@@ -351,8 +388,15 @@ export class Connection {
    * Sends a call whose answer is a stream. `timeoutMs` limits the wait for its start, `bodyTimeoutMs`
    * the silence between two chunks. The caller owns the body: read it to the end or destroy it.
    * A silent body fails with UND_ERR_BODY_TIMEOUT; undici then probes the connection and replaces a dead one.
+   * `onReceived` is told of each chunk, as of `workBytes`; default: the meter counts it.
    */
-  async stream(call: Call, bodyTimeoutMs: number): Promise<Stream> {
+  async stream(
+    call: Call,
+    bodyTimeoutMs: number,
+    onReceived = (bytes: number): void => {
+      if (this.meter !== undefined) countReceived(this.meter, bytes);
+    },
+  ): Promise<Stream> {
     const timeoutMs = call.timeoutMs ?? this.#timeoutMs;
     const deadline = new CallDeadline(call.signal, timeoutMs);
     const startedAt = performance.now();
@@ -361,7 +405,8 @@ export class Connection {
     const signal =
       call.signal === undefined ? deadline.signal : AbortSignal.any([call.signal, deadline.signal]);
     try {
-      const response = await deadline.race(this.#send(call, signal, timeoutMs, bodyTimeoutMs));
+      const limits = { signal, headersTimeout: timeoutMs, bodyTimeout: bodyTimeoutMs };
+      const response = await deadline.race(this.#send(call, limits, onReceived));
       status = response.statusCode;
       return { status, retryAfter: firstOf(response.headers['retry-after']), body: response.body };
     } catch (error) {
@@ -415,14 +460,13 @@ export class Connection {
 
   async #send(
     call: Call,
-    signal: AbortSignal,
-    headersTimeout: number,
-    bodyTimeout: number,
+    { signal, ...timeouts }: { signal: AbortSignal; headersTimeout: number; bodyTimeout: number },
+    onReceived: (bytes: number) => void,
   ): Promise<Dispatcher.ResponseData> {
     const headers = await this.#headersOf(call);
     const later = deferredSignal(signal);
     try {
-      const response = await this.#watches.request({
+      const response = await this.#watches.compose(observeStream(onReceived, this.#framing)).request({
         origin: this.#origin,
         path: this.#basePath + call.path,
         method: call.method,
@@ -431,8 +475,7 @@ export class Connection {
         // An HTTP/2 stream that is aborted in the very turn in which it was made loses its error listener in
         // undici 8.12: the end of the session would be an uncaught exception.
         signal: later.signal,
-        headersTimeout,
-        bodyTimeout,
+        ...timeouts,
       });
       response.body.once('close', later.release);
       return response;

@@ -55,19 +55,21 @@ export { type Lease, LeaseElection, microTime } from './lease.ts';
 export { applyMergePatch, mergePatch } from './merge-patch.ts';
 export { estimateBytes, estimateObjectBytes } from './object-size.ts';
 export { formatQuantity, largestQuantity, nano, parseExactQuantity, parseQuantity } from './quantity.ts';
-export type { ReadMeter } from './read-limits.ts';
+export type { MemoryHold, ReadMemory, ReadMeter } from './read-limits.ts';
 export { type ListMeter, Reflector, type ReflectorProblem } from './reflector.ts';
-export { apiVersionOf, resource, resources } from './resources.ts';
+export { apiVersionOf, groupResource, resource, resources } from './resources.ts';
 export { decodeSecretData, encodeSecretData, type Secret } from './secrets.ts';
 export { findCondition, metaTime, modifyStatus, setCondition } from './status.ts';
 export { Store, type StoreEvent } from './store.ts';
 export { StringPool } from './string-pool.ts';
 export {
   type Condition,
+  type ConfigMap,
   isRecord,
   type KubeList,
   type KubeObject,
   type MergePatch,
+  namespacedName,
   type ObjectMeta,
   type ObjectRef,
   type OwnerReference,

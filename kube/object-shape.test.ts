@@ -74,10 +74,15 @@ describe('an object from a server', () => {
   });
 
   it('that answers a write may have no name, and nothing that is too long to be kept', () => {
-    for (const answer of [{}, { metadata: {} }, whole, { metadata: null }, 'ok'])
+    for (const answer of [{}, { metadata: {} }, whole, { metadata: null }])
       expect(asAnswer(answer)).toBe(answer);
     for (const metadata of [{ uid: 'u'.repeat(129) }, { resourceVersion: {} }, { name: 'a'.repeat(254) }])
       expect(() => asAnswer({ metadata })).toThrow(TypeError);
+  });
+
+  it('that answers a write is an object', () => {
+    for (const answer of [null, undefined, 'ok', 7, [whole]])
+      expect(() => asAnswer(answer)).toThrow('it is no object');
   });
 
   it('is the one that was asked for, or none', () => {

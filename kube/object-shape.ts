@@ -53,14 +53,19 @@ export function asObjectNamed<T extends KubeObject>(
 }
 
 /**
- * Throws a TypeError for an answer whose metadata says what no API server's would. It may have none, or no name: not
- * everything that is created is an object that stays.
+ * Throws a TypeError for an answer that is no object, or whose metadata says what no API server's would. It may have none,
+ * or no name: not everything that is created is an object that stays.
  */
 export function asAnswer<T>(value: unknown, resource?: Named): T {
-  const metadata = isRecord(value) ? value['metadata'] : undefined;
-  const problem = isRecord(metadata) ? textProblem(metadata, resource) : undefined;
+  const problem = answerProblem(value, resource);
   if (problem !== undefined) throw new TypeError(`the server sent an answer of a wrong shape: ${problem}`);
   return value as T;
+}
+
+function answerProblem(value: unknown, resource: Named | undefined): string | undefined {
+  if (!isRecord(value)) return 'it is no object';
+  const { metadata } = value;
+  return isRecord(metadata) ? textProblem(metadata, resource) : undefined;
 }
 
 /** A version is compared and kept as a text; those of Kubernetes have up to twenty digits. */

@@ -177,6 +177,18 @@ export interface ReadMeter {
   turn(signal: AbortSignal | undefined): Promise<void> | undefined;
 }
 
+/** Counts what is in memory of answers and events that are still being read, and ends the reading of some when it is too much. */
+export interface ReadMemory {
+  /** For one answer or event. `abort` is called once at most, perhaps within `takes`: it has to let go of what is held. */
+  hold(abort: (error: Error) => void): MemoryHold;
+}
+
+export interface MemoryHold {
+  /** How much it holds now. */
+  takes(bytes: number): void;
+  release(): void;
+}
+
 /** Does work at once and counts it, also when it throws. */
 export function metered<T>(meter: ReadMeter | undefined, work: () => T): T {
   if (meter === undefined) return work();

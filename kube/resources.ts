@@ -89,6 +89,11 @@ export function resource(
 }
 
 /** `v1` for the core group, else `group/version`. */
+/** `plural.group`, or the plural name alone of one in the core group. */
+export function groupResource({ group, plural }: Pick<Resource, 'group' | 'plural'>): string {
+  return group === '' ? plural : `${plural}.${group}`;
+}
+
 export function apiVersionOf(resource: Resource): string {
   return resource.group === '' ? resource.version : `${resource.group}/${resource.version}`;
 }

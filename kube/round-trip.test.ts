@@ -1,9 +1,9 @@
 import { EventEmitter, once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer as createRawServer } from 'node:net';
 import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
-import type { Dispatcher } from 'undici';
+import { Client, type Dispatcher } from 'undici';
 import { describe, expect, it, vi } from 'vitest';
 import { Chunks } from './chunks.ts';
 import { type Call, Connection } from './connection.ts';
@@ -252,6 +252,118 @@ describe('an answer that goes aside and does not end', () => {
   });
 });
 
+describe('an answer whose framing takes more time than its bytes', () => {
+  /** A server that sends these bytes for each request. */
+  async function rawServer(bytes: Buffer): Promise<{ server: string } & AsyncDisposable> {
+    const server = createRawServer((socket) => {
+      socket.on('error', () => undefined).on('data', () => socket.write(bytes));
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    return {
+      server: `http://127.0.0.1:${port}`,
+      [Symbol.asyncDispose]: async () => void server.close(),
+    };
+  }
+
+  const chunked = (size: number, count: number): Buffer => {
+    const chunk = `${size.toString(16)}\r\n${'x'.repeat(size)}\r\n`;
+    return Buffer.from(
+      `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${chunk.repeat(count)}0\r\n\r\n`,
+    );
+  };
+
+  it.each([
+    ['one byte', 1, 2_000, 2_000 * 1_024],
+    // What kube-apiserver sends at least, but for single events and the end of an answer.
+    ['2 KiB', 2_048, 1_000, 2_000 * 1_024],
+  ])('counts as a KiB for each chunk of %s at least', async (_what, size, count, work) => {
+    await using raw = await rawServer(chunked(size, count));
+    const client = new Client(raw.server);
+    let read = 0;
+    let turns = 0;
+    const pace = {
+      read: (bytes: number) => {
+        read += bytes;
+      },
+      turn: () => {
+        turns += 1;
+        return undefined;
+      },
+      parseTurn: () => undefined,
+      rested: () => undefined,
+      end: () => undefined,
+    };
+    const options = { method: 'GET', path: '/', deadlineMs: 60_000, maxBytes: 2 ** 22, pace } as const;
+    const { text } = await roundTrip(client, options, undefined);
+    expect(text.length).toBe(size * count);
+    // Where the socket was read in the middle of a chunk, that came as two.
+    expect(read).toBeGreaterThanOrEqual(work);
+    expect(read).toBeLessThan(1.05 * work);
+    expect(turns).toBe(Math.floor(work / 2 ** 19));
+    await client.close();
+  });
+
+  it('counts so too where it goes aside', async () => {
+    await using raw = await rawServer(chunked(1, 1_024));
+    let counted = 0;
+    const answerMeter = {
+      worked: (ms: number) => {
+        counted += ms;
+      },
+      turn: () => undefined,
+    };
+    await using connection = closing(new Connection({ ...raw, answerMeter }));
+    await connection.requestAside({ ...call('GET', '/'), method: 'GET' });
+    expect(Math.round(counted)).toBe(10);
+  });
+
+  it.each([
+    ['a call', (connection: Connection) => connection.request(call('GET', '/'))],
+    [
+      'one that goes aside',
+      (connection: Connection) => connection.requestAside({ ...call('GET', '/'), method: 'GET' }),
+    ],
+  ])('ends %s whose chunks have extensions of megabytes', async (_what, ask) => {
+    const meter = { worked: () => undefined, turn: () => undefined };
+    const answer = (extension: number): Buffer =>
+      Buffer.from(
+        `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;${'x'.repeat(extension)}\r\n{}\r\n0\r\n\r\n`,
+      );
+    await using honest = await rawServer(answer(1024));
+    await using hostile = await rawServer(answer(32 * 2 ** 20));
+    await using answered = closing(new Connection({ ...honest, meter, answerMeter: meter }));
+    for (let n = 0; n < 3; n++) expect((await ask(answered)).text).toBe('{}');
+    await using ended = closing(new Connection({ ...hostile, meter, answerMeter: meter }));
+    await expect(ask(ended)).rejects.toThrow('beside the answer');
+  });
+
+  it('ends a call that nothing counts', async () => {
+    await using raw = await rawServer(chunked(1, 100_000));
+    await using connection = closing(new Connection(raw));
+    await expect(connection.request(call('GET', '/'))).rejects.toThrow('small chunks');
+  });
+
+  it.each([
+    ['a call', (connection: Connection) => connection.request(call('GET', '/'))],
+    [
+      'one that goes aside',
+      (connection: Connection) => connection.requestAside({ ...call('GET', '/'), method: 'GET' }),
+    ],
+  ])('ends %s with the ninth informational answer', async (_what, ask) => {
+    const answer = (informational: number): Buffer =>
+      Buffer.from(
+        `${'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(informational)}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}`,
+      );
+    await using patient = await rawServer(answer(8));
+    await using hostile = await rawServer(answer(9));
+    await using answered = closing(new Connection(patient));
+    await using ended = closing(new Connection(hostile));
+    expect((await ask(answered)).text).toBe('{}');
+    await expect(ask(ended)).rejects.toThrow('larger than 8 informational answers');
+  });
+});
+
 /** `await using` closes it. */
 function closing(connection: Connection): Connection & AsyncDisposable {
   return Object.assign(connection, { [Symbol.asyncDispose]: () => connection.close() });
@@ -356,7 +468,7 @@ describe('calls over one connection', () => {
 });
 
 describe('an answer that comes one byte at a time', () => {
-  const length = 100_000;
+  const length = 50_000;
   const options = { method: 'GET', path: '/', deadlineMs: 60_000, maxBytes: 2 * length } as const;
 
   function* bytes(): Generator<Buffer> {

@@ -1,7 +1,7 @@
 import type { Dispatcher } from 'undici';
 import { onAbort } from './abort.ts';
 import { Chunks } from './chunks.ts';
-import { errorBytes, TooLarge } from './read-limits.ts';
+import { errorBytes, type MemoryHold, type ReadMemory, TooLarge } from './read-limits.ts';
 
 /**
  * undici's own timeouts fire first, because they also make it probe the connection; this deadline
@@ -56,26 +56,73 @@ interface Limits {
   maxBytes: number;
   /** Counts the body while it comes. */
   pace?: BodyPace | undefined;
+  /** Counts what is in memory of it, beyond its first piece. */
+  memory?: ReadMemory | undefined;
   /** Called when the answer begins. */
   onStart?: (() => void) | undefined;
+  /** Called with what each chunk counts as. */
+  onReceived?: ((bytes: number) => void) | undefined;
 }
 
 type RoundTripOptions = Limits & Dispatcher.DispatchOptions;
 
-/** Counts an answer's body, in pieces, and says when more of it may be read. */
+/** Counts an answer's body, in pieces, and says when more of it may be read. Sizes are those of `workBytes`. */
 interface BodyPace {
   /** Told of each piece, with what has come with it, and of the rest when the answer has ended or is given up. */
   readonly read: (bytes: number, total: number) => void;
   /** Asked after each piece but the last; undefined: at once. */
   readonly turn: () => Promise<void> | undefined;
+  /** Asked when a body is complete, before it is handed over to be parsed; undefined: at once. */
+  readonly parseTurn: () => Promise<void> | undefined;
   /** Told how long a turn was waited for. */
   readonly rested: (ms: number) => void;
-  /** Told once, when no more of the body comes. */
+  /** Told once, when the body is handed over or given up. */
   readonly end: () => void;
 }
 
+/** Receiving a chunk takes as much time as receiving this many bytes, however few it has. API servers send few that are smaller. */
+const fewestBytes = 1024;
+
+/** How many bytes a chunk counts as, where it is the time that counts. */
+function workBytes(chunk: Buffer): number {
+  return Math.max(chunk.length, fewestBytes);
+}
+
+/** Beyond so much work, chunks have to be of an eighth of `fewestBytes` on average: no server sends an answer in smaller ones. */
+const smallChunksFrom = 64 * 2 ** 20;
+/** API servers send none. A deadline alone would allow millions. */
+const maxInformational = 8;
+
+function tooManyInformational(): TooLarge {
+  return new TooLarge('the answer', maxInformational, 'informational answers');
+}
+
+/** For a call whose answer is a stream: tells what its chunks count as, and ends it after too many informational answers. */
+export function observeStream(
+  onReceived: (bytes: number) => void,
+  framing: { started: () => void; received: (bytes: number) => void } | undefined,
+): Dispatcher.DispatcherComposeInterceptor {
+  return (dispatch) => (options, handler) => {
+    const start = handler.onResponseStart?.bind(handler);
+    const data = handler.onResponseData?.bind(handler);
+    let informational = 0;
+    handler.onResponseStart = (controller, status, ...rest) => {
+      if (status < 200) informational += 1;
+      framing?.started();
+      if (informational > maxInformational) controller.abort(tooManyInformational());
+      else start?.(controller, status, ...rest);
+    };
+    handler.onResponseData = (controller, chunk) => {
+      onReceived(workBytes(chunk));
+      framing?.received(workBytes(chunk));
+      data?.(controller, chunk);
+    };
+    return dispatch(options, handler);
+  };
+}
+
 /** Of a body that is counted. */
-const pieceBytes = 512 * 1024;
+export const pieceBytes = 512 * 1024;
 
 /** A whole answer, whatever its status. */
 export interface Answer {
@@ -99,11 +146,11 @@ export class RoundTripTimeout extends Error {
  */
 export function roundTrip(
   dispatcher: Dispatcher,
-  { deadlineMs, maxBytes, pace, onStart, ...options }: RoundTripOptions,
+  { deadlineMs, maxBytes, pace, memory, onStart, onReceived, ...options }: RoundTripOptions,
   signal: AbortSignal | undefined,
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    new RoundTrip({ deadlineMs, maxBytes, pace, onStart }, signal, resolve, reject).start(
+    new RoundTrip({ deadlineMs, maxBytes, pace, memory, onStart, onReceived }, signal, resolve, reject).start(
       dispatcher,
       options,
     );
@@ -119,9 +166,14 @@ class RoundTrip implements Dispatcher.DispatchHandler {
   #unlink: () => void = () => undefined;
   readonly #maxBytes: number;
   readonly #pace: BodyPace | undefined;
+  readonly #memory: ReadMemory | undefined;
+  #hold: MemoryHold | undefined;
   readonly #onStart: (() => void) | undefined;
-  #bytes = 0;
-  /** Of these, counted. */
+  readonly #onReceived: ((bytes: number) => void) | undefined;
+  #informational = 0;
+  /** In bytes, as of `workBytes`. */
+  #work = 0;
+  /** Of this, counted. */
   #counted = 0;
   readonly #chunks = new Chunks();
   #controller: Dispatcher.DispatchController | undefined;
@@ -131,7 +183,7 @@ class RoundTrip implements Dispatcher.DispatchHandler {
   #ended: { readonly error: unknown } | undefined;
 
   constructor(
-    { deadlineMs, maxBytes, pace, onStart }: Limits,
+    { deadlineMs, maxBytes, pace, memory, onStart, onReceived }: Limits,
     signal: AbortSignal | undefined,
     resolve: (answer: Answer) => void,
     reject: (error: unknown) => void,
@@ -140,7 +192,9 @@ class RoundTrip implements Dispatcher.DispatchHandler {
     this.#reject = reject;
     this.#maxBytes = maxBytes;
     this.#pace = pace;
+    this.#memory = memory;
     this.#onStart = onStart;
+    this.#onReceived = onReceived;
     this.#endsAt = performance.now() + deadlineMs;
     this.#timer = this.#endAfter(deadlineMs);
     this.#unlink = onAbort(signal, () => this.#cancel(signal?.reason));
@@ -167,7 +221,11 @@ class RoundTrip implements Dispatcher.DispatchHandler {
     headers: Record<string, string | string[] | undefined>,
   ): void {
     // Informational answers come before the real one.
-    if (statusCode < 200) return;
+    if (statusCode < 200) {
+      this.#informational += 1;
+      if (this.#informational > maxInformational) this.#cancel(tooManyInformational());
+      return;
+    }
     this.#status = statusCode;
     this.#onStart?.();
     this.#retryAfter = firstOf(headers['retry-after']);
@@ -175,10 +233,15 @@ class RoundTrip implements Dispatcher.DispatchHandler {
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#ended !== undefined) return;
-    this.#bytes += chunk.length;
+    const work = workBytes(chunk);
+    this.#work += work;
+    this.#onReceived?.(work);
     const isRefusal = this.#status > 299;
     if (this.#chunks.length + chunk.length <= (isRefusal ? errorBytes : this.#maxBytes)) {
       this.#chunks.add(chunk);
+      if (this.#work > 8 * Math.max(this.#chunks.length, smallChunksFrom / 8))
+        this.#cancel(new TooLarge('the answer', smallChunksFrom / fewestBytes, 'small chunks'));
+      if (this.#chunks.length > pieceBytes) this.#takesMemory();
       this.#rest();
       return;
     }
@@ -193,6 +256,13 @@ class RoundTrip implements Dispatcher.DispatchHandler {
 
   onResponseEnd(): void {
     if (this.#ended !== undefined) return;
+    this.#count();
+    const turn = this.#status > 299 ? undefined : this.#pace?.parseTurn();
+    if (turn === undefined) this.#resolveWithText();
+    else this.#wait(turn, () => this.#resolveWithText());
+  }
+
+  #resolveWithText(): void {
     let text: string;
     try {
       text = this.#chunks.take().toString();
@@ -212,32 +282,42 @@ class RoundTrip implements Dispatcher.DispatchHandler {
 
   /** Reads no more until the pace allows it. */
   #rest(): void {
-    if (this.#pace === undefined || this.#bytes - this.#counted < pieceBytes) return;
-    this.#count(this.#pace);
-    const turn = this.#pace.turn();
+    if (this.#ended !== undefined || this.#work - this.#counted < pieceBytes) return;
+    this.#count();
+    const turn = this.#pace?.turn();
     if (turn === undefined) return;
     this.#controller?.pause();
+    this.#wait(turn, () => this.#controller?.resume());
+  }
+
+  #wait(turn: Promise<void>, goOn: () => void): void {
     clearTimeout(this.#timer);
     const fromMs = performance.now();
-    const goOn = (): void => {
+    const rested = (): void => {
       const restedMs = performance.now() - fromMs;
       this.#pace?.rested(restedMs);
       if (this.#ended !== undefined) return;
       this.#endsAt += restedMs;
       this.#timer = this.#endAfter(this.#endsAt - performance.now());
-      this.#controller?.resume();
+      goOn();
     };
     // It is aborted with the call, which then ends.
-    turn.then(goOn, goOn);
+    turn.then(rested, rested);
+  }
+
+  /** Of what has come of the body. May end the call. */
+  #takesMemory(): void {
+    this.#hold ??= this.#memory?.hold((error) => this.#cancel(error));
+    this.#hold?.takes(this.#chunks.length);
   }
 
   #endAfter(ms: number): NodeJS.Timeout {
     return setTimeout(() => this.#cancel(new RoundTripTimeout()), ms);
   }
 
-  #count(pace: BodyPace): void {
-    pace.read(this.#bytes - this.#counted, this.#bytes);
-    this.#counted = this.#bytes;
+  #count(): void {
+    if (this.#work > this.#counted) this.#pace?.read(this.#work - this.#counted, this.#work);
+    this.#counted = this.#work;
   }
 
   /** undici handles an abort only once a request has a connection; the caller does not wait for that. */
@@ -250,13 +330,15 @@ class RoundTrip implements Dispatcher.DispatchHandler {
   #end(error: unknown): void {
     if (this.#ended !== undefined) return;
     this.#ended = { error };
+    this.#chunks.clear();
     this.#release();
     this.#reject(error);
   }
 
   #release(): void {
-    if (this.#pace !== undefined && this.#bytes > this.#counted) this.#count(this.#pace);
+    this.#count();
     this.#pace?.end();
+    this.#hold?.release();
     clearTimeout(this.#timer);
     this.#unlink();
   }
@@ -273,27 +355,22 @@ function asError(reason: unknown): Error {
 interface ReadTextOptions {
   maxBytes: number;
   timeoutMs: number;
-  /** As of a round trip. */
-  onLength?: ((bytes: number) => void) | undefined;
 }
 
 /** Reads a stream to its end, within limits in bytes and time. Throws TooLarge, RoundTripTimeout, or what undici reports. */
 export async function readText(
   body: Dispatcher.ResponseData['body'],
-  { maxBytes, timeoutMs, onLength }: ReadTextOptions,
+  { maxBytes, timeoutMs }: ReadTextOptions,
 ): Promise<string> {
   const chunks = new Chunks();
-  let bytes = 0;
   const timer = setTimeout(() => body.destroy(new RoundTripTimeout()), timeoutMs);
   try {
     for await (const chunk of body) {
-      bytes += chunk.length;
       if (chunks.length + chunk.length > maxBytes) throw new TooLarge('the answer', maxBytes);
       chunks.add(chunk);
     }
     return chunks.take().toString();
   } finally {
-    onLength?.(bytes);
     clearTimeout(timer);
     // Without a listener, an error that arrives after this point would be an uncaught exception.
     body.on('error', () => undefined).destroy();

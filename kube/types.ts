@@ -37,6 +37,10 @@ export interface KubeObject {
   [field: string]: unknown;
 }
 
+export interface ConfigMap extends KubeObject {
+  data?: Record<string, string>;
+}
+
 export interface KubeList<T extends KubeObject = KubeObject> {
   apiVersion?: string;
   kind?: string;
@@ -58,6 +62,17 @@ export interface Resource {
 export interface ObjectRef {
   namespace?: string | undefined;
   name: string;
+}
+
+/** `namespace/name`, or the name alone of what is in no namespace. */
+export function namespacedName({
+  namespace,
+  name = '',
+}: {
+  namespace?: string | undefined;
+  name?: string | undefined;
+}): string {
+  return namespace ? `${namespace}/${name}` : name;
 }
 
 /** A condition as in `metav1.Condition`. */

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import { isGone } from './errors.ts';
 import { resources } from './resources.ts';
-import { type FakeCluster, startFakeCluster } from './testing/index.ts';
+import { type FakeCluster, startFakeCluster, startLyingServer } from './testing/index.ts';
 import { endsInitialEvents, LineSplitter, type WatchEvent, type WatchOptions, watch } from './watch.ts';
 
 function split(bytes: Buffer, cuts: readonly number[]): string[] {
@@ -48,6 +48,15 @@ describe('LineSplitter', () => {
 
   it('leaves out empty lines', () => {
     expect(new LineSplitter(1 << 20).push(Buffer.from('\n\na\n\n'))).toEqual(['a']);
+  });
+
+  it('takes a few blank lines in a row, and no more, however they are cut', () => {
+    const splitter = new LineSplitter(1 << 20);
+    const few = Buffer.from('\n'.repeat(16));
+    expect(splitter.push(few)).toEqual([]);
+    expect(splitter.push(Buffer.from('a\n'))).toEqual(['a']);
+    expect(splitter.push(few)).toEqual([]);
+    expect(() => splitter.push(Buffer.from('\n'))).toThrow('blank lines');
   });
 
   it('knows that a line is not complete', () => {
@@ -212,6 +221,53 @@ describe('watch', () => {
     server.watches()[0]?.raw(Buffer.from(`${JSON.stringify(event)}\n`));
     server.watches()[0]?.end();
     expect(await events).toMatchObject([{ code: 'ERR_INVALID_OBJECT' }]);
+  });
+
+  it.each([
+    ['blank lines without end', 'ERR_INVALID_JSON', '\n'.repeat(65_536)],
+    ['a line without end', 'ERR_ANSWER_TOO_LARGE', 'x'.repeat(65_536)],
+  ])('asks for a turn before each piece of %s, and ends with an error', async (_what, code, chunk) => {
+    let turns = 0;
+    const meter = {
+      worked: () => undefined,
+      turn: () => {
+        turns += 1;
+        return undefined;
+      },
+    };
+    const eventBytes = 1 << 20;
+    await using server = await startLyingServer(
+      (_request, response) => {
+        const more = (): void => {
+          while (!response.destroyed && response.write(chunk));
+        };
+        response.on('drain', more).on('error', () => undefined);
+        more();
+      },
+      { meter, readLimits: { eventBytes } },
+    );
+    const options = { resourceVersion: '1', timeoutSeconds: 2, graceMs: 0 };
+    const seen = await read(watch(server.client.connection, resources.configMaps, options));
+    expect(seen).toMatchObject([{ name: 'ConnectionError', code }]);
+    expect(turns).toBeGreaterThanOrEqual(code === 'ERR_INVALID_JSON' ? 1 : eventBytes / 65_536);
+  });
+
+  it('shows an event that comes in many pieces, a turn before each', async () => {
+    let turns = 0;
+    const meter = {
+      worked: () => undefined,
+      turn: async () => {
+        turns += 1;
+      },
+    };
+    const metadata = { name: 'a', namespace: 'ns', uid: 'a', resourceVersion: '2' };
+    const line = JSON.stringify({ type: 'ADDED', object: { metadata, data: { a: 'x'.repeat(1 << 20) } } });
+    await using server = await startLyingServer((_request, response) => response.end(`\n${line}\n\n`), {
+      meter,
+    });
+    const options = { resourceVersion: '1', timeoutSeconds: 300 };
+    expect(await read(watch(server.client.connection, resources.configMaps, options))).toEqual(['ADDED a']);
+    expect(turns).toBeGreaterThan(8);
   });
 
   it('closes its stream when the reader leaves', async () => {

@@ -1,15 +1,27 @@
+import { linkedController } from './abort.ts';
 import { Chunks } from './chunks.ts';
-import { type Call, type Connection, countReceived } from './connection.ts';
+import type { Call, Connection } from './connection.ts';
 import { ApiError, asStatus, ConnectionError } from './errors.ts';
 import { withoutManagedFields } from './managed-fields.ts';
 import { asObject, isVersion } from './object-shape.ts';
 import { errorBytes, isTooLarge, metered, parseJson, TooLarge } from './read-limits.ts';
 import { apiError, collectionPath, metadataAccept, query, requestJson } from './request.ts';
 import { apiVersionOf } from './resources.ts';
-import { readText } from './round-trip.ts';
+import { pieceBytes, readText } from './round-trip.ts';
 import { isRecord, type KubeObject, type Resource } from './types.ts';
 
 const newline = 0x0a;
+/** In a row; API servers send none. */
+const maxBlankLines = 16;
+const invalidJson = 'ERR_INVALID_JSON';
+
+class BlankLines extends SyntaxError {
+  readonly code = invalidJson;
+
+  constructor() {
+    super(`the watch sent more than ${maxBlankLines} blank lines in a row`);
+  }
+}
 
 /**
  * Cuts a stream of Buffers into lines. Bytes are decoded only when a line is complete, so a
@@ -20,6 +32,8 @@ export class LineSplitter {
   /** Of the line that is not complete yet, without a newline. */
   readonly #pending = new Chunks();
   readonly #maxLineBytes: number;
+  /** That came last. */
+  #blankLines = 0;
 
   constructor(maxLineBytes: number) {
     this.#maxLineBytes = maxLineBytes;
@@ -30,17 +44,24 @@ export class LineSplitter {
     return this.#pending.length;
   }
 
-  /** Takes the next chunk and returns the lines that it completes, without newline; empty lines are left out. */
+  /** Takes the next chunk and returns the lines that it completes, without newline. Of blank lines it leaves out a few, and throws at more. */
   push(chunk: Buffer): string[] {
     const lines: string[] = [];
     let start = 0;
-    for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, start)) {
+    while (start < chunk.length) {
+      if (this.#pending.length === 0 && chunk[start] === newline) {
+        start += 1;
+        this.#blankLines += 1;
+        if (this.#blankLines > maxBlankLines) throw new BlankLines();
+        continue;
+      }
+      this.#blankLines = 0;
+      const end = chunk.indexOf(newline, start);
+      if (end === -1) break;
       if (this.#pending.length > 0) {
         this.#pending.add(chunk.subarray(start, end));
         lines.push(this.#pending.take().toString());
-      } else if (end > start) {
-        lines.push(chunk.toString('utf8', start, end));
-      }
+      } else lines.push(chunk.toString('utf8', start, end));
       start = end + 1;
     }
     if (start < chunk.length) {
@@ -125,7 +146,6 @@ export function endsInitialEvents({ type, object }: WatchEvent): boolean {
   return type === 'BOOKMARK' && object.metadata.annotations?.[initialEventsEnd] === 'true';
 }
 
-const invalidJson = 'ERR_INVALID_JSON';
 const invalidObject = 'ERR_INVALID_OBJECT';
 
 /** Whether a watch has ended with an event that is too large or is none: another one would come to it again. */
@@ -152,15 +172,22 @@ export async function* watch<T extends KubeObject = KubeObject>(
   resource: Resource,
   options: WatchOptions,
 ): AsyncGenerator<WatchEvent<T>, void, undefined> {
+  const { controller: ending, release } = linkedController(options.signal);
+  const { signal } = ending;
   const call: Call = {
     method: 'GET',
     verb: 'watch',
     resource: resource.plural,
     path: watchPath(resource, options),
-    signal: options.signal,
+    signal,
     ...(options.metadataOnly === true ? { accept: metadataAccept('PartialObjectMetadata') } : {}),
   };
-  const { status, retryAfter, body } = await connection.stream(call, options.bodyTimeoutMs ?? 120_000);
+  const { status, retryAfter, body } = await connection
+    .stream(call, options.bodyTimeoutMs ?? 120_000)
+    .catch((error: unknown) => {
+      release();
+      throw error;
+    });
   let overdue = false;
   const end = (): void => {
     overdue = true;
@@ -185,31 +212,51 @@ export async function* watch<T extends KubeObject = KubeObject>(
     restedMs = 0;
   };
   let initialDeadline = initial ? setTimeout(endInitial, options.initialTimeoutMs ?? 30_000) : undefined;
+  const { meter, readMemory } = connection;
+  const turn = (): Promise<void> | undefined => {
+    const rest = meter?.turn(signal);
+    if (rest === undefined) return undefined;
+    restingFromMs = performance.now();
+    return rest.then(() => {
+      countRest();
+      restingFromMs = undefined;
+    });
+  };
+  const hold = readMemory?.hold((error) => ending.abort(error));
+  /** Of lines that are not parsed yet. */
+  const takesMemory = (bytes: number): void => {
+    hold?.takes(bytes > pieceBytes ? bytes : 0);
+    signal.throwIfAborted();
+  };
   try {
     if (status !== 200) {
       const text = await readText(body, refusalLimits).catch(() => '');
       throw apiError(call, { status, text, retryAfter });
     }
-    const { meter } = connection;
     const splitter = new LineSplitter(connection.readLimits.eventBytes);
     for await (const chunk of body) {
-      if (meter !== undefined) countReceived(meter, chunk.length);
-      for (const line of metered(meter, () => splitter.push(chunk))) {
-        const turn = meter?.turn(options.signal);
-        if (turn !== undefined) {
-          restingFromMs = performance.now();
-          await turn;
-          countRest();
-          restingFromMs = undefined;
-        }
-        const event = metered(meter, () =>
-          parseEvent(connection, resource, options.cutManagedFields ? withoutManagedFields(line) : line),
-        );
+      takesMemory(splitter.pendingBytes + chunk.length);
+      const chunkRest = turn();
+      if (chunkRest !== undefined) await chunkRest;
+      // Emptied as it goes: whoever takes an event may be slow.
+      const lines = metered(meter, () => splitter.push(chunk));
+      while (lines.length > 0) {
+        const lineRest = turn();
+        if (lineRest !== undefined) await lineRest;
+        if (initial) initialBytes += lines[0]?.length ?? 0;
+        const event = metered(meter, () => {
+          const line = lines.shift() ?? '';
+          return parseEvent(
+            connection,
+            resource,
+            options.cutManagedFields ? withoutManagedFields(line) : line,
+          );
+        });
+        if (lines.length === 0) takesMemory(splitter.pendingBytes);
         if (event.type === 'ERROR') throw eventError(call, event.object);
         if (options.metadataOnly === true) nameKind(event.object, resource);
         if (initial) {
           const { listBytes } = connection.readLimits;
-          initialBytes += line.length;
           if (initialBytes > listBytes) throw new TooLarge(`the list of ${resource.plural}`, listBytes);
           if (endsInitialEvents(event)) {
             initial = false;
@@ -234,6 +281,8 @@ export async function* watch<T extends KubeObject = KubeObject>(
     }
     throw connection.failure(error, options.signal);
   } finally {
+    hold?.release();
+    release();
     clearTimeout(deadline);
     clearTimeout(initialDeadline);
     // Without a listener, an error that arrives after this point would be an uncaught exception.

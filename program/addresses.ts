@@ -1,4 +1,5 @@
 import { isIPv4, isIPv6 } from 'node:net';
+import { CodedError } from '../kube/index.ts';
 
 /** As a URL names it: an IPv6 address in brackets. */
 export function hostInUrl(host: string): string {
@@ -14,18 +15,15 @@ export function isLoopback(host: string): boolean {
 type ListenErrorCode = 'AddressInUse' | 'AddressNotAvailable' | 'PortNotPermitted' | 'CannotListen';
 
 /** A server could not be started at its address. */
-export class ListenError extends Error {
+export class ListenError extends CodedError<ListenErrorCode> {
   override readonly name = 'ListenError';
-  readonly code: ListenErrorCode;
-  readonly retryable = false;
   readonly host: string;
   readonly port: number;
 
   /** `what`: what cannot be done there, as in "serve metrics". `remedy`: in place of what the cause says. */
   constructor(what: string, host: string, port: number, cause: NodeJS.ErrnoException, remedy?: string) {
     const [code, usual] = explain(cause);
-    super(`cannot ${what} on ${host}:${port}: ${remedy ?? usual}`, { cause });
-    this.code = code;
+    super(code, `cannot ${what} on ${host}:${port}: ${remedy ?? usual}`, false, { cause });
     this.host = host;
     this.port = port;
   }

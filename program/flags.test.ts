@@ -1,5 +1,6 @@
+import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
-import { address, dnsDomain, positive } from './flags.ts';
+import { address, dnsDomain, flagHelp, positive } from './flags.ts';
 
 describe('values of flags', () => {
   it('are read', () => {
@@ -23,4 +24,15 @@ describe('values of flags', () => {
   ])('are refused with an example: %o of %j', (parse, text) => {
     expect(() => parse(text)).toThrow(/^give /);
   });
+});
+
+it('defaults are shown as they are given, and not where there are none', () => {
+  const shown = new Command()
+    .configureHelp(flagHelp)
+    .option('--listen <host:port>', 'where', address, { host: '127.0.0.1', port: 7443 })
+    .option('--key <key>', 'repeatable', (text, before: string[]) => [...before, text], [])
+    .option('--proxy', 'whether', false)
+    .option('--workers <n>', 'at once', positive, 60)
+    .helpInformation();
+  expect(shown.match(/\(default: .*?\)/g)).toEqual(['(default: 127.0.0.1:7443)', '(default: 60)']);
 });

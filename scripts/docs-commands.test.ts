@@ -39,6 +39,7 @@ async function programFor(name: string, output: Captured): Promise<Command> {
     clock: systemClock,
     signal: new AbortController().signal,
     onSignal: () => undefined,
+    outlivesReader: () => undefined,
     setExitCode: () => undefined,
   });
 }

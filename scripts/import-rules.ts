@@ -9,7 +9,6 @@ export interface SourceFile {
 
 /** Which top-level folders may import which others. */
 const allowed: Readonly<Record<string, readonly string[]>> = {
-  // Types of Kubernetes objects: nothing of kube is left of it at run time.
   api: ['api', 'kube'],
   kube: ['kube'],
   program: ['program', 'kube', 'api'],
@@ -21,28 +20,33 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   test: ['test', 'scripts', 'vc-manager', 'dashboard', 'kube', 'api'],
 };
 
+/** Folders of which another may import types only. */
+const typesOnly: Readonly<Record<string, string>> = { api: 'kube' };
+
 /** What runs in the browser is apart from what serves it, but for the types of what is sent. */
-const pageRoom = 'dashboard/page/';
+const pageFolder = 'dashboard/page/';
 const sentTypes = 'dashboard/types.ts';
 
 function isTypeOfPage(target: string): boolean {
   return target === sentTypes || target.startsWith('api/');
 }
 
-/** Rooms of the syncer that import no other room of it. */
-const pureRooms = ['syncer/mapping/', 'syncer/workqueue/'];
+/** Folders of the syncer that import no other of its files. */
+const pureFolders = ['syncer/mapping/', 'syncer/workqueue/'];
 const context = 'syncer/context.ts';
 
-function leavesPureRoom(path: string, target: string): boolean {
-  const room = pureRooms.find((each) => path.startsWith(each));
-  return room !== undefined && target.startsWith('syncer/') && !target.startsWith(room) && target !== context;
+function leavesPureFolder(path: string, target: string): boolean {
+  const folder = pureFolders.find((each) => path.startsWith(each));
+  return (
+    folder !== undefined && target.startsWith('syncer/') && !target.startsWith(folder) && target !== context
+  );
 }
 
 /** The only packages that the files of a folder may import, where that is limited. */
 const allowedPackages: Readonly<Record<string, readonly string[]>> = { api: ['zod'] };
 
-/** What the kinds share. Any other file of the room, or folder, is a kind, and no kind imports another. */
-const kindsRoom = 'syncer/kinds/';
+/** What the kinds share. Any other file or folder there is a kind, and no kind imports another. */
+const kindsFolder = 'syncer/kinds/';
 const sharedByKinds: ReadonlySet<string> = new Set([
   'contract.ts',
   'validation.ts',
@@ -50,7 +54,6 @@ const sharedByKinds: ReadonlySet<string> = new Set([
   'late-references.ts',
   'patches.ts',
   'payload.ts',
-  'quota-condition.ts',
   'conditions.ts',
   'published-kind.ts',
   'references.ts',
@@ -63,7 +66,7 @@ const kindsRegistry = 'registry.ts';
 
 /** Whether a kind imports another; of one in a folder, the shapes in `types.ts` may be imported. */
 function isKindToKind(path: string, target: string): boolean {
-  if (!path.startsWith(kindsRoom) || !target.startsWith(kindsRoom)) return false;
+  if (!path.startsWith(kindsFolder) || !target.startsWith(kindsFolder)) return false;
   const [from = '', to = '', inside] = [
     ...[path, target].map((each) => each.split('/')[2]),
     target.split('/')[3],
@@ -93,13 +96,15 @@ export function findImportFaults(files: readonly SourceFile[]): string[] {
         continue;
       }
       if (isTest) continue;
+      if (typesOnly[top] === targetTop && !typeImports.includes(target))
+        faults.push(`${path}: ${top} may import only types of ${targetTop} (${target})`);
       if (/(^|\/)testing[/.]/.test(target)) faults.push(`${path}: only tests may import ${target}`);
-      const isOfPage = path.startsWith(pageRoom);
+      const isOfPage = path.startsWith(pageFolder);
       const isSentType = isOfPage && typeImports.includes(target) && isTypeOfPage(target);
-      if (isOfPage !== target.startsWith(pageRoom) && !isSentType)
+      if (isOfPage !== target.startsWith(pageFolder) && !isSentType)
         faults.push(`${path}: the page and its server import nothing of each other (${target})`);
-      if (leavesPureRoom(path, target))
-        faults.push(`${path}: imports no other room of the syncer (${target})`);
+      if (leavesPureFolder(path, target))
+        faults.push(`${path}: imports no other folder of the syncer (${target})`);
       if (isKindToKind(path, target))
         faults.push(`${path}: a kind may not import another (${target}); declare references instead`);
       const index = indexToPass(path, target, paths);
@@ -145,15 +150,10 @@ export function findFolderCircles(files: readonly SourceFile[]): string[][] {
     folders.set(from, targets);
     for (const to of imports.map(folderOf)) {
       const isNested = `${from}/`.startsWith(`${to}/`) || `${to}/`.startsWith(`${from}/`);
-      if (!isNested && !isDashboardsCommand(from, to)) targets.add(to);
+      if (!isNested) targets.add(to);
     }
   }
   return findImportCircles([...folders].map(([path, targets]) => ({ path, imports: [...targets] })));
-}
-
-/** Commands serve the dashboard, which does what commands do. */
-function isDashboardsCommand(from: string, to: string): boolean {
-  return from === 'vc-manager/cli/dashboard' && to === 'vc-manager/cli/commands';
 }
 
 function folderOf(path: string): string {

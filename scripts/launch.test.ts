@@ -14,8 +14,8 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
-/** What a Node of that version says; it fails. */
-async function launched(version = '20.1.0'): Promise<string> {
+/** What a Node of that version says; it ends with the `expected` code. */
+async function launched(version = '20.1.0', expected = 1): Promise<string> {
   const url = pathToFileURL(join(directory, 'bin', 'launch.js')).href;
   const script = `
     Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '${version}' } });
@@ -24,7 +24,7 @@ async function launched(version = '20.1.0'): Promise<string> {
   const { exitCode, stderr } = await execa(process.execPath, ['--input-type=module', '-e', script], {
     reject: false,
   });
-  expect(exitCode).toBe(1);
+  expect(exitCode).toBe(expected);
   return stderr;
 }
 
@@ -52,4 +52,15 @@ it('names npm ci where a package is missing in a checkout, and shows any other e
   );
   await writeFile(join(directory, 'vc-manager', 'main.ts'), "import './missing.ts';");
   expect(await launched(current)).toContain('ERR_MODULE_NOT_FOUND');
+});
+
+it.each([
+  ['INT', 130],
+  ['TERM', 143],
+  ['KILL', 137],
+])('ends as the shell says of a pinned Node that SIG%s has ended', async (signal, exitCode) => {
+  const bin = join(directory, 'node_modules', 'node', 'bin');
+  await mkdir(bin, { recursive: true });
+  await writeFile(join(bin, 'node'), `#!/bin/sh\nkill -${signal} $$\n`, { mode: 0o755 });
+  await launched('20.1.0', exitCode);
 });

@@ -54,6 +54,7 @@ async function helpOf(name: string): Promise<string> {
     clock: systemClock,
     signal: new AbortController().signal,
     onSignal: () => undefined,
+    outlivesReader: () => undefined,
     setExitCode: () => undefined,
   });
   program.commands.find((each: Command) => each.name() === name)?.outputHelp();

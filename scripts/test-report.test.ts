@@ -38,11 +38,12 @@ describe('the closing line of a test run', () => {
     expect(summarise([report(broken)])).toMatchObject({ passed: 0, failed: 1 });
   });
 
-  it('names skipped tests', () => {
-    const skipped = { status: 'pending', fullName: 'needs root' };
-    expect(summarise([report(file('a.test.ts', passed('adds'), skipped))]).text).toBe(
-      '1 passed, 0 failed, 1 skipped',
-    );
+  it('names skipped tests, but not those of the broad run', () => {
+    const skipped = { status: 'pending', fullName: 'divides (needs root)' };
+    const broad = { status: 'skipped', fullName: 'divides much (npm run test:all)' };
+    const { text, leftOut } = summarise([report(file('a.test.ts', passed('adds'), skipped, broad))]);
+    expect(text).toBe('1 passed, 0 failed, 2 skipped');
+    expect(leftOut).toEqual(['a.test.ts > divides (needs root)']);
   });
 
   it('says what failed, and why', () => {

@@ -37,8 +37,12 @@ export interface Summary {
   readonly text: string;
   /** Each failed test and why. */
   readonly failures: readonly string[];
+  /** `FILE > TEST` for each test that was left out, but for those that only the broad run has. */
+  readonly leftOut: readonly string[];
 }
 
+/** How the title of a test ends that only the broad run has. */
+const broadSuffix = '(npm run test:all)';
 /** Lines of a run's last output that are kept as its error. */
 const runErrorLines = 30;
 /** Lines of a test's message that are printed, without its stack. */
@@ -134,11 +138,15 @@ export function summarise(reports: readonly ProjectReport[]): Summary {
   let passed = 0;
   let skipped = 0;
   const failures: string[] = [];
+  const leftOut: string[] = [];
   for (const { project, files, runError } of reports) {
     for (const file of files) {
       const tests = file.assertionResults.filter(({ status }) => status === 'failed');
       passed += testsOf(file, 'passed').length;
-      skipped += file.assertionResults.length - testsOf(file, 'passed').length - tests.length;
+      const others = file.assertionResults.filter(({ status }) => !['passed', 'failed'].includes(status));
+      skipped += others.length;
+      for (const { fullName } of others)
+        if (!fullName.endsWith(broadSuffix)) leftOut.push(`${pathOf(file.name)} > ${fullName}`);
       for (const { fullName, failureMessages } of tests)
         failures.push(failureLine(pathOf(file.name), fullName, failureMessages?.[0]));
       if (file.status === 'failed' && tests.length === 0)
@@ -148,7 +156,7 @@ export function summarise(reports: readonly ProjectReport[]): Summary {
   }
   const failed = failures.length;
   const text = `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`;
-  return { passed, failed, skipped, text, failures };
+  return { passed, failed, skipped, text, failures, leftOut };
 }
 
 function testsOf(file: FileReport, status: string): string[] {

@@ -2,9 +2,9 @@ import type { DifferenceReport } from '../api/difference-report.ts';
 import {
   type Clock,
   type KubeClient,
+  type ListMeter,
   onAbort,
   printable,
-  type Resource,
   runTogether,
 } from '../kube/index.ts';
 import type { KeyRef, TenantInfo } from './context.ts';
@@ -48,10 +48,10 @@ export interface EngineObserver extends PodAdmissionObserver {
   /** Of what policy demands for a tenant that has not joined. */
   enforced?(tenant: TenantState, key: KeyRef, outcome: Outcome): void;
   /**
-   * An error that no reconcile expects: a defect of the syncer. The key is tried again.
-   * `tenant`: undefined if it is served no more. Must not throw.
+   * An error that no reconcile expects: a defect of the syncer. The key is tried again; undefined: it concerns all of a
+   * tenant. `tenant`: undefined if it is served no more. Must not throw.
    */
-  failed?(tenant: TenantState | undefined, key: SyncKey, error: unknown): void;
+  failed?(tenant: TenantState | undefined, key: SyncKey | undefined, error: unknown): void;
   /** A tenant's two sides were compared: how long that took, without the pauses in between. */
   resynced?(busyMs: number): void;
   /** An action is about to be carried out; `acted` follows when it was. */
@@ -83,12 +83,8 @@ const soonMs = 60_000;
 /** Of what is remembered of a failure. Characters. */
 const longestFailure = 1_000;
 
-/**
- * Whether a pod is not made yet, as it is not known whether policies would isolate it. When that is known, the tenant's
- * settings change, and all of it is looked at.
- */
-function waitsForIsolation({ info }: TenantState, { kind }: KeyRef): boolean {
-  return kind === 'pods' && info.isIsolationUnknown === true;
+function waitsForIsolation({ info }: TenantState, kind: SyncedKind | undefined): boolean {
+  return kind?.direction === 'down' && kind.waitsForIsolation === true && info.isIsolationUnknown === true;
 }
 
 /** Keeps all tenants that joined in agreement with the super cluster, from events of both sides. */
@@ -106,13 +102,13 @@ export class SyncEngine {
   /** Undefined where nothing is done for fairness. */
   readonly #admission: PodAdmission | undefined;
   readonly #quota: QuotaAdmission;
-  readonly #resources: ReadonlyMap<string, Resource>;
+  readonly #kinds: ReadonlyMap<string, SyncedKind>;
   /** Ends the work of one tenant when it leaves, by UID. */
   readonly #leaving = new Map<string, AbortController>();
 
   constructor(options: EngineOptions) {
     this.#options = options;
-    this.#resources = new Map(options.kinds.map(({ name, resource }) => [name, resource]));
+    this.#kinds = new Map(options.kinds.map((kind) => [kind.name, kind]));
     this.#queue = new FairQueue<SyncKey>({
       keyOf: options.fair === false ? (key) => `${key.tenant}/${keyId(key)}` : keyId,
       tenantOf: options.fair === false ? () => 'everyone' : (key) => key.tenant,
@@ -150,7 +146,7 @@ export class SyncEngine {
       ...options,
       enqueue: (tenant, key) => this.#enqueue(tenant, key, 'live'),
       holdsBack: async (work) =>
-        waitsForIsolation(work.tenant, work.situation.key) ||
+        waitsForIsolation(work.tenant, work.kind) ||
         (admission !== undefined &&
           // One that waits in a line of the quota's asks there first, or it loses its place.
           !this.#quota.hasTurn(work.tenant, work.situation.key) &&
@@ -235,7 +231,7 @@ export class SyncEngine {
       waitsFor: (tenant, key) => {
         const why = this.#quota.whyWaiting(tenant, key);
         if (why !== undefined) return why;
-        if (waitsForIsolation(tenant, key))
+        if (waitsForIsolation(tenant, this.#kinds.get(key.kind)))
           return 'waits until it is known whether anything in the super cluster acts on NetworkPolicies';
         return this.#admission?.isParked(tenant, key) === true
           ? "waits for the tenant's share of the super cluster's scheduler"
@@ -267,6 +263,11 @@ export class SyncEngine {
   /** Looks at what policy demands of a tenant that has joined: while its server does not answer, nothing else does. */
   checkPolicy(tenant: TenantState): void {
     this.#policyEnforcer.look(tenant);
+  }
+
+  /** Has a tenant's copies of events remembered, before it joins: `EventController.loadExistingCopies`. */
+  loadEventCopies(tenant: TenantState, signal: AbortSignal, meterList?: () => ListMeter): Promise<void> {
+    return this.#events.loadExistingCopies(tenant, signal, meterList);
   }
 
   /** Serves this tenant from now on; its caches and those of the super cluster must be complete. */
@@ -486,8 +487,8 @@ export class SyncEngine {
   }
 
   #version(tenant: TenantState, key: KeyRef): string | undefined {
-    const resource = this.#resources.get(key.kind) ?? tenant.customKinds.get(key.kind)?.kind.resource;
-    return resource && tenant.caches.get(resource, key)?.metadata.resourceVersion;
+    const kind = this.#kinds.get(key.kind) ?? tenant.customKinds.get(key.kind)?.kind;
+    return kind && tenant.caches.get(kind.resource, key)?.metadata.resourceVersion;
   }
 
   #enqueue(

@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { pino } from 'pino';
 import { type ConnectionOptions, loadKubeconfig, systemClock } from '../kube/index.ts';
-import { type Address, address, positive } from '../program/flags.ts';
+import { type Address, address, flagHelp, positive, repeatable } from '../program/flags.ts';
 import { SyncerMetrics } from './observability/syncer-metrics.ts';
 import {
   defaultOptions,
@@ -57,10 +57,6 @@ function workers(text: string): number {
   return text === 'local' ? localWorkers(availableParallelism()) : positive(text);
 }
 
-function collect(text: string, before: string[]): string[] {
-  return [...before, text];
-}
-
 function collectRange(text: string, before: string[]): string[] {
   const [base = '', prefix = ''] = text.split('/');
   const longest = isIP(base) === 6 ? 128 : 32;
@@ -73,6 +69,7 @@ function command(): Command {
   const { metrics, kubelet } = defaultOptions;
   return new Command('vc-syncer')
     .description('Mirrors objects between tenant control planes and the super cluster.')
+    .configureHelp(flagHelp)
     .option('--kubeconfig <file>', 'kubeconfig of the super cluster (default: $KUBECONFIG or ~/.kube/config)')
     .option('--context <name>', 'context of that kubeconfig')
     .option(
@@ -111,7 +108,7 @@ function command(): Command {
     .option(
       '--node-label <key>',
       'label of nodes that tenants see too; a key, or a prefix that ends in /; repeatable',
-      collect,
+      repeatable,
       [],
     )
     .option(
@@ -123,26 +120,31 @@ function command(): Command {
     .option(
       '--allow-annotation <key>',
       'annotation of pods and Services that goes down, or a prefix that ends in "/"; repeatable',
-      collect,
+      repeatable,
       [],
     )
     .option(
       '--allow-label <key>',
       'label that goes down, of pods too where it is on the deny-list, or a prefix that ends in "/"; repeatable',
-      collect,
+      repeatable,
       [],
     )
     .option(
       '--deny-key-prefix <prefix>',
       'labels and annotations that never go down; repeatable',
-      collect,
+      repeatable,
       [],
     )
-    .option('--transparent-key-prefix <prefix>', 'labels and annotations copied up; repeatable', collect, [])
+    .option(
+      '--transparent-key-prefix <prefix>',
+      'labels and annotations copied up; repeatable',
+      repeatable,
+      [],
+    )
     .option(
       '--ingress-annotation <key>',
       'annotation of Ingresses that goes down, or a prefix that ends in "/"; repeatable',
-      collect,
+      repeatable,
       [],
     )
     .addOption(

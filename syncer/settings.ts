@@ -1,4 +1,5 @@
 import { getHeapStatistics } from 'node:v8';
+import { defaultSystemNamespace } from '../api/names.ts';
 
 export const networkPolicyEnforcements = ['auto', 'enforced', 'unenforced'] as const;
 
@@ -69,7 +70,7 @@ export function localWorkers(processors: number): number {
 }
 
 export const defaultOptions: SyncerOptions = {
-  namespace: 'skerry-system',
+  namespace: defaultSystemNamespace,
   workers: 60,
   metrics: { host: '127.0.0.1', port: 10451 },
   kubelet: { host: '127.0.0.1', port: 10250, advertise: '127.0.0.1' },

@@ -6,7 +6,7 @@ import { type DashboardWorld, dashboardWorld } from '../dashboard/testing/dashbo
 import { resources, systemClock } from '../kube/index.ts';
 import { renderTable } from '../scripts/bench/markdown.ts';
 import { median } from '../scripts/bench/statistics.ts';
-import { dashboardBackend } from '../vc-manager/cli/dashboard/backend.ts';
+import { dashboardBackend } from '../vc-manager/cli/commands/dashboard-backend.ts';
 
 /*
  * `npm run bench:dashboard`: how long the dashboard takes to show its first picture and the first row of its table, in a

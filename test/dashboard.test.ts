@@ -72,6 +72,15 @@ describe.skipIf(missing !== undefined)(
       return page;
     }
 
+    const widthOf = (page: Page) => page.evaluate('document.documentElement.scrollWidth');
+
+    /** Nothing is to the right of a narrow screen. */
+    async function expectNarrow(page: Page): Promise<void> {
+      await page.setViewportSize({ width: 380, height: 800 });
+      expect(await widthOf(page)).toBe(380);
+      await page.setViewportSize(desktop);
+    }
+
     const rowOf = (page: Page, name: string) =>
       page.getByRole('row').filter({ has: page.getByRole('link', { name, exact: true }) });
 
@@ -196,8 +205,10 @@ describe.skipIf(missing !== undefined)(
       await page.getByRole('alert').filter({ hasText: 'may not see it' }).waitFor();
       await page.getByRole('button', { name: 'Sign out' }).click();
       await page.locator('[name=token]').waitFor();
+      await expectNarrow(page);
       const stranger = await signIn('no-token-of-anybody');
       await stranger.getByRole('alert').filter({ hasText: 'does not know this token' }).waitFor();
+      await expectNarrow(stranger);
     });
 
     it('is a page of its own for a tenant, with its refusals and nothing of the operator', async () => {
@@ -214,6 +225,12 @@ describe.skipIf(missing !== undefined)(
       await page.getByRole('row', { name: /^requests.memory/ }).waitFor();
       await page.getByRole('button', { name: 'shop/web' }).click();
       await page.getByRole('table', { name: 'Steps of the pod' }).waitFor();
+      await page
+        .getByRole('table', { name: /^Authorities and certificates/ })
+        .getByText('authority')
+        .first()
+        .waitFor();
+      await expectNarrow(page);
       const downloading = page.waitForEvent('download');
       await page.getByRole('button', { name: 'Kubeconfig', exact: true }).click();
       expect((await downloading).suggestedFilename()).toBe('dash-blue.kubeconfig');
@@ -242,7 +259,7 @@ describe.skipIf(missing !== undefined)(
       ]) {
         await operator.goto(`${dashboard.origin}/#/${hash}`);
         await operator.getByRole('heading').first().waitFor();
-        expect([hash, await operator.evaluate('document.documentElement.scrollWidth')]).toEqual([hash, 380]);
+        expect([hash, await widthOf(operator)]).toEqual([hash, 380]);
         for (const view of await operator.getByRole('navigation').getByRole('link').all()) {
           const { x, width } = (await view.boundingBox()) ?? { x: 0, width: Number.POSITIVE_INFINITY };
           expect(x + width).toBeLessThanOrEqual(380);
@@ -292,6 +309,7 @@ describe.skipIf(missing !== undefined)(
 
       await operator.getByRole('button', { name: 'Upgrade', exact: true }).click();
       await dialog.getByText(/runs .* already/).waitFor();
+      await expectNarrow(operator);
       expect(await dialog.getByRole('button', { name: 'Upgrade' }).isDisabled()).toBe(true);
       await operator.keyboard.press('Escape');
       await dialog.waitFor({ state: 'detached' });
@@ -303,6 +321,7 @@ describe.skipIf(missing !== undefined)(
 
       await operator.getByRole('button', { name: 'Delete', exact: true }).click();
       await dialog.getByText(/there is no way back/).waitFor();
+      await expectNarrow(operator);
       const remove = dialog.getByRole('button', { name: 'Delete it for good' });
       await dialog.getByRole('textbox').fill('dash-bleu');
       expect(await remove.isDisabled()).toBe(true);

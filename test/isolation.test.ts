@@ -28,7 +28,7 @@ import { Balancer } from './harness/balancer.ts';
 import { tenantSecret } from './harness/certificates.ts';
 import { at, listAt } from './harness/checker/view.ts';
 import { datastoreEndpoint } from './harness/datastore.ts';
-import { configMap, container, deployment, pod, secret } from './harness/manifests.ts';
+import { configMap, container, deployment, pod } from './harness/manifests.ts';
 import { poll } from './harness/poll.ts';
 import { expectAllServed, whileAsked } from './harness/steady-load.ts';
 import { type Tenant, World } from './harness/world.ts';
@@ -452,27 +452,6 @@ describe('tenants are out of reach of each other', () => {
     const isCached = (kind: string) =>
       metrics.includes(`\napiserver_watch_cache_initializations_total{${kind}}`);
     expect(kinds.flat().filter((kind) => !isCached(kind))).toEqual([]);
-  });
-
-  it("Secrets are encrypted in the datastore with the tenant's own key, other objects are not", async () => {
-    const value = 'a-value-that-is-easy-to-find';
-    await one.apply(secret('apart', 'hidden', { value }), configMap('apart', 'plain', { value }));
-    const identity = await etcdIdentity();
-    const endpoint = await datastoreEndpoint(world.stateDir);
-    const stored = async (key: string): Promise<string> => {
-      const { status, body } = await grpcCall(endpoint, identity, 'KV/Range', {
-        1: `/tenants/${one.id}/${key}`,
-      });
-      expect(status).toBe(0);
-      return body.toString('latin1');
-    };
-    expect(await stored('configmaps/apart/plain')).toContain(value);
-    const encrypted = await stored('secrets/apart/hidden');
-    expect(encrypted).toContain('k8s:enc:secretbox:v1:key-');
-    expect(encrypted).not.toContain(value);
-    expect(await one.kubectl('-n', 'apart', 'get', 'secret', 'hidden', '-o', 'jsonpath={.data.value}')).toBe(
-      Buffer.from(value).toString('base64'),
-    );
   });
 
   async function etcdIdentity(): Promise<{ ca: string; cert: string; key: string }> {

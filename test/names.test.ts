@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { resources } from '../kube/index.ts';
+import { claimsOf } from './harness/checker/kinds/tokens.ts';
 import { deployment, namespace, pod, service } from './harness/manifests.ts';
 import { type Tenant, World } from './harness/world.ts';
 
@@ -67,13 +68,18 @@ describe('names', () => {
     expect(await superNamespaces(long, 'c')).toEqual([untouched]);
   });
 
-  it('a pod that is made again 50 times under one name ends as the last one', async () => {
-    await short.apply(namespace('flap'));
+  it('a pod that is made again 50 times under one name ends as the last one, with one token', async () => {
+    await short.apply(namespace('flap'), {
+      apiVersion: 'v1',
+      kind: 'ServiceAccount',
+      metadata: { namespace: 'flap', name: 'robot' },
+    });
     const ref = { namespace: 'flap', name: 'flapper' };
-    let last = await short.client.create(resources.pods, pod('flap', 'flapper'));
+    const flapper = pod('flap', 'flapper', { serviceAccountName: 'robot' });
+    let last = await short.client.create(resources.pods, flapper);
     for (let round = 1; round < 50; round++) {
       await short.client.delete(resources.pods, ref, { gracePeriodSeconds: 0 });
-      last = await short.client.create(resources.pods, pod('flap', 'flapper'));
+      last = await short.client.create(resources.pods, flapper);
     }
     await short.kubectl('-n', 'flap', 'wait', 'pod/flapper', '--for=condition=Ready', '--timeout=90s');
     await world.expectAgreement();
@@ -81,6 +87,18 @@ describe('names', () => {
     const { items } = await world.superCluster.client.list(resources.pods, { namespace: superNamespace });
     expect(items.map(({ metadata }) => metadata.annotations?.['skerry.dev/uid'])).toEqual([
       last.metadata.uid,
+    ]);
+    const labelSelector = 'skerry.dev/token';
+    const secrets = await world.superCluster.client.list(resources.secrets, {
+      namespace: superNamespace,
+      labelSelector,
+    });
+    const tokens = secrets.items.flatMap(({ data }) => Object.values(data as Record<string, string>));
+    const claims = tokens.map(
+      (token) => claimsOf(Buffer.from(token, 'base64').toString())?.['kubernetes.io'],
+    );
+    expect(claims).toMatchObject([
+      { pod: { name: 'flapper', uid: last.metadata.uid }, serviceaccount: { name: 'robot' } },
     ]);
   });
 });

@@ -70,9 +70,10 @@ describe('what may be changed of a pod', () => {
   const added = (found: KubeObject): unknown[] =>
     listAt(found, 'spec', 'ephemeralContainers').map(({ name }) => name);
 
-  it('labels, annotations, the image, a deadline and added tolerations arrive', async () => {
+  it('labels, annotations, the image, a deadline and added tolerations arrive in place', async () => {
     await tenant.apply(pod('changes', 'web'));
     await ownThat('web', 'run', isRunning);
+    const before = await counterpart('web');
     const toleration = { key: 'node.kubernetes.io/unreachable', operator: 'Exists', effect: 'NoSchedule' };
     const tolerations = [...listAt(await own('web'), 'spec', 'tolerations'), toleration];
     await patch('web', {
@@ -85,6 +86,7 @@ describe('what may be changed of a pod', () => {
     });
     await world.expectAgreement();
     const s = await counterpart('web');
+    expect(s?.metadata.uid).toBe(before?.metadata.uid);
     expect(s?.metadata.labels).toMatchObject({ tier: 'front' });
     expect(s?.metadata.labels).not.toHaveProperty('app');
     expect(s?.metadata.annotations).toMatchObject({ note: 'changed' });

@@ -88,21 +88,6 @@ describe('two tenants with the same names for everything', () => {
     await expectPods('web', 3);
   });
 
-  it('change the image of a running pod in place', async () => {
-    const [first] = tenants as [Tenant];
-    const { items } = await first.client.list(resources.pods, {
-      namespace: 'work',
-      labelSelector: 'app=web',
-    });
-    const [pod] = staying(items);
-    const name = pod?.metadata.name ?? '';
-    await first.kubectl('-n', 'work', 'set', 'image', `pod/${name}`, 'main=example.com/in-place:3');
-    await world.expectAgreement();
-    const [counterpart] = (await superPods(first, 'web')).filter(({ metadata }) => metadata.name === name);
-    expect(counterpart?.metadata.annotations?.['skerry.dev/uid']).toBe(pod?.metadata.uid);
-    expect(at(counterpart, 'spec', 'containers', '0', 'image')).toBe('example.com/in-place:3');
-  });
-
   it('complete a Job', async () => {
     await each((tenant) => tenant.apply(job('work', 'count')));
     await each((tenant) =>

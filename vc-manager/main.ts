@@ -1,9 +1,5 @@
 import { runCli } from './cli/program.ts';
 
-// A reader that has seen enough (`| head`) is no failure of ours.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  process.exit(error.code === 'EPIPE' ? 0 : 1);
-});
 // A terminal that was closed cannot be told anything; what runs has to be stopped in order all the same.
 process.stderr.on('error', () => undefined);
 

@@ -3,7 +3,7 @@ import { simpleActions } from './actions.ts';
 
 const labels = (phase: string, ...states: string[]): string[] => {
   const jobs = states.map((state) => ({ kind: 'provision', id: 'one', state, attempts: 1, startedAt: '' }));
-  return simpleActions({ phase, jobs }).map(({ label }) => label);
+  return simpleActions({ phase, jobs, isOverLimit: states.includes('Waiting') }).map(({ label }) => label);
 };
 
 it('offers what can be done in the state that a tenant is in', () => {
@@ -18,12 +18,14 @@ it('offers what can be done in the state that a tenant is in', () => {
 it('says what it means to cancel the making of a tenant', () => {
   const text = (kind: string): string | undefined => {
     const jobs = [{ kind, id: 'one', state: 'Running', attempts: 1, startedAt: '' }];
-    return simpleActions({ phase: 'Pending', jobs }).find(({ action }) => action === 'cancel')?.text;
+    return simpleActions({ phase: 'Pending', jobs, isOverLimit: false }).find(
+      ({ action }) => action === 'cancel',
+    )?.text;
   };
-  expect(text('provision')).toContain('nobody can use it until');
-  expect(text('snapshot')).not.toContain('nobody');
+  expect(text('provision')).toContain('stays unusable until');
+  expect(text('snapshot')).not.toContain('unusable');
 });
 
 it('offers nothing with a tenant of which nothing was made, but not to make it', () => {
-  expect(labels('Pending', 'Waiting')).toEqual(['Cancel the job']);
+  expect(labels('Failed', 'Waiting')).toEqual(['Cancel the job']);
 });

@@ -263,20 +263,19 @@ function isBeingMade({ phase }: Pick<TenantDetail, 'phase'>): boolean {
   return phase === 'Pending' || phase === 'Provisioning';
 }
 
-/** Whether nothing of it was made, as its namespace has no room: there is nothing to act upon. */
-function isOverVirtualClusterLimit({ jobs }: Pick<TenantDetail, 'jobs'>): boolean {
-  return jobs.some(({ state }) => state === 'Waiting');
-}
-
 /** Whether a snapshot of it can be asked for by the person. */
 function mayBeKept(tenant: TenantDetail): boolean {
-  return tenant.may.change && !isBeingMade(tenant) && !isOverVirtualClusterLimit(tenant);
+  return tenant.may.change && !isBeingMade(tenant) && !tenant.isOverLimit;
 }
 
 const stopsProvision =
-  ' What was started of it is stopped, and nobody can use it until it is tried again or its spec is changed.';
+  ' Its processes are stopped, and the tenant stays unusable until you try again or change its spec.';
 
-export function simpleActions({ phase, jobs }: Pick<TenantDetail, 'phase' | 'jobs'>): Simple[] {
+export function simpleActions({
+  phase,
+  jobs,
+  isOverLimit,
+}: Pick<TenantDetail, 'phase' | 'jobs' | 'isOverLimit'>): Simple[] {
   const current = jobs.find(
     ({ state }) => state === 'Running' || state === 'Waiting' || state === 'Retrying',
   );
@@ -290,7 +289,8 @@ export function simpleActions({ phase, jobs }: Pick<TenantDetail, 'phase' | 'job
             text: `The ${current.kind} that is under way is cancelled, if that is still possible.${current.kind === 'provision' ? stopsProvision : ''}`,
           },
         ];
-  if (isOverVirtualClusterLimit({ jobs })) return cancel;
+  // There is nothing to act upon.
+  if (isOverLimit) return cancel;
   const asleep = phase === 'Asleep';
   const ofMade: Simple[] = [
     asleep
@@ -298,7 +298,7 @@ export function simpleActions({ phase, jobs }: Pick<TenantDetail, 'phase' | 'job
       : {
           label: 'Sleep',
           action: 'sleep',
-          text: 'Its control plane is stopped; its pods run on. Whoever connects through the gateway wakes it.',
+          text: 'Its control plane is stopped; its pods keep running. The next connection through the gateway starts it again.',
         },
     {
       label: 'Snapshot',
@@ -342,7 +342,7 @@ export function KubeconfigButton({ path, name }: { path: string; name: string })
     try {
       const { kubeconfig } = await post<{ kubeconfig: string }>(path);
       download(`${name}.kubeconfig`, kubeconfig);
-      tell(`${name}.kubeconfig is saved. Whoever has it is an admin of the tenant.`);
+      tell(`${name}.kubeconfig is saved. Keep it safe: it gives admin rights in the tenant.`);
     } catch (error) {
       tell(messageOf(error));
     }
@@ -356,16 +356,15 @@ export function Actions({ tenant }: { tenant: TenantDetail }): VNode {
   const { may } = tenant;
   const close = () => setOpen(undefined);
   const isLeaving = tenant.phase === 'Deleting';
-  const waits = isOverVirtualClusterLimit(tenant);
   return html`<div class="actions" role="group" aria-label="Actions">
-    ${may.kubeconfig && !waits && html`<${KubeconfigButton} path=${tenantPath(tenant, '/kubeconfig')} name=${tenant.name} />`}
+    ${may.kubeconfig && !tenant.isOverLimit && html`<${KubeconfigButton} path=${tenantPath(tenant, '/kubeconfig')} name=${tenant.name} />`}
     ${
       may.change &&
       !isLeaving &&
       html`${simpleActions(tenant).map(
         (each) => html`<button type="button" onClick=${() => setOpen(each)}>${each.label}</button>`,
       )}
-        ${!waits && !isBeingMade(tenant) && html`<button type="button" onClick=${() => setOpen('upgrade')}>Upgrade</button>`}`
+        ${!tenant.isOverLimit && !isBeingMade(tenant) && html`<button type="button" onClick=${() => setOpen('upgrade')}>Upgrade</button>`}`
     }
     ${
       may.delete &&

@@ -123,7 +123,7 @@ function tryAgain(): void {
 }
 
 /** Shows the way in again, and why. */
-export async function signedOut(message: string): Promise<void> {
+async function signedOut(message: string): Promise<void> {
   await reload();
   change({ problem: message });
 }

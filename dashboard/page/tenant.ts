@@ -1,6 +1,7 @@
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type {
+  CertificateRow,
   ComponentRow,
   ConditionRow,
   EventRow,
@@ -13,7 +14,7 @@ import { Actions, KubeconfigButton } from './actions.ts';
 import { get, type OwnTenant, type TenantDetail, tenantPath } from './api.ts';
 import { bytes, quantity, relative, since } from './format.ts';
 import { state } from './state.ts';
-import { jobColumns } from './tenants.ts';
+import { dateOf, jobColumns } from './tenants.ts';
 import { Advice, type Column, classes, HealthMark, html, Meter, Section, Table, useLoaded } from './ui.ts';
 import { Pods } from './waterfall.ts';
 
@@ -62,6 +63,13 @@ const eventColumns: Column<EventRow>[] = [
   { title: 'Message', cell: ({ message }) => message },
 ];
 
+const certificateColumns: Column<CertificateRow>[] = [
+  { title: 'Certificate', isName: true, order: ({ name }) => name, cell: ({ name }) => name },
+  { title: 'Kind', cell: ({ kind }) => kind },
+  { title: 'Expires', order: ({ expires }) => expires, cell: ({ expires }) => relative(expires) },
+  { title: 'Date', cell: ({ expires }) => dateOf(expires) },
+];
+
 const snapshotColumns: Column<SnapshotRow>[] = [
   { title: 'Snapshot', isName: true, cell: ({ name }) => html`<code>${name}</code>` },
   { title: 'Taken', isNumber: true, order: ({ at }) => at, cell: ({ at }) => `${since(at)} ago` },
@@ -89,6 +97,12 @@ const ownJobColumns = jobColumns.filter(({ title }) => !['Step', 'Attempts', 'Me
 function JobsTable({ rows, columns = jobColumns }: { rows: JobRow[]; columns?: Column<JobRow>[] }): VNode {
   return html`<${Section} title="Jobs">
     <${Table} caption="Jobs" columns=${columns} rows=${rows} keyOf=${({ id, startedAt }: JobRow) => `${id} ${startedAt}`} empty="None." pageSize=${11} />
+  </${Section}>`;
+}
+
+function CertificatesTable({ rows }: { rows: CertificateRow[] }): VNode {
+  return html`<${Section} title="Certificates">
+    <${Table} caption="Authorities and certificates of the control plane" columns=${certificateColumns} rows=${rows} keyOf=${({ name }: CertificateRow) => name} order="Expires" empty="There are none yet." pageSize=${15} />
   </${Section}>`;
 }
 
@@ -219,6 +233,7 @@ export function TenantPage({ namespace, name }: { namespace: string; name: strin
     <${ControlPlane} tenant=${value} />
     <${Pods} base=${path} />
     <${Events} path=${`${path}/events`} title="Events" empty="None in the last hour." />
+    <${CertificatesTable} rows=${value.certificates} />
     <${Snapshots} rows=${value.snapshots} />
   </div>`;
 }
@@ -261,6 +276,7 @@ export function OwnPage(): VNode {
     <${QuotaTable} rows=${value.quota} />
     <${Conditions} rows=${value.conditions} />
     ${value.may.pods && html`<${Pods} base="/api/own" />`}
+    <${CertificatesTable} rows=${value.certificates} />
     <${Snapshots} rows=${value.snapshots} />
     <${JobsTable} rows=${value.jobs} columns=${ownJobColumns} />
   </div>`;

@@ -6,11 +6,11 @@ import { amount, milliseconds, percent, quantity, relative, since } from './form
 import { state } from './state.ts';
 import { Advice, type Column, HealthMark, healthNames, html, Meter, Section, Table } from './ui.ts';
 
-export function tenantName({ namespace, name }: { namespace: string; name: string }): string {
+function tenantName({ namespace, name }: { namespace: string; name: string }): string {
   return `${namespace}/${name}`;
 }
 
-export function TenantLink({ tenant }: { tenant: { namespace: string; name: string } }): VNode {
+function TenantLink({ tenant }: { tenant: { namespace: string; name: string } }): VNode {
   const { namespace, name } = tenant;
   return html`<a href=${`#/tenants/${namespace}/${name}`}
     >${namespace !== 'default' && html`<span class="muted">${namespace}/</span>`}${name}</a
@@ -229,6 +229,11 @@ export function Jobs(): VNode {
   </${Section}>`;
 }
 
+/** A timestamp to the minute. */
+export function dateOf(at: string): VNode {
+  return html`<time datetime=${at}>${at.replace('T', ' ').slice(0, 16)}</time>`;
+}
+
 export function Certificates(): VNode {
   const rows = [...state.tenants.values()].filter(({ certificatesDue }) => certificatesDue !== undefined);
   const columns: Column<TenantRow>[] = [
@@ -245,8 +250,7 @@ export function Certificates(): VNode {
     },
     {
       title: 'Date',
-      cell: ({ certificatesDue = '' }) =>
-        html`<time datetime=${certificatesDue}>${certificatesDue.replace('T', ' ').slice(0, 16)}</time>`,
+      cell: ({ certificatesDue = '' }) => dateOf(certificatesDue),
     },
   ];
   return html`<${Section} title="Certificates">

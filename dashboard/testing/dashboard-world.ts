@@ -232,6 +232,11 @@ function virtualCluster(namespace: string, name: string, server: string): Virtua
       driver: 'process',
       usage: { pods: 4, nodes: 2 },
       certificatesDue: '2027-01-01T00:00:00Z',
+      certificates: [
+        { name: 'ca', kind: 'authority', expires: '2036-01-01T00:00:00.000Z' },
+        { name: 'kube-apiserver', kind: 'certificate', expires: '2027-06-01T00:00:00.000Z' },
+        { name: 'admin', kind: 'certificate', expires: '2027-05-01T00:00:00.000Z' },
+      ],
       conditions: [
         { type: 'Ready', status: 'True', reason: 'Ready', message: secret, lastTransitionTime },
         { type: 'DeletionHeld', status: 'False', reason: 'None', message: secret, lastTransitionTime },

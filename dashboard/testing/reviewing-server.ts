@@ -9,7 +9,7 @@ import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { type ConnectionOptions, isRecord } from '../../kube/index.ts';
 import { FakeApiServer, type TestCertificates } from '../../kube/testing/index.ts';
-import type { Attributes } from '../access.ts';
+import type { Attributes } from '../clients.ts';
 
 /** Whether somebody may do something. */
 export type Rule = (attributes: Attributes) => boolean;

@@ -326,9 +326,35 @@ describe('what tenants have left in the super cluster', () => {
 });
 
 describe('events of definitions', () => {
+  /** Requests once per look, and looks again for nothing but definitions: no informer completes meanwhile. */
+  const observed = ({ sides: { engine, superCaches, state } }: CustomWorld) => {
+    const request = vi.fn();
+    const release = vi.fn();
+    const custom = new TenantCustomResources({
+      state,
+      engine,
+      informers: {
+        subscribe: () => () => undefined,
+        request,
+        release,
+        kind: () => undefined,
+        hasLeftovers: () => false,
+      } as unknown as CustomResourceInformers,
+      superCaches,
+      reflector: () => expect.unreachable(),
+      nowMs: () => 0,
+    });
+    return { request, release, custom };
+  };
+
   it('have what follows looked at once for all of a turn, and not at all where nobody has published it', async () => {
     await using world = await synced();
-    const requests = vi.spyOn(world.sides.customResources, 'request');
+    // The last change of a definition has been heard of.
+    await world.look(() => world.custom.problems.length === 0);
+    const { request, custom } = observed(world);
+    const stop = new AbortController();
+    const running = custom.run(stop.signal);
+    request.mockClear();
     const store = world.sides.state.caches.store(definitions);
     const change = (name: string, version: number): void =>
       store.apply('MODIFIED', {
@@ -337,39 +363,26 @@ describe('events of definitions', () => {
     const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
     for (let version = 0; version < 1_000; version += 1) change(`own-${version}.example.com`, version);
     await turn();
-    expect(requests).not.toHaveBeenCalled();
+    expect(request).not.toHaveBeenCalled();
     for (let version = 0; version < 1_000; version += 1) change(ref.name, version);
     await turn();
-    expect(requests).toHaveBeenCalledTimes(1);
+    expect(request).toHaveBeenCalledTimes(1);
+    stop.abort();
+    await running;
   });
 
   it('that cannot be read end the work for their tenant, which then requests no kind any more', async () => {
     await using world = await synced();
-    const { engine, superCaches, state } = world.sides;
-    const informers = {
-      subscribe: () => () => undefined,
-      request: vi.fn(),
-      release: vi.fn(),
-      kind: () => undefined,
-      hasLeftovers: () => false,
-    };
-    const custom = new TenantCustomResources({
-      state,
-      engine,
-      informers: informers as unknown as CustomResourceInformers,
-      superCaches,
-      reflector: () => expect.unreachable(),
-      nowMs: () => 0,
-    });
+    const { request, release, custom } = observed(world);
     const running = custom.run(new AbortController().signal);
-    expect(informers.request).toHaveBeenCalledTimes(1);
-    informers.request.mockImplementation(() => {
+    expect(request).toHaveBeenCalledTimes(1);
+    request.mockImplementation(() => {
       throw new TypeError('it is no definition');
     });
-    state.caches.store(definitions).apply('MODIFIED', {
+    world.sides.state.caches.store(definitions).apply('MODIFIED', {
       metadata: { ...ref, uid: 'x', resourceVersion: 'x1' },
     });
     await expect(running).rejects.toThrow('it is no definition');
-    expect(informers.release).toHaveBeenCalledExactlyOnceWith(state.info.uid);
+    expect(release).toHaveBeenCalledExactlyOnceWith(world.sides.state.info.uid);
   });
 });

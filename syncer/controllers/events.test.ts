@@ -12,14 +12,7 @@ import { shownNodeName } from '../mapping/node-names.ts';
 import { keyId } from '../reconcile/keys.ts';
 import { Bench } from '../reconcile/testing/bench.ts';
 import { TwoSides, type TwoSidesOptions } from '../reconcile/testing/two-sides.ts';
-import {
-  copyOf,
-  EventController,
-  eventContent,
-  eventContentPatch,
-  loadExistingCopies,
-  tenantRefOf,
-} from './events.ts';
+import { copyOf, EventController, eventContent, eventContentPatch, tenantRefOf } from './events.ts';
 
 const tenant = testTenant();
 const superShop = superNamespaceName(tenant, 'shop');
@@ -338,10 +331,10 @@ describe('the copies that are remembered (sync rule `events`)', () => {
     expect(controller.driftOf(bench.state, key)).toBeUndefined();
     expect(await controller.reconcile(bench.state, key, signal)).toEqual({ is: 'done' });
     expect(bench.tenant.server.list(resources.events)).toHaveLength(1);
-    expect(bench.state.eventCopies.size).toBe(1);
+    expect(controller.copiesOf(bench.state).size).toBe(1);
     bench.hide('super', resources.events, event);
     expect(await controller.reconcile(bench.state, key, signal)).toEqual({ is: 'done' });
-    expect(bench.state.eventCopies.size).toBe(0);
+    expect(controller.copiesOf(bench.state).size).toBe(0);
     expect(bench.tenant.server.list(resources.events)).toHaveLength(1);
   });
 
@@ -366,7 +359,7 @@ describe('the copies that are remembered (sync rule `events`)', () => {
     const { controller } = controllerOf(bench);
     const reconcile = () => controller.reconcile(bench.state, key, signal);
     await reconcile();
-    bench.state.eventCopies.clear();
+    controller.copiesOf(bench.state).clear();
     bench.have('super', resources.events, { ...ofSettings(bench), count: 2 });
     const gone = { kind: 'status' as const, code: 404 };
     bench.tenant.server.inject({ verb: 'patch', plural: 'events', times: 1, fault: gone });
@@ -473,9 +466,9 @@ describe('the copies that are remembered (sync rule `events`)', () => {
     const answered = async (change: object): Promise<KubeObject | undefined> => {
       const text = JSON.stringify({ ...answer, ...change });
       bench.tenant.server.inject({ plural: 'events', times: 1, fault: { kind: 'status', code: 200, text } });
-      bench.state.eventCopies.clear();
+      controller.copiesOf(bench.state).clear();
       expect(await controller.reconcile(bench.state, key, signal)).toEqual({ is: 'done' });
-      return bench.state.eventCopies.get('events/shop/x.1')?.object;
+      return controller.copiesOf(bench.state).get('events/shop/x.1')?.object;
     };
     expect(await answered({})).toEqual({
       metadata: {
@@ -494,6 +487,7 @@ describe('the copies that are remembered (sync rule `events`)', () => {
     const metadata = { namespace: 'shop', annotations: { [annotationKeys.uid]: 'e1' } };
     for (let index = 0; index < 1_200; index++)
       bench.tenant.server.put(resources.events, { metadata: { ...metadata, name: `x.${index}` } });
+    const { controller } = controllerOf(bench);
     const counts: number[] = [];
     let open = 0;
     const meter = {
@@ -505,9 +499,9 @@ describe('the copies that are remembered (sync rule `events`)', () => {
       open += 1;
       return meter;
     };
-    await loadExistingCopies(bench.state, signal, meterList);
+    await controller.loadExistingCopies(bench.state, signal, meterList);
     expect(counts).toEqual([500, 500, 200]);
-    expect(bench.state.eventCopies.size).toBe(1_200);
+    expect(controller.copiesOf(bench.state).size).toBe(1_200);
 
     // A server that has always more.
     const page = { metadata: { resourceVersion: '1', continue: 'more' }, items: [] };
@@ -516,7 +510,7 @@ describe('the copies that are remembered (sync rule `events`)', () => {
       times: 20,
       fault: { kind: 'status', code: 200, text: JSON.stringify(page) },
     });
-    await loadExistingCopies(bench.state, signal, meterList);
+    await controller.loadExistingCopies(bench.state, signal, meterList);
     expect(counts).toHaveLength(13);
     expect(open).toBe(0);
   });

@@ -2,6 +2,7 @@ import { deepEqual } from 'fast-equals';
 import { annotationKeys } from '../../api/labels.ts';
 import {
   type Clock,
+  estimateBytes,
   isAlreadyExists,
   isConflict,
   isNotFound,
@@ -22,6 +23,7 @@ import { isOurs, originalUid, tenantNamespaceOf, tenantUidOf } from '../mapping/
 import { copyMetadata } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import { scrub } from '../mapping/scrub.ts';
+import { BoundedMap } from '../reconcile/bounded-map.ts';
 import { byTenantIndex, type Caches, type SuperWatch } from '../reconcile/caches.ts';
 import { done, type Outcome, outcomeOf, type SpecialController } from '../reconcile/controller.ts';
 import type { Drift } from '../reconcile/decide.ts';
@@ -41,6 +43,10 @@ const lookEveryMs = 1_000;
 const lookAgainMs = 1_000;
 /** As many copies as are remembered of a tenant. */
 const maxCopies = 5_000;
+/** In memory, of one copy: a message has up to 1 KiB, two bytes a character, and the rest is short. */
+const maxCopyBytes = 8 * 1024;
+/** Events of one page of a list: no more are in memory whole. */
+const copiesPerPage = 500;
 
 /** All events of the super cluster: they carry no marks, and belong to the tenant of their namespace. */
 export const eventWatch: SuperWatch = {
@@ -63,6 +69,12 @@ interface EventControllerOptions {
   isBusy: () => boolean;
 }
 
+/** A copy as last written, with what is needed of it and no more. */
+interface Copy {
+  readonly object: KubeObject;
+  readonly atMs: number;
+}
+
 /**
  * Brings up what the super cluster says about a tenant's synced objects, and keeps counts current (sync rule
  * `events`). Events are not watched in the tenant: the controller remembers what it wrote there. A copy outlives its
@@ -73,6 +85,8 @@ export class EventController implements SpecialController {
   readonly #options: EventControllerOptions;
   /** Keys of copies that wait, by tenant. */
   readonly #waiting = new Map<TenantState, Map<string, KeyRef>>();
+  /** By key id. */
+  readonly #copies = new WeakMap<TenantState, BoundedMap<Copy>>();
 
   constructor(options: EventControllerOptions) {
     this.#options = options;
@@ -117,19 +131,60 @@ export class EventController implements SpecialController {
   /** Only of copies that this syncer knows: it cannot tell what became of others. */
   driftOf(tenant: TenantState, key: KeyRef): Drift | undefined {
     const superEvent = this.#superEventOf(tenant, key);
-    const copy = tenant.eventCopies.get(keyId(key));
+    const copy = this.copiesOf(tenant).get(keyId(key));
     if (superEvent === undefined || copy === undefined) return undefined;
     const isDue = pauseMs(copy.atMs, tenant.context().nowMs) === 0;
     return isDue && this.#patchOf(tenant, key, superEvent, copy.object) !== undefined ? 'differs' : undefined;
+  }
+
+  /** The copies that are remembered of a tenant, by key id. */
+  copiesOf(tenant: TenantState): BoundedMap<Copy> {
+    const copies = this.#copies.get(tenant) ?? new BoundedMap<Copy>(maxCopies);
+    this.#copies.set(tenant, copies);
+    return copies;
+  }
+
+  /**
+   * Remembers the copies that an earlier run has made: without that, each of them would be made once more in vain. To
+   * be called before the tenant joins. Throws what the server or a meter says; then they are tried one by one.
+   * @param meterList makes one for each page
+   */
+  async loadExistingCopies(
+    tenant: TenantState,
+    signal: AbortSignal,
+    meterList?: () => ListMeter,
+  ): Promise<void> {
+    let token: string | undefined;
+    for (let left = maxCopies; left > 0 && token !== ''; left -= copiesPerPage) {
+      const meter = meterList?.();
+      try {
+        const { items, metadata } = await tenant.client.list(resources.events, {
+          limit: copiesPerPage,
+          cutManagedFields: true,
+          signal,
+          continue: token,
+          onPage: meter?.page,
+        });
+        // A page may have more objects than were asked for.
+        for (const object of items.slice(0, copiesPerPage)) {
+          const { namespace, name: eventName = '' } = object.metadata;
+          if (originalUid(object) !== undefined)
+            this.#remember(tenant, keyId({ kind: name, namespace, name: eventName }), object);
+        }
+        token = metadata.continue ?? '';
+      } finally {
+        meter?.end();
+      }
+    }
   }
 
   async #reconcile(tenant: TenantState, key: KeyRef, signal: AbortSignal): Promise<Outcome> {
     const superEvent = this.#superEventOf(tenant, key);
     const id = keyId(key);
     this.#waiting.get(tenant)?.delete(id);
-    const copy = tenant.eventCopies.get(id);
+    const copy = this.copiesOf(tenant).get(id);
     if (superEvent === undefined) {
-      tenant.eventCopies.delete(id);
+      this.copiesOf(tenant).delete(id);
       return done;
     }
     const { nowMs } = tenant.context();
@@ -176,14 +231,14 @@ export class EventController implements SpecialController {
     try {
       const options = { signal, cutManagedFields: true };
       const created = await client.create(resources.events, copyOf(superEvent, context), options);
-      remember(tenant, keyId(key), created);
+      this.#remember(tenant, keyId(key), created);
       return done;
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
     }
     const live = await client.get(resources.events, key, { signal });
     if (originalUid(live) === undefined) return done;
-    remember(tenant, keyId(key), live);
+    this.#remember(tenant, keyId(key), live);
     const patch = eventContentPatch(live, eventContent(superEvent, context));
     return patch === undefined ? done : this.#patch(tenant, keyId(key), live, patch, signal);
   }
@@ -213,14 +268,29 @@ export class EventController implements SpecialController {
     const options = { type: 'merge', signal, cutManagedFields: true } as const;
     try {
       const patched = await tenant.client.patch(resources.events, refOf(copy), guarded, options);
-      remember(tenant, id, patched);
+      this.#remember(tenant, id, patched);
       return done;
     } catch (error) {
       // Gone, or another than remembered: the next look is at the object itself.
-      if (isNotFound(error) || isConflict(error)) tenant.eventCopies.delete(id);
+      if (isNotFound(error) || isConflict(error)) this.copiesOf(tenant).delete(id);
       if (isNotFound(error)) return { is: 'later', afterMs: lookAgainMs };
       throw error;
     }
+  }
+
+  /**
+   * What tells the copy from others, and what it says: a server may put anything beside. What is larger than an API server
+   * lets an event be is not remembered: it is only tried once more.
+   */
+  #remember(tenant: TenantState, id: string, { metadata, ...event }: KubeObject): void {
+    const { name: copyName, namespace, uid, resourceVersion } = metadata;
+    const original = metadata.annotations?.[annotationKeys.uid];
+    const annotations = original === undefined ? undefined : { [annotationKeys.uid]: original };
+    const kept = withoutUndefined({ name: copyName, namespace, uid, resourceVersion, annotations });
+    const object = { metadata: kept, ...payloadOf(event, contentFields) };
+    const copies = this.copiesOf(tenant);
+    if (estimateBytes(object) > maxCopyBytes) copies.delete(id);
+    else copies.set(id, { object, atMs: tenant.context().nowMs });
   }
 
   #superEvent(superEvent: KubeObject): void {
@@ -259,52 +329,6 @@ export class EventController implements SpecialController {
     const ref = { namespace: superNamespaceName(tenant.info, namespace), name: eventName };
     return this.#options.superCaches.watched(name).get(ref);
   }
-}
-
-/** Events of one page of a list: no more are in memory whole. */
-const copiesPerPage = 500;
-
-/**
- * Remembers the copies that an earlier run has made: without that, each of them would be made once more in vain. To
- * be called before the tenant joins. Throws what the server or a meter says; then they are tried one by one.
- * @param meterList makes one for each page
- */
-export async function loadExistingCopies(
-  tenant: TenantState,
-  signal: AbortSignal,
-  meterList?: () => ListMeter,
-): Promise<void> {
-  let token: string | undefined;
-  for (let left = maxCopies; left > 0 && token !== ''; left -= copiesPerPage) {
-    const meter = meterList?.();
-    try {
-      const { items, metadata } = await tenant.client.list(resources.events, {
-        limit: copiesPerPage,
-        cutManagedFields: true,
-        signal,
-        continue: token,
-        onPage: meter?.page,
-      });
-      // A page may have more objects than were asked for.
-      for (const object of items.slice(0, copiesPerPage)) {
-        const { namespace, name: eventName = '' } = object.metadata;
-        if (originalUid(object) !== undefined)
-          remember(tenant, keyId({ kind: name, namespace, name: eventName }), object);
-      }
-      token = metadata.continue ?? '';
-    } finally {
-      meter?.end();
-    }
-  }
-}
-
-/** What tells the copy from others, and what it says: a server may put anything beside. */
-function remember(tenant: TenantState, id: string, { metadata, ...event }: KubeObject): void {
-  const { name: copyName, namespace, uid, resourceVersion } = metadata;
-  const original = metadata.annotations?.[annotationKeys.uid];
-  const annotations = original === undefined ? undefined : { [annotationKeys.uid]: original };
-  const kept = withoutUndefined({ name: copyName, namespace, uid, resourceVersion, annotations });
-  tenant.rememberEventCopy(id, { metadata: kept, ...payloadOf(event, contentFields) });
 }
 
 /** How long a copy is to be left as it is, because it was written a moment ago. */

@@ -11,6 +11,7 @@ import {
   type KubeObject,
   type MergePatch,
   mergePatch,
+  namespacedName,
   resources,
   type StoreEvent,
 } from '../../kube/index.ts';
@@ -258,7 +259,7 @@ function policyObject(
         [labelKeys.namespace]: namespace,
         [labelKeys.isolation]: 'true',
       },
-      annotations: { [annotationKeys.tenantName]: `${tenant.namespace}/${tenant.name}` },
+      annotations: { [annotationKeys.tenantName]: namespacedName(tenant) },
     },
     spec,
   };

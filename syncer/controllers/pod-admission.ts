@@ -1,4 +1,11 @@
-import { type Clock, type KubeObject, resources, type StoreEvent, Wakeup } from '../../kube/index.ts';
+import {
+  type Clock,
+  type KubeObject,
+  namespacedName,
+  resources,
+  type StoreEvent,
+  Wakeup,
+} from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
 import type { Pod } from '../kinds/pods/types.ts';
 import { warning } from '../kinds/validation.ts';
@@ -94,7 +101,7 @@ export class PodAdmission {
     const { tenant, situation } = work;
     const { key, tenantObject } = situation;
     if (tenantObject !== undefined && !isWindowed(tenantObject)) return true;
-    const answer = ask(tenant.info.uid, idOf(key), this.#options.clock.monotonic());
+    const answer = ask(tenant.info.uid, namespacedName(key), this.#options.clock.monotonic());
     if (answer !== 'go') this.#options.observer?.held?.(tenant, key);
     if (answer === 'full') await recordNotice(work, tooManyUnschedulable);
     return answer === 'go';
@@ -115,7 +122,7 @@ export class PodAdmission {
   }
 
   began(uid: string, key: KeyRef): void {
-    if (key.kind === 'pods') this.#window.began(uid, idOf(key));
+    if (key.kind === 'pods') this.#window.began(uid, namespacedName(key));
   }
 
   ended(tenant: TenantState, key: KeyRef): void {
@@ -123,13 +130,13 @@ export class PodAdmission {
     const { uid } = tenant.info;
     const now = this.#options.clock.monotonic();
     const shown = this.#superPod(tenant, key);
-    if (shown !== undefined) this.#window.observe(uid, idOf(key), podStateOf(shown), now);
+    if (shown !== undefined) this.#window.observe(uid, namespacedName(key), podStateOf(shown), now);
     const exists = tenant.expectations.super.createdUid(keyId(key)) !== undefined;
-    this.#window.ended(uid, idOf(key), exists, now);
+    this.#window.ended(uid, namespacedName(key), exists, now);
   }
 
   isParked(tenant: TenantState, key: KeyRef): boolean {
-    return key.kind === 'pods' && this.#window.isParked(tenant.info.uid, idOf(key));
+    return key.kind === 'pods' && this.#window.isParked(tenant.info.uid, namespacedName(key));
   }
 
   /** Corrects by the caches what an event that never came has left behind. */
@@ -194,10 +201,6 @@ export class PodAdmission {
     const ref = { namespace: tenant.superNamespace(namespace), name };
     return this.#options.superCaches.get(resources.pods, ref);
   }
-}
-
-function idOf({ namespace = '', name }: KeyRef): string {
-  return `${namespace}/${name}`;
 }
 
 function idOfSuper(superPod: KubeObject): string | undefined {

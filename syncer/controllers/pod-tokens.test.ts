@@ -182,6 +182,40 @@ describe('the tokens of a pod (sync rule `pod-tokens`)', () => {
     expect(tokensIn(secretOf(bench))).toEqual({ 'token-0': `token-2/shop/robot/${t.metadata.uid}/n1/` });
   });
 
+  it('are renewed by what was asked for, where the server says of them what is no lifetime', async () => {
+    /** When tokens of ten minutes are renewed that the server says this of. */
+    const renewedAfter = async (granted: unknown, asked = 600): Promise<number> => {
+      const { bench } = await benchWithPod([{ path: 'token', expirationSeconds: asked }]);
+      await using _ = bench;
+      const answer = { spec: { expirationSeconds: granted }, status: { token: 'token' } };
+      vi.spyOn(bench.state.client, 'createSubresource').mockResolvedValue(answer as never);
+      await bench.reconcile('tokens', 'web', 'shop');
+      showSecret(bench);
+      const wait = await bench.reconcile('tokens', 'web', 'shop');
+      if (wait.is !== 'later') throw new Error(`not later, but ${JSON.stringify(wait)}`);
+      return wait.afterMs;
+    };
+    expect(await renewedAfter(3_600)).toBeGreaterThan(40 * minute);
+    for (const granted of [undefined, 'abc', {}, -1e18, 0, null, 1e9 + 0.5]) {
+      const afterMs = await renewedAfter(granted);
+      expect([granted, afterMs > 6 * minute, afterMs <= 7 * minute]).toEqual([granted, true, true]);
+    }
+    expect(await renewedAfter('abc', -1e15)).toBeGreaterThan(6 * minute);
+  });
+
+  it('are asked for again, as of any server that answers wrongly, where there is none in the answer', async () => {
+    const { bench } = await benchWithPod();
+    await using _ = bench;
+    for (const status of [undefined, null, {}, { token: 7 }, { token: '' }]) {
+      vi.spyOn(bench.state.client, 'createSubresource').mockResolvedValue({ status } as never);
+      expect(await bench.reconcile('tokens', 'web', 'shop')).toMatchObject({
+        is: 'retry',
+        code: 'ERR_INVALID_OBJECT',
+      });
+    }
+    expect(secretOf(bench)).toBeUndefined();
+  });
+
   it('are not renewed once the pod has finished, and stay with it', async () => {
     const { bench, t } = await benchWithPod();
     await using _ = bench;
@@ -203,6 +237,8 @@ describe('the tokens of a pod (sync rule `pod-tokens`)', () => {
     bench.hide('tenant', resources.pods, t);
     await bench.reconcile('tokens', 'web', 'shop');
     expect(secretOf(bench)).toBeUndefined();
+    // For the quota it goes with the pod as well.
+    expect(bench.reports).toEqual([]);
   });
 
   it('are not counted as objects of the tenant by the guard against mass deletion (sync rule `confirmed-delete`)', async () => {
@@ -390,7 +426,7 @@ describe('a Secret whose pod is missing', () => {
     bench.hide('tenant', resources.pods, t);
     bench.tenant.server.remove(resources.namespaces, { name: 'kube-system' });
     expect(await bench.reconcile('tokens', 'web', 'shop')).toEqual({ is: 'held' });
-    expect([...bench.state.held.keys()]).toEqual(['tokens/shop/web']);
+    expect(bench.state.held.get('tokens/shop/web')).toBe(true);
     expect(secretOf(bench)).toBeDefined();
   });
 });
@@ -412,6 +448,18 @@ describe('what else holds for these Secrets as for any copy', () => {
     expect(outcomes.at(-1)).toBe('retry');
     expect(events(bench)).toMatchObject([{ reason: 'ContestedWrites', involvedObject: { kind: 'Pod' } }]);
     expect(bench.asked('tenant').filter((what) => what === 'create serviceaccounts')).toHaveLength(1);
+  });
+
+  it('is that taking one from a pod is made up for by what is written later (sync rule `quota`)', async () => {
+    const { bench, t } = await benchWithPod();
+    await using _ = bench;
+    await bench.reconcile('tokens', 'web', 'shop');
+    showSecret(bench);
+    expect(bench.reports).toEqual([]);
+    bench.have('tenant', resources.pods, { ...t, spec: bound(podWithTokens([]))['spec'] });
+    await bench.reconcile('tokens', 'web', 'shop');
+    expect(secretOf(bench)).toBeUndefined();
+    expect(bench.reports).toEqual(['deletion charged']);
   });
 
   it('is that they count for the quota, and wait for room (sync rule `quota`)', async () => {

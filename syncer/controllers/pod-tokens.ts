@@ -2,6 +2,7 @@ import { labelKeys } from '../../api/labels.ts';
 import {
   ApiError,
   applyMergePatch,
+  ConnectionError,
   ignoreNotFound,
   isAlreadyExists,
   isConflict,
@@ -14,6 +15,7 @@ import {
 } from '../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../context.ts';
 import type { Notice } from '../kinds/contract.ts';
+import { namespaceKind } from '../kinds/namespaces.ts';
 import type { TokenRequest } from '../kinds/pods/token-requests.ts';
 import { isDeleting, isFinished, type Pod } from '../kinds/pods/types.ts';
 import { hasLostItsLabel, isOurs, originalUid, tenantUidOf } from '../mapping/labels.ts';
@@ -73,7 +75,7 @@ interface PodTokenOptions extends DeletionSafetyOptions {
   /** A tenant that is served, by the UID of its VirtualCluster. */
   tenant: (uid: string) => TenantState | undefined;
   enqueue: (tenant: TenantState, key: KeyRef, priority: Priority) => void;
-  quota: Pick<QuotaAdmission, 'reserve' | 'enlarge' | 'giveBack'>;
+  quota: Pick<QuotaAdmission, 'reserve' | 'enlarge' | 'giveBack' | 'chargeDeletion'>;
   observer?: ExecutorObserver | undefined;
 }
 
@@ -279,10 +281,12 @@ export class PodTokenController implements SpecialController {
     });
     if (verdict.is === 'exists') return { is: 'retry', code: 'stillThere' };
     if (verdict.is !== 'open') {
-      tenant.held.set(keyId(key), key);
+      tenant.held.set(keyId(key), true);
       return { is: 'held' };
     }
     const action = { do: 'deleteSuper' } as const;
+    // One that goes with its pod is made up for with that.
+    if (look.pod !== undefined) this.#options.quota.chargeDeletion(tenant);
     this.#options.observer?.acting?.(tenant, key, action);
     await deleteObject(this.#target(look, signal), secret);
     this.#options.observer?.acted?.(tenant, key, action);
@@ -383,7 +387,7 @@ function decide({ tenant, key, pod, secret, context }: Look): Step {
     if (isDeleting(pod) || !wanted) return nothing;
     const ready = tenant.namespaceReady(key.namespace);
     if (ready === 'unwanted') return nothing;
-    const namespace = { kind: 'namespaces', name: key.namespace ?? '' };
+    const namespace = { kind: namespaceKind.name, name: key.namespace ?? '' };
     return ready ? { do: 'create', pod } : { do: 'await-namespace', namespace };
   }
   if (!isOurs(secret, tenant.info))
@@ -458,14 +462,16 @@ async function issueTokens(
   }
 }
 
-/** What a TokenRequest answers, as far as it is read. */
-interface TokenAnswer extends KubeObject {
-  spec?: { expirationSeconds?: number };
-  status?: { token?: string };
+/** What a TokenRequest answers, as far as it is read, of whatever types: the tenant's API server may be any server. */
+interface TokenAnswer {
+  spec?: { expirationSeconds?: unknown } | null;
+  status?: { token?: unknown } | null;
 }
 
 /** In characters. Those of API servers have some 1,000, and most HTTP servers take no header as long as this. */
 const longestToken = 16 * 1024;
+/** In seconds: no API server issues a token for less. */
+const shortestLifetime = 600;
 
 async function requestToken(
   client: KubeClient,
@@ -493,8 +499,18 @@ async function requestToken(
   );
   const token = answer.status?.token;
   if (typeof token !== 'string' || token === '' || token.length > longestToken)
-    throw new Error('the answer to a TokenRequest holds no token');
-  return { token, lifetimeSeconds: answer.spec?.expirationSeconds ?? expirationSeconds };
+    throw new ConnectionError(
+      client.connection.server,
+      'ERR_INVALID_OBJECT',
+      undefined,
+      'the answer to a TokenRequest holds no token',
+    );
+  const lifetimes = [answer.spec?.expirationSeconds, expirationSeconds];
+  return { token, lifetimeSeconds: lifetimes.find(isLifetime) ?? shortestLifetime };
+}
+
+function isLifetime(seconds: unknown): seconds is number {
+  return Number.isInteger(seconds) && (seconds as number) > 0;
 }
 
 /** Not where the pod's UID did not match, or the pod is gone: 409 and 404 as well, but then the cache was behind. */

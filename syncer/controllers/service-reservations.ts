@@ -1,4 +1,6 @@
+import ipaddr from 'ipaddr.js';
 import { labelKeys } from '../../api/labels.ts';
+import { reservedOffsets } from '../../api/virtual-cluster.ts';
 import { ignoreNotFound, type KubeClient, resources } from '../../kube/index.ts';
 import type { TenantInfo } from '../context.ts';
 import type { ActionGate } from '../reconcile/execute.ts';
@@ -14,8 +16,8 @@ export function serviceReservationGate(superClient: KubeClient): ActionGate {
 }
 
 /**
- * The first and the tenth address of a tenant's slice are held by an IPAddress object that the manager
- * made. When the Service comes for which one is held, the reservation makes room just before the write.
+ * Some addresses of a tenant's slice (`reservedOffsets`) are held by an IPAddress object that the manager made. When the
+ * Service comes for which one is held, the reservation makes room just before the write.
  */
 export async function releaseReservation(
   client: KubeClient,
@@ -32,17 +34,18 @@ export async function releaseReservation(
   await ignoreNotFound(client.delete(resources.ipAddresses, ref, { signal, uid }));
 }
 
-/** Whether an address is the first or the tenth of one of the slices. */
+const offsets: readonly number[] = Object.values(reservedOffsets);
+
+/** Whether the manager keeps the address in one of the slices. */
 function isReservable(address: string, cidrs: readonly string[]): boolean {
   return cidrs.some((cidr) => {
     const base = toNumber(cidr.split('/')[0] ?? '');
     const number = toNumber(address);
-    return base !== undefined && number !== undefined && (number === base + 1 || number === base + 10);
+    return base !== undefined && number !== undefined && offsets.includes(number - base);
   });
 }
 
 function toNumber(address: string): number | undefined {
-  const bytes = address.split('.').map(Number);
-  if (bytes.length !== 4 || bytes.some((byte) => !Number.isInteger(byte))) return undefined;
-  return bytes.reduce((sum, byte) => sum * 256 + byte, 0);
+  if (!ipaddr.IPv4.isValidFourPartDecimal(address)) return undefined;
+  return Buffer.from(ipaddr.IPv4.parse(address).toByteArray()).readUInt32BE();
 }

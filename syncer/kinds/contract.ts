@@ -146,6 +146,11 @@ export interface DownKind extends KindBase, NamedResource {
    * other kind touches it for everything else.
    */
   readonly isSecondCopy?: true;
+  /**
+   * Not made while it is not known whether policies would isolate it. When that is known, the tenant's settings change, and
+   * all of it is looked at.
+   */
+  readonly waitsForIsolation?: true;
   /** Super objects of all tenants are known to each replica: names of namespaces turn up in texts of other objects. */
   readonly ofAllTenants?: true;
   /** A delete needs a live 404 even after a watched DELETED event (namespaces, claims). */
@@ -224,7 +229,7 @@ export interface DownKind extends KindBase, NamedResource {
   refusedStatus?(tenantObject: KubeObject, message: string, nowMs: number): object | undefined;
   /**
    * `status.conditions` of the tenant object has room for one of ours, which says that a write waits for the quota
-   * (`syncer/kinds/quota-condition.ts`). `up` leaves that one alone.
+   * (`syncer/kinds/conditions.ts`). `up` leaves that one alone.
    */
   readonly hasConditions?: true;
   /**

@@ -1,6 +1,7 @@
 import { deepEqual } from 'fast-equals';
 import {
   apiVersionOf,
+  groupResource,
   isRecord,
   type KubeObject,
   type MergePatch,
@@ -52,7 +53,7 @@ export function shapeText(payload: Fields): string {
 export function parseShape(text: string | undefined): Shape {
   try {
     const parsed: unknown = JSON.parse(text ?? '{}');
-    return isFields(parsed) ? (parsed as Shape) : {};
+    return isRecord(parsed) ? (parsed as Shape) : {};
   } catch {
     return {};
   }
@@ -71,18 +72,18 @@ export function payloadPatch(from: Fields, to: Fields, shape: Shape, before: Sha
     const inner = own(shape, field);
     const known = own(before, field);
     // What was carried over whole is replaced as a whole.
-    if (isFields(value) && isFields(present) && isShape(inner) && known !== 1) {
+    if (isRecord(value) && isRecord(present) && isRecord(inner) && known !== 1) {
       const change = payloadPatch(present, value, inner, known ?? {});
       if (change !== undefined) patch.set(field, change);
     } else if (!deepEqual(present ?? null, value ?? null)) {
-      const change = isFields(value) && isFields(present) ? mergePatch(present, value) : value;
+      const change = isRecord(value) && isRecord(present) ? mergePatch(present, value) : value;
       if (change !== undefined) patch.set(field, change);
     }
   }
   for (const [field, known] of Object.entries(before)) {
     const present = own(from, field);
     if (Object.hasOwn(to, field) || present === undefined) continue;
-    const change = isShape(known) && isFields(present) ? removal(present, known) : null;
+    const change = isRecord(known) && isRecord(present) ? removal(present, known) : null;
     if (change !== undefined) patch.set(field, change);
   }
   return patch.size === 0 ? undefined : Object.fromEntries(patch);
@@ -95,7 +96,7 @@ function removal(from: Fields, known: Shape): MergePatch | null | undefined {
 
 function hasMore(value: unknown, known: Shape | 1 | undefined): boolean {
   if (known === undefined) return true;
-  if (!isFields(value) || !isShape(known)) return false;
+  if (!isRecord(value) || !isRecord(known)) return false;
   return Object.entries(value).some(([field, part]) => hasMore(part, own(known, field)));
 }
 
@@ -103,20 +104,12 @@ function shapeOf(fields: Fields, depth: number): Shape {
   return Object.fromEntries(
     Object.entries(fields)
       .filter(([, value]) => value !== null)
-      .map(([field, value]) => [field, isFields(value) && depth > 1 ? shapeOf(value, depth - 1) : 1]),
+      .map(([field, value]) => [field, isRecord(value) && depth > 1 ? shapeOf(value, depth - 1) : 1]),
   );
 }
 
 function own<T>(object: Readonly<Record<string, T>>, field: string): T | undefined {
   return Object.hasOwn(object, field) ? object[field] : undefined;
-}
-
-function isShape(value: Shape | 1 | undefined): value is Shape {
-  return isFields(value);
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 type Status = Record<string, unknown> & { observedGeneration?: number; conditions?: unknown };
@@ -203,17 +196,13 @@ export interface CustomResource {
   readonly hasStatus: boolean;
 }
 
-/** `<plural>.<group>`: the name of the definition, and of the kind. */
-function customResourceName({ plural, group }: Resource): string {
-  return `${plural}.${group}`;
-}
-
 /**
  * The objects of a published CustomResourceDefinition, for the tenants that have opted in: all but the status is
  * the tenant's, the status is the super cluster's. What they refer to is not looked into.
  */
 export function customResourceKind({ resource, hasStatus }: CustomResource): DownKind {
-  const name = customResourceName(resource);
+  // The name of the definition, and of the kind.
+  const name = groupResource(resource);
   return {
     name,
     resource,

@@ -14,7 +14,7 @@ import {
 import type { Action, Admission, DownKind } from './contract.ts';
 import { type Shape, unknownRefusal } from './known-fields.ts';
 import type { Pod } from './pods/types.ts';
-import { insideOf } from './services/types.ts';
+import { insideOf, isOfApiServer } from './services/types.ts';
 import { refusedButKept, warning } from './validation.ts';
 
 /** Never an endpoint, whatever an allow-list says: this host, link-local (where clouds keep credentials), groups. */
@@ -108,16 +108,8 @@ interface Content {
   readonly refused: readonly string[];
 }
 
-/**
- * The slice through which pods reach their API server (sync rule `kubernetes-service`); its content is not the tenant's
- * to choose.
- */
-function isApiServerSlice(tenantObject: KubeObject): boolean {
-  return tenantObject.metadata.name === 'kubernetes' && tenantObject.metadata.namespace === 'default';
-}
-
 function wantedContent(tenantObject: KubeObject, context: SyncContext): Content {
-  if (isApiServerSlice(tenantObject)) return apiServerContent(context);
+  if (isOfApiServer(tenantObject)) return apiServerContent(context);
   const { addressType = 'IPv4', endpoints = [], ports = [] } = tenantObject as EndpointSlice;
   const refused: string[] = [];
   const allowed: Endpoint[] = [];
@@ -235,7 +227,7 @@ function byService(slice: KubeObject): readonly string[] {
 
 /** Addresses in slices that can go down at all: whether they may depends on the pods that have them. */
 function byAddress(slice: KubeObject): readonly string[] {
-  if (isSelectorsOwn(slice) || isApiServerSlice(slice)) return [];
+  if (isSelectorsOwn(slice) || isOfApiServer(slice)) return [];
   return ((slice as EndpointSlice).endpoints ?? []).flatMap((endpoint) => endpoint.addresses);
 }
 
@@ -271,7 +263,7 @@ const sliceShape: Shape = {
 };
 
 function admit(tenantObject: KubeObject, context: SyncContext): Admission {
-  if (isApiServerSlice(tenantObject)) return { wanted: !context.tenant.apiServer.isService };
+  if (isOfApiServer(tenantObject)) return { wanted: !context.tenant.apiServer.isService };
   if (isSelectorsOwn(tenantObject) || staysInTenant(tenantObject)) return { wanted: false };
   const { labels, namespace } = tenantObject.metadata;
   const name = labels?.[serviceNameLabel];
@@ -315,7 +307,7 @@ function metadataOptions(context: SyncContext): SuperMetadataOptions {
 
 function relabelled(tenantObject: KubeObject): KubeObject {
   const labels: Record<string, string> = { ...tenantObject.metadata.labels, [managedByLabel]: managedBy };
-  if (isApiServerSlice(tenantObject)) labels[serviceNameLabel] = 'kubernetes';
+  if (isOfApiServer(tenantObject)) labels[serviceNameLabel] = 'kubernetes';
   return { ...tenantObject, metadata: { ...tenantObject.metadata, labels } };
 }
 

@@ -25,11 +25,7 @@ export function lateName(name: string): string {
 }
 
 /** Whether a pod in the super cluster refers to this object of the tenant by its late name. */
-export function isAwaited(
-  kind: string,
-  { metadata }: KubeObject,
-  { tenant, superObjects }: SyncContext,
-): boolean {
+function isAwaited(kind: string, { metadata }: KubeObject, { tenant, superObjects }: SyncContext): boolean {
   const superNamespace = superNamespaceName(tenant, metadata.namespace ?? '');
   const id = lateReferenceId(kind, superNamespace, lateName(metadata.name ?? ''));
   return superObjects.byIndex(resources.pods, lateReferencesIndex, id).length > 0;

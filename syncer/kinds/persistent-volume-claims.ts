@@ -12,11 +12,11 @@ import { isOurs, originalUid } from '../mapping/labels.ts';
 import { superMetadata, superMetadataPatch, transparentMetadataPatch } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import { scrubbedConditions } from '../mapping/scrub.ts';
+import { conditionsOf, withinQuotaCondition } from './conditions.ts';
 import type { Action, Admission, DownKind } from './contract.ts';
 import { type Shape, selectorShape, unknownRefusal } from './known-fields.ts';
 import { fieldsPatch, unlessEmpty, withKeys } from './patches.ts';
 import { defaultStorageClass, isBeingPublished, isOffered } from './published-kind.ts';
-import { conditionsOf, withinQuotaCondition } from './quota-condition.ts';
 import { refusedButKept, warning } from './validation.ts';
 
 interface DataSource {

@@ -5,14 +5,16 @@ import {
   type KubeObject,
   onAbort,
 } from '../../kube/index.ts';
+import { isLoopback } from '../../program/addresses.ts';
 import type { Lookup } from '../context.ts';
 import type { Pod } from '../kinds/pods/types.ts';
 import type { CurrentTenant } from '../watchdog/watchdog.ts';
 import { type KubeletTenant, pairOf, superPodsOf } from './find-pod.ts';
 import { KubeletServer } from './kubelet-server.ts';
 import { type ClientAuthorities, KubeletTenants } from './kubelet-tenants.ts';
+import { ListAnswers } from './list-answers.ts';
 import { MetricsApi } from './metrics-api.ts';
-import { isLoopback, keepRegistered } from './metrics-registration.ts';
+import { keepRegistered } from './metrics-registration.ts';
 import { NodeApi } from './node-api.ts';
 import { CommandRuns, PodStreams } from './pod-streams.ts';
 import { followServingIdentity, type ServingIdentity } from './serving-certificate.ts';
@@ -155,13 +157,15 @@ export class KubeletProxy {
     const { certificate } = await first.promise.finally(release);
     const onUsageFault = (error: unknown): void =>
       logger.warn({ err: error }, 'the usage of pods cannot be read');
+    const answers = new ListAnswers(clock);
     const metricsApi = new MetricsApi({
+      answers,
       reader: this.#usage,
       nodes: this.#options.nodes,
       clock,
       onFault: onUsageFault,
     });
-    const nodeApi = new NodeApi(this.#usage, clock, onUsageFault);
+    const nodeApi = new NodeApi({ answers, reader: this.#usage, clock, onFault: onUsageFault });
     this.#server = new KubeletServer({
       certificate,
       tenants: this.#tenants,

@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { createTestCertificates } from '../../kube/testing/index.ts';
 import { KubeletServer } from './kubelet-server.ts';
 import { KubeletWorld, over, testKubeletTenant } from './testing/kubelet-world.ts';
+import { Parsing } from './testing/parsing.ts';
 
 const logs = '/containerLogs/shop/web-1/main';
 
@@ -105,6 +106,35 @@ describe('what is asked of it', () => {
       if ('socket' in found) found.socket.destroy();
     }
     expect(world.super.asked).toHaveLength(4);
+  });
+
+  it('has its query parsed only for a tenant, and only with as many parameters as are accepted', async () => {
+    await using world = await KubeletWorld.start();
+    using parsing = new Parsing();
+    const { kubeletClient, frontProxyClient } = world.blue;
+    const parameters = 'a&'.repeat(500_000);
+    for (const [path, other] of [
+      ['/exec/shop/web-1/main', frontProxyClient],
+      ['/pods', frontProxyClient],
+      ['/apis/metrics.k8s.io/v1beta1/pods', kubeletClient],
+    ] as const) {
+      for (const pair of [undefined, other]) {
+        expect(await world.ask(`${path}?${parameters}`, pair)).toMatchObject({ status: 401 });
+        expect(await world.upgrade(`${path}?a=b`, pair)).toMatchObject({ status: 401 });
+      }
+      const own = other === kubeletClient ? frontProxyClient : kubeletClient;
+      expect(await world.ask(`${path}?${parameters}`, own)).toMatchObject({ status: 400 });
+    }
+    expect(await world.upgrade(`/exec/shop/web-1/main?${parameters}`, kubeletClient)).toMatchObject({
+      status: 400,
+      body: 'the request has more parameters than are accepted: at most 4096',
+    });
+    expect(parsing.queries).toEqual([]);
+    (
+      await world.stream(`/exec/shop/web-1/main?${'command=a&'.repeat(1_000)}output=1`, kubeletClient)
+    ).socket.destroy();
+    expect(parsing.queries).toEqual([1_001]);
+    expect(world.faults).toEqual([]);
   });
 
   it('and fails by a fault of ours is told without its details', async () => {

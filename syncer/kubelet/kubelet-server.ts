@@ -9,7 +9,13 @@ import type { Client, KubeletTenants } from './kubelet-tenants.ts';
 import type { NodeRequest } from './node-api.ts';
 import type { PodStreams } from './pod-streams.ts';
 import { nodeWide, Refusal, unknownPath, wrongMethod, wrongUpgrade } from './refusal.ts';
-import { askedNode, type KubeletRequest, type PodRequest, parseKubeletRequest } from './request-path.ts';
+import {
+  askedNode,
+  isMetricsApi,
+  type KubeletRequest,
+  type PodRequest,
+  parseKubeletRequest,
+} from './request-path.ts';
 import type { ServingCertificate } from './serving-certificate.ts';
 
 /**
@@ -170,8 +176,9 @@ export class KubeletServer {
     }
     this.#answers.set(socket, response);
     try {
-      const asked = parseKubeletRequest(request.url ?? '/');
-      const client = this.#clientOf(socket, asked);
+      const { url = '/' } = request;
+      const client = this.#clientOf(socket, url);
+      const asked = parseKubeletRequest(url);
       sockets.begin(socket);
       response.once('close', () => sockets.end(socket));
       await this.#answer(client, asked, request, response);
@@ -234,8 +241,9 @@ export class KubeletServer {
   #onUpgrade(request: IncomingMessage, socket: TLSSocket, head: Buffer): void {
     const { tenants, streams } = this.#options;
     const work = async (): Promise<void> => {
-      const asked = parseKubeletRequest(request.url ?? '/');
-      const client = this.#clientOf(socket, asked);
+      const { url = '/' } = request;
+      const client = this.#clientOf(socket, url);
+      const asked = parseKubeletRequest(url);
       tenants.sockets.begin(socket);
       if (asked.about === 'node') throw nodeWide(asked.path);
       if (asked.about !== 'pod') throw unknownPath(asked.about === 'unknown' ? asked.path : '/');
@@ -250,8 +258,9 @@ export class KubeletServer {
     });
   }
 
-  #clientOf(socket: TLSSocket, asked: KubeletRequest): Client {
-    const purpose = asked.about === 'metrics-api' ? 'frontProxy' : 'kubeletClient';
+  /** Before anything of the request is parsed: work for it is charged to its tenant. */
+  #clientOf(socket: TLSSocket, url: string): Client {
+    const purpose = isMetricsApi(url) ? 'frontProxy' : 'kubeletClient';
     const client = this.#options.tenants.authenticate(socket, purpose);
     this.#options.atWork?.enter(client.uid);
     this.#unauthenticated.known(socket);

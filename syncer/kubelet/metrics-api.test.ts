@@ -1,3 +1,4 @@
+import { text } from 'node:stream/consumers';
 import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
@@ -6,7 +7,10 @@ import { FakeClock } from '../../kube/testing/index.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { testContext, testTenant } from '../kinds/testing.ts';
 import type { KubeletTenant } from './find-pod.ts';
-import { labelSelector, MetricsApi, MetricsRefusal } from './metrics-api.ts';
+import { ListAnswers } from './list-answers.ts';
+import { labelSelector, MetricsApi } from './metrics-api.ts';
+import { Refusal } from './refusal.ts';
+import { FakeResponse } from './testing/fake-response.ts';
 import { KubeletWorld, type TestTenant } from './testing/kubelet-world.ts';
 import type { PodUsage, UsageSource } from './usage-sources.ts';
 
@@ -40,9 +44,13 @@ const fromFigures: Read = async (pods) =>
     }),
   );
 
+function apiOf(read: Read, nodes: () => KubeObject[], clock = new FakeClock()): MetricsApi {
+  return new MetricsApi({ answers: new ListAnswers(clock), reader: { read }, nodes, clock });
+}
+
 async function world(read: Read = fromFigures): Promise<KubeletWorld> {
   let nodes: () => KubeObject[] = () => [];
-  const metricsApi = new MetricsApi({ reader: { read }, nodes: () => nodes(), clock: new FakeClock() });
+  const metricsApi = apiOf(read, () => nodes());
   const started = await KubeletWorld.start({
     metricsApi: (client, asked, response) => metricsApi.answer(client, asked, response),
   });
@@ -239,7 +247,7 @@ describe('a label selector', () => {
   });
 
   it.each(['a b', 'a in b', '=x', 'a=b=c', 'a in (', '(a)'])('%s is none', (text) => {
-    expect(() => labelSelector(text)).toThrow(MetricsRefusal);
+    expect(() => labelSelector(text)).toThrow(Refusal);
   });
 });
 
@@ -256,7 +264,7 @@ describe('a selector of a hostile tenant', () => {
   });
 
   it('is one requirement as far as a parenthesis that is never closed', () => {
-    expect(() => labelSelector('app in (web,app=web')).toThrow(MetricsRefusal);
+    expect(() => labelSelector('app in (web,app=web')).toThrow(Refusal);
   });
 });
 
@@ -289,20 +297,11 @@ async function answerOf(
   path: string,
 ): Promise<{ code: number; body: Json }> {
   const url = new URL(path, 'http://x/apis/metrics.k8s.io/v1beta1/');
-  let code = 0;
-  let text = '';
-  const response = {
-    once: () => response,
-    writeHead: (status: number) => (code = status),
-    write: (piece: string) => {
-      text += piece;
-      return true;
-    },
-    end: (piece: string) => (text += piece),
-  };
+  const response = new FakeResponse();
+  const body = text(response);
   const request = { path: url.pathname, query: url.searchParams, method: 'GET', accept: '' };
   await metricsApi.answer({ uid: 'u', tenant }, request, response as never);
-  return { code, body: JSON.parse(text) };
+  return { code: response.statusCode, body: JSON.parse(await body) };
 }
 
 /** A tenant with so many pods, each on a node of its own, that run, and others of which only its API server speaks. */
@@ -359,7 +358,7 @@ describe('many nodes and many pods', () => {
   it('are put together without looking at every pod for every node', async () => {
     const count = 300;
     const { tenant, looks, nodes } = crowd(count);
-    const metricsApi = new MetricsApi({ reader: { read: used }, nodes, clock: new FakeClock() });
+    const metricsApi = apiOf(used, nodes);
     const { body } = await answerOf(metricsApi, tenant, 'nodes');
     expect(body.items).toHaveLength(count);
     expect(looks.spec).toBeLessThan(10 * count);
@@ -367,7 +366,7 @@ describe('many nodes and many pods', () => {
 
   it('are not looked at where none of them runs, however many the API server of a tenant says that there are', async () => {
     const { tenant, looks, nodes } = crowd(2, 500);
-    const metricsApi = new MetricsApi({ reader: { read: used }, nodes, clock: new FakeClock() });
+    const metricsApi = apiOf(used, nodes);
     const found = await answerOf(metricsApi, tenant, 'pods?labelSelector=!a,!b');
     expect(names(found)).toEqual(['p0', 'p1']);
     expect(looks.labels).toBeLessThan(20);
@@ -379,7 +378,7 @@ describe('many nodes and many pods', () => {
     const { tenant, nodes } = crowd(50);
     let nowMs = 0;
     const clock = Object.assign(new FakeClock(), { monotonic: () => (nowMs += 10) });
-    const metricsApi = new MetricsApi({ reader: { read: used }, nodes, clock });
+    const metricsApi = apiOf(used, nodes, clock);
     let turns = 0;
     let isOver = false;
     const asked = answerOf(metricsApi, tenant, 'pods').finally(() => (isOver = true));
@@ -402,7 +401,7 @@ describe('many nodes and many pods', () => {
     };
     const { tenant, nodes } = crowd(2);
     await using there = await world();
-    const metricsApi = new MetricsApi({ reader: { read }, nodes, clock: new FakeClock() });
+    const metricsApi = apiOf(read, nodes);
     const asked = Array.from({ length: 101 }, () => answerOf(metricsApi, tenant, 'pods'));
     expect(await answerOf(metricsApi, tenant, 'pods')).toMatchObject({
       code: 429,

@@ -1,7 +1,4 @@
-import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
-import { setImmediate } from 'node:timers/promises';
-import PQueue from 'p-queue';
 import { type Clock, type KubeObject, resources, withoutUndefined } from '../../kube/index.ts';
 import type { Pod } from '../kinds/pods/types.ts';
 import { shownNodeName } from '../mapping/node-names.ts';
@@ -14,6 +11,8 @@ import {
   superPodsOf,
 } from './find-pod.ts';
 import type { Client } from './kubelet-tenants.ts';
+import { type ListAnswers, type Listing, piecesOf } from './list-answers.ts';
+import { Refusal } from './refusal.ts';
 import type { ContainerUsage, PodUsage, UsageReader } from './usage-sources.ts';
 
 /** What the metrics API says of itself. */
@@ -46,22 +45,12 @@ function discoveryDocument(path: string): object | undefined {
   return Object.hasOwn(documents, name) ? documents[name] : undefined;
 }
 
-/** A refusal of this API, which is a Status where a kubelet's is plain text. */
-export class MetricsRefusal extends Error {
-  readonly code: number;
-
-  constructor(code: number, message: string) {
-    super(message);
-    this.code = code;
-  }
+function badSelector(message: string): Refusal {
+  return new Refusal(400, message);
 }
 
-function badSelector(message: string): MetricsRefusal {
-  return new MetricsRefusal(400, message);
-}
-
-/** A refusal as Kubernetes' clients understand it. */
-function statusOf({ code, message }: MetricsRefusal): object {
+/** A refusal as Kubernetes' clients understand it, which is plain text of a kubelet. */
+function statusOf({ status: code, message }: Refusal): object {
   return {
     kind: 'Status',
     apiVersion: 'v1',
@@ -120,14 +109,7 @@ function nodeMetrics(tenantNode: KubeObject, pods: readonly PodUsage[], nowMs: n
   };
 }
 
-/** A document with a list at its end, which is written item by item. */
-interface Listing {
-  readonly beginning: object;
-  readonly list: 'items' | 'rows';
-  readonly itemOf: (item: MetricsObject) => object;
-}
-
-function listOf(kind: string): Listing {
+function listOf(kind: string): Listing<MetricsObject> {
   return {
     beginning: { kind: `${kind}List`, apiVersion: metricsVersion, metadata: {} },
     list: 'items',
@@ -136,7 +118,7 @@ function listOf(kind: string): Listing {
 }
 
 /** For `kubectl get`. */
-function table(): Listing {
+function table(): Listing<MetricsObject> {
   const column = (name: string, format = ''): object => ({
     name,
     type: 'string',
@@ -195,13 +177,13 @@ const maxRequirements = 100;
 
 type Selector = (object: KubeObject) => boolean;
 
-/** A label selector as it stands in a query, as a predicate. Throws MetricsRefusal. */
+/** A label selector as it stands in a query, as a predicate. Throws Refusal. */
 export function labelSelector(text: string): Selector {
   const terms = requirements(text).map(labelTerm);
   return (object) => terms.every((term) => term(object.metadata.labels ?? {}));
 }
 
-/** A field selector; of fields only the name and the namespace can be had. Throws MetricsRefusal. */
+/** A field selector; of fields only the name and the namespace can be had. Throws Refusal. */
 function fieldSelector(text: string): Selector {
   const terms = requirements(text).map((term) => {
     const match = /^metadata\.(name|namespace)\s*(!=|==|=)\s*(\S*)$/.exec(term);
@@ -257,7 +239,7 @@ function own(labels: Record<string, string>, name: string): string | undefined {
 
 /**
  * The requirements of a selector: its text cut at commas outside of parentheses, in linear time, since a tenant may write
- * whatever it likes. Throws MetricsRefusal for a text or a number of requirements beyond the limits.
+ * whatever it likes. Throws Refusal for a text or a number of requirements beyond the limits.
  */
 function requirements(text: string): string[] {
   if (text.length > maxSelectorLength)
@@ -289,15 +271,14 @@ interface MetricsRequest {
   readonly accept: string;
 }
 
-/** What is asked for, or the discovery document that answers it. Throws MetricsRefusal. */
+/** What is asked for, or the discovery document that answers it. Throws Refusal. */
 function askedBy({ path, method, query }: MetricsRequest): Asked | { document: object } {
-  if (method !== 'GET') throw new MetricsRefusal(405, `${method} is not supported on ${path}`);
+  if (method !== 'GET') throw new Refusal(405, `${method} is not supported on ${path}`);
   const document = discoveryDocument(path);
   if (document !== undefined) return { document };
   const asked = parse(path);
-  if (asked === undefined) throw new MetricsRefusal(404, `there is nothing at ${path}`);
-  if (['true', '1'].includes(query.get('watch') ?? ''))
-    throw new MetricsRefusal(405, 'metrics cannot be watched');
+  if (asked === undefined) throw new Refusal(404, `there is nothing at ${path}`);
+  if (['true', '1'].includes(query.get('watch') ?? '')) throw new Refusal(405, 'metrics cannot be watched');
   return asked;
 }
 
@@ -307,14 +288,8 @@ interface Asked {
   readonly name?: string;
 }
 
-/** It works this long at a stretch, as a resync does. */
-const sliceMs = 5;
-/** Requests of one tenant that wait for their turn. */
-const maxWaiting = 100;
-/** How long a client may take to read the answer: the tenant's next one waits meanwhile. */
-const readWithinMs = 30_000;
-
 export interface MetricsApiOptions {
+  answers: ListAnswers;
   reader: Pick<UsageReader, 'read'>;
   /** Of the super cluster. */
   nodes: () => Iterable<KubeObject>;
@@ -324,13 +299,11 @@ export interface MetricsApiOptions {
 }
 
 /**
- * `metrics.k8s.io` as a tenant's API server passes requests for it on: the usage of the tenant's own pods. One request of a
- * tenant is answered at a time. It looks at what really runs, however many objects the tenant's API server says that there
- * are, and gives way to everything else.
+ * `metrics.k8s.io` as a tenant's API server passes requests for it on: the usage of the tenant's own pods. It looks
+ * at what really runs, however many objects the tenant's API server says that there are.
  */
 export class MetricsApi {
   readonly #options: MetricsApiOptions;
-  readonly #lines = new WeakMap<KubeletTenant, PQueue>();
 
   constructor(options: MetricsApiOptions) {
     this.#options = options;
@@ -338,46 +311,29 @@ export class MetricsApi {
 
   /** Answers whatever is asked, with a Status where it is refused. */
   async answer({ tenant }: Client, request: MetricsRequest, response: ServerResponse): Promise<void> {
-    const ending = new AbortController();
-    response.once('close', () => ending.abort(new Error('the client is gone')));
-    const { signal } = ending;
     try {
       const asked = askedBy(request);
-      if ('document' in asked) writeOne(response, 200, asked.document);
-      else await this.#inTurn(tenant, () => this.#answer(tenant, asked, request, response, signal), signal);
+      if ('document' in asked) return writeOne(response, 200, asked.document);
+      const { answers } = this.#options;
+      await answers.answer(tenant, response, (signal) => this.#pieces(tenant, asked, request, signal));
     } catch (error) {
-      if (signal.aborted || response.headersSent || !(error instanceof MetricsRefusal)) throw error;
-      writeOne(response, error.code, statusOf(error));
+      if (response.headersSent || !(error instanceof Refusal)) throw error;
+      writeOne(response, error.status, statusOf(error));
     }
   }
 
-  async #inTurn(tenant: KubeletTenant, work: () => Promise<void>, signal: AbortSignal): Promise<void> {
-    const line = this.#lines.get(tenant) ?? new PQueue({ concurrency: 1 });
-    this.#lines.set(tenant, line);
-    if (line.size >= maxWaiting)
-      throw new MetricsRefusal(
-        429,
-        `${maxWaiting} requests of this cluster for metrics wait already: try again in a moment`,
-      );
-    await line.add(work, { signal });
-  }
-
-  async #answer(
+  async #pieces(
     tenant: KubeletTenant,
     asked: Asked,
     { query, accept }: MetricsRequest,
-    response: ServerResponse,
     signal: AbortSignal,
-  ): Promise<void> {
+  ): Promise<AsyncIterable<string> | Iterable<string>> {
     const items = await this.#items(tenant, asked, query, signal);
     const isTable = accept.includes('as=Table');
-    if (asked.name !== undefined) {
-      const { value: item } = await items.next();
-      if (item === undefined) throw notFound(asked);
-      if (!isTable) return writeOne(response, 200, item);
-      return await writeListing(response, table(), [item], signal);
-    }
-    await writeListing(response, isTable ? table() : listOf(asked.kind), items, signal);
+    if (asked.name === undefined) return piecesOf(isTable ? table() : listOf(asked.kind), items);
+    const { value: item } = await items.next();
+    if (item === undefined) throw notFound(asked);
+    return isTable ? piecesOf(table(), [item]) : [JSON.stringify(item)];
   }
 
   async #items(
@@ -387,13 +343,13 @@ export class MetricsApi {
     signal: AbortSignal,
   ): Promise<AsyncGenerator<MetricsObject, undefined>> {
     if (!tenant.isComplete)
-      throw new MetricsRefusal(503, 'the pods of this cluster are not known yet; try again in a moment');
+      throw new Refusal(503, 'the pods of this cluster are not known yet; try again in a moment');
     const isWanted = selectorOf(asked, query);
     if (asked.kind === 'PodMetrics') {
       const pairs: PodPair[] = [];
       for await (const pair of this.#pairs(tenant, asked, signal)) if (isWanted(pair.pod)) pairs.push(pair);
       const usage = await this.#read(tenant, pairs, signal);
-      return this.#inSlices(podItems(pairs, usage), signal);
+      return this.#options.answers.inSlices(podItems(pairs, usage), signal);
     }
     const nodes: KubeObject[] = [];
     for await (const node of this.#nodes(tenant, asked, signal)) if (isWanted(node)) nodes.push(node);
@@ -402,7 +358,7 @@ export class MetricsApi {
     for await (const pair of this.#pairs(tenant, {}, signal))
       if (names.has(pair.pod.spec?.nodeName)) pairs.push(pair);
     const usage = await this.#read(tenant, pairs, signal);
-    return this.#inSlices(nodeItems(nodes, pairs, usage, this.#options.clock.now()), signal);
+    return this.#options.answers.inSlices(nodeItems(nodes, pairs, usage, this.#options.clock.now()), signal);
   }
 
   async *#pairs(
@@ -416,7 +372,7 @@ export class MetricsApi {
       if (pod !== undefined && superPod !== undefined) yield { pod, superPod };
       return;
     }
-    for await (const superPod of this.#inSlices(superPodsOf(tenant), signal)) {
+    for await (const superPod of this.#options.answers.inSlices(superPodsOf(tenant), signal)) {
       const pair = pairOf(tenant, superPod);
       if (pair !== undefined) yield pair;
     }
@@ -430,20 +386,9 @@ export class MetricsApi {
     const superNodes = name === undefined ? this.#options.nodes() : [];
     const only = name === undefined ? undefined : shown(name);
     if (only !== undefined) yield only;
-    for await (const { metadata } of this.#inSlices(superNodes, signal)) {
+    for await (const { metadata } of this.#options.answers.inSlices(superNodes, signal)) {
       const node = shown(shownNodeName(info, metadata.name ?? ''));
       if (node !== undefined) yield node;
-    }
-  }
-
-  async *#inSlices<T>(all: Iterable<T>, signal: AbortSignal): AsyncGenerator<T, undefined> {
-    const { clock } = this.#options;
-    let sliceStart = clock.monotonic();
-    for (const each of all) {
-      yield each;
-      if (clock.monotonic() - sliceStart < sliceMs) continue;
-      await setImmediate(undefined, { signal });
-      sliceStart = clock.monotonic();
     }
   }
 
@@ -464,13 +409,10 @@ export class MetricsApi {
     } catch (error) {
       if (signal.aborted) throw error;
       this.#options.onFault?.(error);
-      throw new MetricsRefusal(503, 'the nodes do not tell what pods use at the moment; try again');
+      throw new Refusal(503, 'the nodes do not tell what pods use at the moment; try again');
     }
     if (usage === undefined) {
-      throw new MetricsRefusal(
-        503,
-        'there are no metrics: the nodes of this cluster do not tell what pods use',
-      );
+      throw new Refusal(503, 'there are no metrics: the nodes of this cluster do not tell what pods use');
     }
     return usage;
   }
@@ -499,35 +441,9 @@ function* nodeItems(
   }
 }
 
-const json = { 'content-type': 'application/json' };
-
 function writeOne(response: ServerResponse, code: number, body: object): void {
-  response.writeHead(code, json);
+  response.writeHead(code, { 'content-type': 'application/json' });
   response.end(JSON.stringify(body));
-}
-
-/** Of many items no more is in memory than the client has room for. */
-async function writeListing(
-  response: ServerResponse,
-  { beginning, list, itemOf }: Listing,
-  items: AsyncIterable<MetricsObject> | Iterable<MetricsObject>,
-  signal: AbortSignal,
-): Promise<void> {
-  const timer = setTimeout(() => response.destroy(), readWithinMs);
-  try {
-    response.writeHead(200, json);
-    response.write(`${JSON.stringify(beginning).slice(0, -1)},"${list}":[`);
-    let separator = '';
-    for await (const item of items) {
-      signal.throwIfAborted();
-      if (!response.write(separator + JSON.stringify(itemOf(item))))
-        await once(response, 'drain', { signal });
-      separator = ',';
-    }
-    response.end(']}');
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 /** Without what the super cluster has put into the pod. */
@@ -567,7 +483,7 @@ function selectorOf({ namespace, name }: Asked, query: URLSearchParams): Selecto
     fields(object);
 }
 
-function notFound({ kind, namespace, name }: Asked): MetricsRefusal {
+function notFound({ kind, namespace, name }: Asked): Refusal {
   const ref = namespace === undefined ? name : `${namespace}/${name}`;
-  return new MetricsRefusal(404, `${kind.toLowerCase()}.${metricsGroup} "${ref}" not found`);
+  return new Refusal(404, `${kind.toLowerCase()}.${metricsGroup} "${ref}" not found`);
 }

@@ -139,8 +139,3 @@ function contains(present: unknown, wanted: unknown): boolean {
     contains((present as Record<string, unknown>)[key], value),
   );
 }
-
-/** No endpoint of a Service may be there. */
-export function isLoopback(address: string): boolean {
-  return address.startsWith('127.') || address === '::1' || address === 'localhost';
-}

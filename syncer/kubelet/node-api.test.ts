@@ -1,9 +1,13 @@
+import { text } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
 import { annotationKeys } from '../../api/labels.ts';
 import type { KubeObject } from '../../kube/index.ts';
 import { FakeClock } from '../../kube/testing/index.ts';
 import { shownNodeName } from '../mapping/node-names.ts';
-import { NodeApi } from './node-api.ts';
+import { ListAnswers } from './list-answers.ts';
+import { MetricsApi } from './metrics-api.ts';
+import { NodeApi, type NodeRequest } from './node-api.ts';
+import { FakeResponse } from './testing/fake-response.ts';
 import { KubeletWorld, type TestTenant } from './testing/kubelet-world.ts';
 import type { UsageReader } from './usage-sources.ts';
 
@@ -31,7 +35,9 @@ async function world(
 ): Promise<
   KubeletWorld & { get: (of: TestTenant, path: string, uri?: string) => ReturnType<KubeletWorld['ask']> }
 > {
-  const nodeApi = new NodeApi({ read }, new FakeClock(), (error) => faults.push(error));
+  const clock = new FakeClock();
+  const onFault = (error: unknown): number => faults.push(error);
+  const nodeApi = new NodeApi({ answers: new ListAnswers(clock), reader: { read }, clock, onFault });
   const there = await KubeletWorld.start({
     nodeApi: (client, asked, response) => nodeApi.answer(client, asked, response),
   });
@@ -70,6 +76,7 @@ describe('a node that is asked for its pods', () => {
     expect(await names('node-2:10250')).toEqual(['PodList', ['shop/web-2 pod-2']]);
     // Nothing of it is written into the super cluster's terms.
     expect((await there.get(there.green, '/pods/')).body).not.toContain(there.green.superNamespaceName);
+    expect(there.faults).toEqual([]);
   });
 
   it('leaves out a pod that its API server only claims to have there', async () => {
@@ -151,5 +158,83 @@ describe('a node that is asked for its summary', () => {
       expect(JSON.parse(body)).toMatchObject({ pods: [{ podRef: { name: 'web-1' }, containers: [] }] });
     }
     expect(faults).toHaveLength(1);
+  });
+});
+
+/** Both APIs of one syncer, and what they write to clients that read nothing yet. */
+async function unread() {
+  const clock = new FakeClock();
+  const answers = new ListAnswers(clock);
+  const reader = { read: everyPod };
+  const nodeApi = new NodeApi({ answers, reader, clock, onFault: () => undefined });
+  const metricsApi = new MetricsApi({ answers, reader, clock, nodes: () => [] });
+  const there = await KubeletWorld.start();
+  const clientOf = (tenant: TestTenant) => ({ uid: tenant.info.uid, tenant });
+  return Object.assign(there, {
+    clock,
+    pods(of: TestTenant, what: NodeRequest['what'] = 'pods') {
+      const response = new FakeResponse();
+      const over = nodeApi.answer(clientOf(of), { what, node: 'node-1' }, response as never);
+      over.catch(() => undefined);
+      return { response, over };
+    },
+    metrics(of: TestTenant) {
+      const response = new FakeResponse();
+      const path = '/apis/metrics.k8s.io/v1beta1/pods';
+      const asked = { path, query: new URLSearchParams(), method: 'GET', accept: '' };
+      const over = metricsApi.answer(clientOf(of), asked, response as never);
+      return { response, over };
+    },
+  });
+}
+
+describe('a tenant that asks for the pods of its nodes over hundreds of connections', () => {
+  it.each(['pods', 'summary'] as const)(
+    'gets one answer at a time, and another tenant its own: %s',
+    async (what) => {
+      await using there = await unread();
+      const asked = Array.from({ length: 50 }, () => there.pods(there.blue, what));
+      const others = there.metrics(there.blue);
+      for (const [index, { response, over }] of asked.entries()) {
+        await response.begun;
+        const green = there.pods(there.green, what);
+        expect(JSON.parse(await text(green.response))).toMatchObject({
+          [what === 'pods' ? 'items' : 'pods']: [{}],
+        });
+        const begun = asked.filter(({ response: { statusCode } }) => statusCode !== 0);
+        expect([begun.length, others.response.statusCode]).toEqual([index + 1, 0]);
+        await text(response);
+        await over;
+      }
+      expect(JSON.parse(await text(others.response))).toMatchObject({ kind: 'PodMetricsList', items: [{}] });
+    },
+  );
+
+  it('is cut off where it does not read one', async () => {
+    await using there = await unread();
+    const [first, second] = [there.pods(there.blue), there.pods(there.blue)];
+    await first.response.begun;
+    await there.clock.advance(29_999);
+    expect([first.response.destroyed, second.response.statusCode]).toEqual([false, 0]);
+    await there.clock.advance(1);
+    await expect(first.over).rejects.toThrow('the client takes too long');
+    expect(first.response.destroyed).toBe(true);
+    await second.response.begun;
+    expect(JSON.parse(await text(second.response))).toMatchObject({ kind: 'PodList' });
+    await there.clock.advance(60_000);
+    await second.over;
+  });
+
+  it('is refused where a hundred wait already', async () => {
+    await using there = await unread();
+    const asked = Array.from({ length: 101 }, () => there.pods(there.blue));
+    const more = there.pods(there.blue, 'summary');
+    await expect(more.over).rejects.toMatchObject({ status: 429 });
+    for (const { response, over } of asked) {
+      response.destroy();
+      await expect(over).rejects.toThrow('the client is gone');
+    }
+    const later = there.pods(there.blue);
+    expect(JSON.parse(await text(later.response))).toMatchObject({ items: [{}] });
   });
 });

@@ -1,10 +1,10 @@
-import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { type Clock, type KubeObject, resources } from '../../kube/index.ts';
 import type { Pod } from '../kinds/pods/types.ts';
 import { realNodeName } from '../mapping/node-names.ts';
 import { containersOf, type KubeletTenant, type PodPair, pairOf } from './find-pod.ts';
 import type { Client } from './kubelet-tenants.ts';
+import { type ListAnswers, type Listing, piecesOf } from './list-answers.ts';
 import { notReady, Refusal } from './refusal.ts';
 import type { ContainerUsage, PodUsage, UsageReader } from './usage-sources.ts';
 
@@ -15,50 +15,67 @@ export interface NodeRequest {
   readonly node: string | undefined;
 }
 
+interface NodeApiOptions {
+  answers: ListAnswers;
+  reader: Pick<UsageReader, 'read'>;
+  clock: Clock;
+  /** Figures could not be read; the summary goes without them. */
+  onFault: (error: unknown) => void;
+}
+
 /** `/pods` and `/stats/summary` of a node: the tenant's own pods there, and nothing else of the node. */
 export class NodeApi {
-  readonly #reader: Pick<UsageReader, 'read'>;
-  readonly #clock: Clock;
-  readonly #onFault: (error: unknown) => void;
+  readonly #options: NodeApiOptions;
 
-  /** `onFault`: figures could not be read; the summary goes without them. */
-  constructor(reader: Pick<UsageReader, 'read'>, clock: Clock, onFault: (error: unknown) => void) {
-    this.#reader = reader;
-    this.#clock = clock;
-    this.#onFault = onFault;
+  constructor(options: NodeApiOptions) {
+    this.#options = options;
   }
 
   /** Throws Refusal. */
-  async answer(
+  async answer(client: Client, asked: NodeRequest, response: ServerResponse): Promise<void> {
+    const { answers } = this.#options;
+    await answers.answer(client.tenant, response, (signal) => this.#pieces(client, asked, signal));
+  }
+
+  async #pieces(
     { uid, tenant }: Client,
     { what, node }: NodeRequest,
-    response: ServerResponse,
-  ): Promise<void> {
-    const pairs = podsOn(tenant, node);
-    const ending = new AbortController();
-    response.once('close', () => ending.abort(new Error('the client is gone')));
-    if (what === 'pods') return writePodList(pairs, response, ending.signal);
-    const usage = await this.#usage(uid, pairs, ending.signal);
-    response.writeHead(200, json);
-    response.end(JSON.stringify(summaryOf(node ?? '', pairs, usage, this.#clock.now())));
+    signal: AbortSignal,
+  ): Promise<AsyncGenerator<string>> {
+    const { answers, clock } = this.#options;
+    const pairs: PodPair[] = [];
+    for await (const superPod of answers.inSlices(podsOn(tenant, node), signal)) {
+      const pair = pairOf(tenant, superPod);
+      if (pair !== undefined) pairs.push(pair);
+    }
+    if (what === 'pods') return piecesOf(podList, answers.inSlices(pairs, signal));
+    const usage = await this.#usage(uid, pairs, signal);
+    const pods: PodStats[] = [];
+    for await (const pair of answers.inSlices(pairs, signal)) pods.push(podStats(pair, usage));
+    const time = timestamp(clock.now());
+    const all = pods.flatMap(({ own }) => own);
+    const beginning = { node: { nodeName: node ?? '', ...statsOf(time, all) } };
+    return piecesOf(
+      { beginning, list: 'pods', itemOf: ({ stats }) => stats },
+      answers.inSlices(pods, signal),
+    );
   }
 
   async #usage(uid: string, pairs: readonly PodPair[], signal: AbortSignal): Promise<Map<string, PodUsage>> {
+    const { reader, onFault } = this.#options;
     const superPods = pairs.map(({ superPod }) => superPod);
     try {
-      return (await this.#reader.read(superPods, uid, signal)) ?? new Map();
+      return (await reader.read(superPods, uid, signal)) ?? new Map();
     } catch (error) {
       if (signal.aborted) throw error;
-      this.#onFault(error);
+      onFault(error);
       return new Map();
     }
   }
 }
 
-const json = { 'content-type': 'application/json' };
-
 /** By way of the super cluster's pods, of which a node has only so many, whatever the tenant's API server says. */
-function podsOn(tenant: KubeletTenant, shownName: string | undefined): PodPair[] {
+function podsOn(tenant: KubeletTenant, shownName: string | undefined): readonly Pod[] {
   if (!tenant.isComplete) throw notReady();
   const context = tenant.context();
   const { superObjects, tenantObjects, tenant: info } = context;
@@ -67,26 +84,15 @@ function podsOn(tenant: KubeletTenant, shownName: string | undefined): PodPair[]
   const superName = realNodeName(context, shownName);
   if (superName === undefined || tenantObjects.get(resources.nodes, { name: shownName }) === undefined)
     throw new Refusal(404, `node "${shownName}" does not exist`);
-  return superObjects
-    .byIndex<Pod>(resources.pods, 'byTenantNode', `${info.uid}/${superName}`)
-    .flatMap((superPod) => pairOf(tenant, superPod) ?? []);
+  return superObjects.byIndex<Pod>(resources.pods, 'byTenantNode', `${info.uid}/${superName}`);
 }
 
-/** A PodList as kubelets write it, pod by pod, so that a long one does not hold up the thread. */
-async function writePodList(
-  pairs: readonly PodPair[],
-  response: ServerResponse,
-  signal: AbortSignal,
-): Promise<void> {
-  response.writeHead(200, json);
-  response.write('{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[');
-  for (const [index, { pod }] of pairs.entries()) {
-    const { apiVersion: _apiVersion, kind: _kind, ...item } = pod;
-    const text = `${index === 0 ? '' : ','}${JSON.stringify(item)}`;
-    if (!response.write(text)) await once(response, 'drain', { signal });
-  }
-  response.end(']}');
-}
+/** A PodList as kubelets write it. */
+const podList: Listing<PodPair> = {
+  beginning: { kind: 'PodList', apiVersion: 'v1', metadata: {} },
+  list: 'items',
+  itemOf: ({ pod: { apiVersion: _apiVersion, kind: _kind, ...item } }) => item,
+};
 
 interface Stats {
   readonly cpu: { readonly time: string; readonly usageNanoCores: number };
@@ -102,30 +108,26 @@ function statsOf(time: string, used: readonly Omit<ContainerUsage, 'name'>[]): S
   };
 }
 
+interface PodStats {
+  readonly stats: object;
+  /** What is counted of the pod for its node. */
+  readonly own: readonly ContainerUsage[];
+}
+
 /**
- * A Summary of `stats/v1alpha1`. Of the node it says what the tenant's own pods use there; a pod without figures is
- * listed without them, as kubelets do with one that has just started.
+ * A pod in a Summary of `stats/v1alpha1`, which says of the node what the tenant's own pods use there. One without figures
+ * is listed without them, as kubelets do with one that has just started.
  */
-function summaryOf(
-  nodeName: string,
-  pairs: readonly PodPair[],
-  usage: ReadonlyMap<string, PodUsage>,
-  nowMs: number,
-): object {
-  const all: ContainerUsage[] = [];
-  const pods = pairs.map(({ pod, superPod }) => {
-    const { name, namespace, uid } = pod.metadata;
-    const common = { podRef: { name, namespace, uid }, startTime: startTime(pod) };
-    const used = usage.get(superPod.metadata.uid ?? '');
-    if (used === undefined) return { ...common, containers: [] };
-    const names = containersOf(pod);
-    const own = used.containers.filter((container) => names.includes(container.name));
-    all.push(...own);
-    const time = timestamp(used.takenAtMs);
-    const containers = own.map((container) => ({ name: container.name, ...statsOf(time, [container]) }));
-    return { ...common, containers, ...statsOf(time, own) };
-  });
-  return { node: { nodeName, ...statsOf(timestamp(nowMs), all) }, pods };
+function podStats({ pod, superPod }: PodPair, usage: ReadonlyMap<string, PodUsage>): PodStats {
+  const { name, namespace, uid } = pod.metadata;
+  const common = { podRef: { name, namespace, uid }, startTime: startTime(pod) };
+  const used = usage.get(superPod.metadata.uid ?? '');
+  if (used === undefined) return { stats: { ...common, containers: [] }, own: [] };
+  const names = containersOf(pod);
+  const own = used.containers.filter((container) => names.includes(container.name));
+  const time = timestamp(used.takenAtMs);
+  const containers = own.map((container) => ({ name: container.name, ...statsOf(time, [container]) }));
+  return { stats: { ...common, containers, ...statsOf(time, own) }, own };
 }
 
 function startTime(pod: KubeObject): string | undefined {

@@ -43,6 +43,10 @@ export function wrongMethod(method: string, path: string): Refusal {
   return new Refusal(405, `${method} is not a method of ${path}`);
 }
 
+export function tooMany(what: string, most: number): Refusal {
+  return new Refusal(400, `the request has more ${what} than are accepted: at most ${most}`);
+}
+
 export function unreachable(cause: unknown): Refusal {
   const code: unknown = cause instanceof Error && 'code' in cause ? cause.code : undefined;
   const why = typeof code === 'string' ? ` (${code})` : '';

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { Refusal } from './refusal.ts';
 import { askedNode, parseKubeletRequest, subresourcePath } from './request-path.ts';
+import { Parsing } from './testing/parsing.ts';
 
 const target = { namespace: 'acme-blue-shop-abcdefghijklmnop', name: 'web-1' };
 
@@ -142,6 +144,54 @@ describe('a request to a kubelet about something else', () => {
     });
     expect(parseKubeletRequest('/healthz').about).toBe('health');
     expect(parseKubeletRequest('/apis/metrics.k8s.io/v1beta1/pods?limit=5').about).toBe('metrics-api');
+  });
+});
+
+describe('a request line of a mebibyte', () => {
+  const mebibyte = (text: string): string => text.repeat((1 << 20) / text.length);
+
+  it.each([
+    ['/pods?', 'a&'],
+    ['/exec/shop/web-1/main?', '%41&'],
+    ['/exec/shop/web-1/main?', 'command=x&'],
+    ['/exec/shop/web-1/main?command=', '+'],
+    ['/apis/metrics.k8s.io/v1beta1/pods?', '&'],
+    ['/run/shop/web-1/main?cmd=', '+'],
+    ['/run/shop/web-1/main?cmd=', '%20'],
+    ['/portForward/shop/web-1?port=', '1,'],
+    ['/portForward/shop/web-1?', 'port=1&'],
+  ])('is refused before there is much to parse: %s%s...', (path, text) => {
+    using parsing = new Parsing();
+    let refused: unknown;
+    try {
+      there(`${path}${mebibyte(text)}`);
+    } catch (error) {
+      refused = error;
+    }
+    expect(refused).toBeInstanceOf(Refusal);
+    expect(refused).toMatchObject({ status: 400 });
+    expect(Math.max(0, ...parsing.queries)).toBeLessThan(2);
+  });
+
+  it.each(['/exec', '/exec/shop/web-1', '/apis', '/pods', ''])(
+    'is about nothing when it is a path: %s...',
+    (path) => {
+      using parsing = new Parsing();
+      const request = parseKubeletRequest(`${path}${mebibyte('/a')}?a=b`);
+      if (request.about !== 'unknown') throw new Error(`about ${request.about}`);
+      expect(request.path.length).toBeLessThan(100);
+      expect(parsing).toMatchObject({ queries: [], decoded: 0 });
+    },
+  );
+
+  it('may hold one word of a command, or thousands', () => {
+    for (const word of [mebibyte('x'), 'x+'.repeat(60_000)])
+      expect(there(`/exec/shop/web-1/main?command=${word}&output=1`)).toContain(`command=${word}&`);
+    const words = Array.from({ length: 4_000 }, (_, index) => `command=${index}`);
+    expect(there(`/exec/shop/web-1/main?${words.join('&')}&output=1`)).toContain(`${words.join('&')}&`);
+    expect(there(`/run/shop/web-1/main?cmd=${'x+'.repeat(4_000)}`)?.match(/command=x/g)).toHaveLength(4_000);
+    const ports = Array.from({ length: 64 }, (_, index) => index + 1);
+    expect(there(`/portForward/shop/web-1?port=${ports.join()}`)?.match(/ports=/g)).toHaveLength(64);
   });
 });
 

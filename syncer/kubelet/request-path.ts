@@ -1,4 +1,5 @@
 import type { ObjectRef } from '../../kube/index.ts';
+import { tooMany } from './refusal.ts';
 
 /** What can be asked of one pod, in the words in which people know it. */
 type PodVerb = 'logs' | 'exec' | 'attach' | 'port-forward' | 'run';
@@ -50,14 +51,34 @@ const nodeWide: ReadonlySet<string> = new Set([
   'cri',
 ]);
 
-/** Reads the path and query of a kubelet's API. Never throws: a client may send anything. */
+/** In characters: several times a path that names a pod, with each of them encoded. */
+const maxPathLength = 4_096;
+/** Of a query, which is parsed in time that grows with the square of their number. */
+const maxParameters = 4_096;
+/** Of a query, each of which is decoded by itself: as many characters as Linux takes in one word of a command. */
+const maxSpaces = 131_072;
+/** That a command for `/run` is cut into. */
+const maxWords = 4_096;
+/** Of one port-forward. */
+const maxPorts = 64;
+
+/** Whether a request is for the aggregated API of metrics, as its path alone says. */
+export function isMetricsApi(url: string): boolean {
+  return /^\/(?:apis|openapi)(?:[/?]|$)/.test(url);
+}
+
+/**
+ * Reads the path and query of a kubelet's API: of an authenticated client, which may send anything. Throws Refusal for
+ * more parameters than are read, and nothing else.
+ */
 export function parseKubeletRequest(url: string): KubeletRequest {
-  const [path = '', search = ''] = splitOnce(url, '?');
+  const [path, search] = splitOnce(url, '?');
+  if (path.length > maxPathLength) return { about: 'unknown', path: shown(path) };
+  const query = parseQuery(search);
   const segments = path.split('/').slice(1);
   const [first = ''] = segments;
-  const query = new URLSearchParams(search);
   if (first === 'healthz') return { about: 'health' };
-  if (first === 'apis' || first === 'openapi') return { about: 'metrics-api', path, query };
+  if (isMetricsApi(path)) return { about: 'metrics-api', path, query };
   if (/^\/pods\/?$/.test(path)) return { about: 'node-pods', what: 'pods' };
   if (/^\/stats\/summary\/?$/.test(path)) return { about: 'node-pods', what: 'summary' };
   if (nodeWide.has(first)) return { about: 'node', path: `/${first}` };
@@ -111,6 +132,13 @@ function decode(encoded: string): string | undefined {
   }
 }
 
+function parseQuery(search: string): URLSearchParams {
+  // Only counted here.
+  splitUpTo(maxParameters, search, '&', 'parameters');
+  splitUpTo(maxSpaces, search, '+', 'spaces');
+  return new URLSearchParams(search);
+}
+
 function splitOnce(text: string, separator: string): [string, string] {
   const at = text.indexOf(separator);
   return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at + separator.length)];
@@ -118,7 +146,7 @@ function splitOnce(text: string, separator: string): [string, string] {
 
 /** For a message: short, and of characters that show. */
 function shown(path: string): string {
-  const text = path.replace(/[^\x21-\x7e]/g, '?');
+  const text = path.slice(0, 65).replace(/[^\x21-\x7e]/g, '?');
   return text.length > 64 ? `${text.slice(0, 64)}...` : text;
 }
 
@@ -145,7 +173,10 @@ const subresources = {
   'port-forward': 'portforward',
 } as const;
 
-/** Path and query of the pod's subresource that does what a kubelet is asked for, in the API of the super cluster. */
+/**
+ * Path and query of the pod's subresource that does what a kubelet is asked for, in the API of the super cluster. Throws
+ * Refusal for more words or ports than are passed on.
+ */
 export function subresourcePath(request: PodRequest, target: Required<ObjectRef>): string {
   const { namespace, name } = target;
   const path = `/api/v1/namespaces/${encodeURIComponent(namespace ?? '')}/pods/${encodeURIComponent(name)}`;
@@ -184,15 +215,23 @@ function logs(query: URLSearchParams, wanted: URLSearchParams): void {
 
 /** A kubelet takes `port=80,443`, a pod's `portforward` one `ports` for each. */
 function ports(query: URLSearchParams, wanted: URLSearchParams): void {
-  for (const port of query.getAll('port').flatMap((list) => list.split(',')))
-    if (port !== '') wanted.append('ports', port);
+  const lists = query.getAll('port').join(',');
+  for (const port of splitUpTo(maxPorts, lists, ',', 'ports')) if (port !== '') wanted.append('ports', port);
 }
 
 /** A command without input whose output is wanted as a whole. */
 function run(query: URLSearchParams, wanted: URLSearchParams): void {
-  for (const word of (query.get('cmd') ?? '').split(' ')) wanted.append('command', word);
+  const command = query.get('cmd') ?? '';
+  for (const word of splitUpTo(maxWords, command, ' ', 'words of a command')) wanted.append('command', word);
   wanted.set('stdin', 'false');
   wanted.set('stdout', 'true');
   wanted.set('stderr', 'true');
   wanted.set('tty', 'false');
+}
+
+/** Throws Refusal for more parts than `most`, without making them all. */
+function splitUpTo(most: number, text: string, separator: string, what: string): string[] {
+  const parts = text.split(separator, most + 1);
+  if (parts.length > most) throw tooMany(what, most);
+  return parts;
 }

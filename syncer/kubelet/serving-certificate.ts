@@ -1,13 +1,13 @@
+import { kubeletProxySecretName } from '../../api/names.ts';
 import {
   type Clock,
+  decodeSecretData,
   type KubeClient,
-  type KubeObject,
   Reflector,
   resources,
+  type Secret,
   Store,
 } from '../../kube/index.ts';
-
-const secretName = 'skerry-kubelet-proxy';
 
 /** What this server shows to tenants' API servers. */
 export interface ServingCertificate {
@@ -32,17 +32,13 @@ interface FollowOptions {
   onWait: (why: string) => void;
 }
 
-interface Secret extends KubeObject {
-  data?: Record<string, string>;
-}
-
 /** Follows the certificate that the manager makes for us and renews in time, until aborted. */
 export async function followServingIdentity(options: FollowOptions, signal: AbortSignal): Promise<void> {
   const { client, clock, namespace, onIdentity, onWait } = options;
   const store = new Store<Secret>();
   let last = '';
   const take = (secret: Secret | undefined): void => {
-    const identity = read(secret, `${namespace}/${secretName}`);
+    const identity = read(secret, `${namespace}/${kubeletProxySecretName}`);
     const text = JSON.stringify(identity);
     if (typeof identity === 'string') onWait(identity);
     else if (text !== last) {
@@ -58,7 +54,7 @@ export async function followServingIdentity(options: FollowOptions, signal: Abor
     store,
     resource: resources.secrets,
     namespace,
-    fieldSelector: `metadata.name=${secretName}`,
+    fieldSelector: `metadata.name=${kubeletProxySecretName}`,
     onProblem: ({ error }) => onWait(String(error)),
   });
   reflector.synced(signal).then(
@@ -74,13 +70,9 @@ export async function followServingIdentity(options: FollowOptions, signal: Abor
 
 function read(secret: Secret | undefined, ref: string): ServingIdentity | string {
   if (secret === undefined) return `there is no Secret ${ref} yet`;
-  const [cert, key, ca] = ['tls.crt', 'tls.key', 'ca.crt'].map((entry) => secret.data?.[entry]);
+  const { 'tls.crt': cert, 'tls.key': key, 'ca.crt': ca } = decodeSecretData(secret);
   if (cert === undefined || key === undefined || ca === undefined) {
     return `Secret ${ref} has no tls.crt, tls.key or ca.crt`;
   }
-  return { certificate: { cert: decode(cert), key: decode(key) }, ca: decode(ca) };
-}
-
-function decode(text: string): string {
-  return Buffer.from(text, 'base64').toString('utf8');
+  return { certificate: { cert, key }, ca };
 }

@@ -1,5 +1,12 @@
 import { labelKeys } from '../../api/labels.ts';
-import { type Clock, type KubeClient, type KubeObject, parseQuantity, resources } from '../../kube/index.ts';
+import {
+  type Clock,
+  type KubeClient,
+  type KubeObject,
+  namespacedName,
+  parseQuantity,
+  resources,
+} from '../../kube/index.ts';
 import type { Lookup } from '../context.ts';
 import type { Container, Pod } from '../kinds/pods/types.ts';
 import { isSimulated } from './find-pod.ts';
@@ -155,7 +162,7 @@ class MetricsApiSource implements UsageSource {
   }
 
   async read(pods: readonly Pod[], tenantUid: string, signal: AbortSignal): Promise<Map<string, PodUsage>> {
-    const byName = new Map(pods.map((pod) => [nameOf(pod.metadata), pod.metadata.uid ?? '']));
+    const byName = new Map(pods.map((pod) => [namespacedName(pod.metadata), pod.metadata.uid ?? '']));
     const namespaces = new Set(pods.map(({ metadata }) => metadata.namespace ?? ''));
     const [only = ''] = namespaces;
     const where = namespaces.size === 1 ? `namespaces/${encodeURIComponent(only)}/` : '';
@@ -166,15 +173,11 @@ class MetricsApiSource implements UsageSource {
     };
     const found = new Map<string, PodUsage>();
     for (const item of list.items ?? []) {
-      const uid = byName.get(nameOf(item.metadata ?? {}));
+      const uid = byName.get(namespacedName(item.metadata ?? {}));
       if (uid !== undefined) found.set(uid, usageOf(item));
     }
     return found;
   }
-}
-
-function nameOf({ namespace = '', name = '' }: { namespace?: string; name?: string }): string {
-  return `${namespace}/${name}`;
 }
 
 function usageOf({ timestamp = '', window = '', containers = [] }: PodMetrics): PodUsage {

@@ -1,5 +1,11 @@
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import { type KubeObject, type MergePatch, mergePatch, type ObjectMeta } from '../../kube/index.ts';
+import {
+  type KubeObject,
+  type MergePatch,
+  mergePatch,
+  namespacedName,
+  type ObjectMeta,
+} from '../../kube/index.ts';
 import type { TenantInfo } from '../context.ts';
 import { bucketOf, isOwnKey } from './labels.ts';
 import { superNamespaceName } from './names.ts';
@@ -201,6 +207,11 @@ export function refusedLabels({ metadata }: KubeObject, tenant: LabelRules): str
   return refusedAmong(metadata.labels, tenant, (key) => labelGoesDown(key, tenant));
 }
 
+/** The same of the labels of a pod. */
+export function refusedPodLabels({ metadata }: KubeObject, tenant: LabelRules): string[] {
+  return refusedAmong(metadata.labels, tenant, (key) => podLabelGoesDown(key, tenant));
+}
+
 function refusedAmong(keys: Keys | undefined, tenant: KeyRules, passes: (key: string) => boolean): string[] {
   return Object.keys(keys ?? {}).filter(
     (key) => !hasPrefix(key, silentPrefixes) && !isTransparent(key, tenant) && !passes(key),
@@ -396,7 +407,7 @@ function wantedKeys(
   labels[labelKeys.bucket] = String(bucketOf(tenant.uid));
   const namespace = options.namespace ?? metadata.namespace;
   if (namespace !== undefined) labels[labelKeys.namespace] = namespace;
-  annotations[annotationKeys.tenantName] = `${tenant.namespace}/${tenant.name}`;
+  annotations[annotationKeys.tenantName] = namespacedName(tenant);
   const { uid, ownerReferences } = metadata;
   if (uid !== undefined) annotations[annotationKeys.uid] = uid;
   if (ownerReferences !== undefined && ownerReferences.length > 0) {

@@ -195,7 +195,7 @@ function alwaysOpen(tenant: TenantInfo, { podCIDRs, closedCIDRs }: NetworkIsolat
   const { address, port, isService } = tenant.apiServer;
   const apiServer: Peer =
     isService === true
-      ? { namespaceSelector: { matchLabels: { [controlPlaneLabel]: tenant.id } } }
+      ? { namespaceSelector: { matchLabels: { [labelKeys.id]: tenant.id } } }
       : { ipBlock: { cidr: `${address}/${address.includes(':') ? 128 : 32}` } };
   const anywhere = outside(podCIDRs);
   return [
@@ -224,9 +224,6 @@ function commonPorts(each: PolicyPort, own: PolicyPort): PolicyPort[] {
   if (!(low <= high)) return [];
   return [{ protocol: own.protocol, port: low, ...(low === high ? {} : { endPort: high }) }];
 }
-
-/** On the namespace of a control plane that runs in the super cluster: id of the tenant. */
-const controlPlaneLabel = 'skerry.dev/id';
 
 function ownNamespaces(tenant: TenantInfo): Peer {
   return { namespaceSelector: { matchLabels: { [labelKeys.tenant]: tenant.uid } } };

@@ -1,4 +1,4 @@
-import type { KubeObject, Store, StoreEvent } from '../../kube/index.ts';
+import { type KubeObject, namespacedName, type Store, type StoreEvent } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
 import type { EngineObserver } from '../engine.ts';
 import type { Pod } from '../kinds/pods/types.ts';
@@ -58,7 +58,7 @@ export class PodTraces {
 
   /** @param uid of the VirtualCluster */
   find(uid: string, namespace: string | undefined, name: string): Trace | undefined {
-    return this.#tenants.get(uid)?.pods.get(keyOf(namespace, name));
+    return this.#tenants.get(uid)?.pods.get(namespacedName({ namespace, name }));
   }
 
   /** Labels of the tenants that are followed. */
@@ -79,7 +79,7 @@ export class PodTraces {
       if (watched) this.#begin(tenant, object as Pod);
       return;
     }
-    const trace = tenant.pods.get(keyOf(namespace, name));
+    const trace = tenant.pods.get(namespacedName({ namespace, name }));
     if (trace === undefined || trace.uid !== uid || trace.isOver) return;
     if (type === 'deleted') trace.mark('deleted');
     else {
@@ -90,7 +90,7 @@ export class PodTraces {
 
   #begin(tenant: TenantTraces, pod: Pod): void {
     const { namespace = '', name = '', uid = '', creationTimestamp: createdAt } = pod.metadata;
-    const key = keyOf(namespace, name);
+    const key = namespacedName({ namespace, name });
     this.#drop(tenant, key);
     // It comes from somewhere else: a node of its own, or a backup.
     if (isBound(pod) || isReady(pod)) return;
@@ -125,10 +125,6 @@ export class PodTraces {
       return;
     }
   }
-}
-
-function keyOf(namespace: string | undefined, name: string): string {
-  return `${namespace}/${name}`;
 }
 
 function isBound(pod: Pod): boolean {

@@ -1,4 +1,8 @@
+import type { Logger } from 'pino';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { EngineObserver } from '../engine.ts';
+import type { DirectoryHooks } from '../tenants/directory.ts';
+import { observePods, type PodTraces } from './pod-traces.ts';
 
 /** The label of all tenants beyond the limit. */
 const otherTenants = 'other';
@@ -184,6 +188,11 @@ export class SyncerMetrics {
   readonly #cacheLimits = this.#tenantCounter(
     'skerry_syncer_cache_limits_exceeded_total',
     'How often a tenant was let go of for a time because its objects take too much memory.',
+    ['tenant'],
+  );
+  readonly #abortedReads = this.#tenantCounter(
+    'skerry_syncer_aborted_reads_total',
+    'Responses and watch events of a tenant that were given up because those of all tenants took too much memory.',
     ['tenant'],
   );
   readonly #podSteps = new Histogram({
@@ -379,6 +388,11 @@ export class SyncerMetrics {
     this.#cacheLimits.metric.inc(this.#cacheLimits.labels(this.#labels.of(tenant)));
   }
 
+  /** An answer or event of a tenant was given up for the memory that it took. */
+  readAborted(tenant: string): void {
+    this.#abortedReads.metric.inc(this.#abortedReads.labels(this.#labels.of(tenant)));
+  }
+
   /** A new pod has spent so long between two points of its way. */
   podStep(step: string, tookMs: number): void {
     this.#podSteps.observe({ step }, tookMs / 1_000);
@@ -451,4 +465,60 @@ const knownStatuses = new Set(
 function codeLabel(code: string): string {
   if (!/^-?\d/.test(code) || knownStatuses.has(code)) return code;
   return /^[45]\d\d$/.test(code) ? `${code[0]}xx` : 'other';
+}
+
+/** Turns what the engine reports into metrics, traces of pods, and log lines for what an operator may need to see. */
+export function observeEngine(metrics: SyncerMetrics, traces: PodTraces, logger: Logger): EngineObserver {
+  const pods = observePods(traces);
+  return {
+    ...pods,
+    taken: (tenant, key, waitMs) => {
+      metrics.waited(tenant.label, key.kind, waitMs);
+      pods.taken(tenant, key, waitMs);
+    },
+    done: (tenant, kind, serviceMs) => metrics.served(tenant.label, kind, serviceMs),
+    resynced: (busyMs) => metrics.resyncTook(busyMs),
+    outcome: (tenant, key, outcome) => {
+      if (outcome.is !== 'retry' && outcome.is !== 'refused') return;
+      metrics.reconcileError(tenant.label, key.kind, outcome.code);
+      const fields = { tenant: tenant.label, kind: key.kind, namespace: key.namespace, name: key.name };
+      if (outcome.is === 'refused')
+        logger.info({ ...fields, code: outcome.code, message: outcome.message }, 'refused');
+      else if (outcome.code === 'internal')
+        logger.error({ ...fields, code: outcome.code, err: outcome.error }, 'reconcile failed');
+      else
+        logger.debug({ ...fields, code: outcome.code, err: outcome.error }, 'reconcile will be tried again');
+    },
+    enforced: (tenant, key, outcome) => {
+      if (outcome.is !== 'retry' && outcome.is !== 'refused') return;
+      const fields = { tenant: tenant.label, kind: key.kind, namespace: key.namespace, name: key.name };
+      const why = outcome.is === 'refused' ? { message: outcome.message } : { err: outcome.error };
+      logger.warn(
+        { ...fields, code: outcome.code, ...why },
+        'cannot take away what policy does not allow; it will be tried again',
+      );
+    },
+    failed: (tenant, key, error) => {
+      if (tenant !== undefined) metrics.reconcileError(tenant.label, key?.kind ?? '', 'internal');
+      const object = { kind: key?.kind, namespace: key?.namespace, name: key?.name };
+      const label = tenant?.label ?? key?.tenant;
+      logger.error({ tenant: label, ...object, code: 'internal', err: error }, 'reconcile failed');
+    },
+  };
+}
+
+/** Turns reports about tenants into metrics. */
+export function observeTenants(metrics: SyncerMetrics): DirectoryHooks {
+  return {
+    call: (_tenant, call) => metrics.apiCall('tenant', call),
+    reflectorProblem: (tenant, kind, phase) => metrics.reflectorProblem(tenant, kind, phase),
+    resync: (tenant, findings) => {
+      metrics.resynced(tenant);
+      for (const { kind, drift: finding, count } of findings) metrics.drift(tenant, kind, finding, count);
+    },
+    joined: (tenant) => metrics.addTenant(tenant),
+    held: (tenant) => metrics.cacheLimitExceeded(tenant),
+    left: (tenant) => metrics.removeTenant(tenant),
+    readAborted: (tenant) => metrics.readAborted(tenant),
+  };
 }

@@ -56,6 +56,30 @@ it('lets one through that is larger than all of it, and has the next make up for
   expect(budget.waitMs('a')).toBe(0);
 });
 
+it('lets go on at once what may not wait, and has others make up for a minute of it at most', () => {
+  const trial = new Trial(60_000);
+  const { budget } = trial;
+  budget.charge(1_500);
+  expect(budget.waitMs('a')).toBe(0);
+  budget.ended('a', false);
+  for (let i = 0; i < 100; i += 1) budget.charge(4_096);
+  expect(budget.waitMs('a')).toBe(60_000);
+  expect(budget.spent).toBe(1_500 + 100 * 4_096);
+  trial.now = 30_000;
+  budget.charge(4_096);
+  expect(budget.waitMs('a')).toBe(34_097);
+  trial.now = 64_097;
+  expect(budget.waitMs('a')).toBe(0);
+  // A larger debt of others is left as it is.
+  budget.take('a', 100_000);
+  const before = budget.waitMs('b');
+  budget.charge(4_096);
+  trial.now += 40_000;
+  expect([before, budget.waitMs('b')]).toEqual([60_000, 60_000]);
+  trial.now += 20_001;
+  expect(budget.waitMs('b')).toBe(39_999);
+});
+
 it('has no limit until there is one, and none after', () => {
   const { budget, dueMs } = new Trial();
   budget.take('x', 1e12);

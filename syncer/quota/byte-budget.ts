@@ -61,6 +61,14 @@ export class ByteBudget {
     this.#wakeNext();
   }
 
+  /** What may not wait is done without asking. The debt that it makes is made up for in a minute at most. */
+  charge(bytes: number): void {
+    this.#refill();
+    const mostDebt = Math.min(this.#left, -(this.#bytesPerMinute ?? 0));
+    this.#left = Math.max(this.#left - bytes, mostDebt);
+    this.#recent += bytes;
+  }
+
   /** What was taken is not moved after all. */
   giveBack(bytes: number): void {
     this.#refill();

@@ -7,6 +7,7 @@ import { type KubeObject, resources } from '../../kube/index.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { serviceKind } from '../kinds/services/services.ts';
 import type { Situation } from '../reconcile/decide.ts';
+import type { Work } from '../reconcile/execute.ts';
 import { Bench } from '../reconcile/testing/bench.ts';
 import { TwoSides } from '../reconcile/testing/two-sides.ts';
 import { QuotaAdmission } from './quota-admission.ts';
@@ -271,6 +272,47 @@ describe('the quota of a tenant', () => {
     for (let i = 0; i < 3; i++) await asked({});
     expect(await asked({})).toMatchObject({ skip: true });
     expect(await asked({ isDemanded: true })).toMatchObject({ do: 'patchSuper', patch });
+  });
+
+  it('has what is made wait after many deletions, for a minute at most, and deletions never', async () => {
+    const policy = { ...defaultPolicy, quota: { 'writes.bytes-per-minute': '64Mi' } };
+    await using bench = await Bench.start({ tenant: { policy } });
+    let nowMs = 0;
+    const quota = new QuotaAdmission({
+      kinds: allKinds,
+      superCaches: bench.superCaches,
+      monotonicMs: () => nowMs,
+      sleep: async () => undefined,
+      wake: () => undefined,
+    });
+    quota.join(bench.state);
+    const { signal } = new AbortController();
+    const context = bench.state.context();
+    const workOf = (name: string): Work => {
+      const key = { kind: 'services', namespace: 'shop', name };
+      const tenantObject = { metadata: { namespace: 'shop', name, uid: name } };
+      const situation = { key, tenantObject, namespaceReady: true, context } as Situation;
+      return { kind: serviceKind, situation, tenant: bench.state, signal };
+    };
+    const created = async (name: string) =>
+      quota.gate(workOf(name), { do: 'createSuper', object: { metadata: { name } } });
+    const isDeleted = async (times: number): Promise<boolean> => {
+      for (let i = 0; i < times; i += 1) {
+        const granted = await quota.gate(workOf('old'), { do: 'deleteSuper' });
+        if (!('do' in granted) || granted.do !== 'deleteSuper') return false;
+      }
+      return true;
+    };
+    // As many as a namespace has.
+    expect(await isDeleted(500)).toBe(true);
+    expect(await created('a')).toMatchObject({ do: 'createSuper' });
+    expect(await isDeleted(20_000)).toBe(true);
+    expect(await created('b')).toEqual({ is: 'later', afterMs: 60_000 });
+    expect(await isDeleted(20_000)).toBe(true);
+    nowMs = 59_000;
+    expect(await created('b')).toMatchObject({ is: 'later' });
+    nowMs = 60_001;
+    expect(await created('b')).toMatchObject({ do: 'createSuper' });
   });
 
   it('makes a loop of large writes wait, and not another tenant', async () => {

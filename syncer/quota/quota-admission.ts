@@ -12,6 +12,7 @@ import {
 } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
 import type { DownKind, Notice, SuperObjects, SyncedKind } from '../kinds/contract.ts';
+import { namespaceKind } from '../kinds/namespaces.ts';
 import { tenantUidOf } from '../mapping/labels.ts';
 import { byTenantIndex, type Caches } from '../reconcile/caches.ts';
 import { done, type Outcome } from '../reconcile/controller.ts';
@@ -26,6 +27,8 @@ import { type Excess, QuotaLedger } from './ledger.ts';
 const writes = 'writes.bytes-per-minute';
 /** What controllers of the super cluster make in a new namespace, and the work of it. Bytes. */
 const costOfNamespace = 256 * 1024;
+/** Of a deletion, which never waits: what is made after many does. Bytes. */
+const costOfDeletion = 4 * 1024;
 /** A burst of two seconds' worth is over before others notice. */
 const burstOfWritesMs = 2_000;
 /** Nothing is stored of what is read, and after a start much is read to find that nothing has changed. */
@@ -192,6 +195,7 @@ export class QuotaAdmission {
   readonly gate: ActionGate = async (work, action) => {
     const { tenant, kind, situation } = work;
     if (kind.direction === 'up') return action;
+    if (action.do === 'deleteSuper') this.chargeDeletion(tenant);
     if (action.do !== 'createSuper' && action.do !== 'patchSuper') return action;
     if (action.do === 'patchSuper' && action.isDemanded === true) return action;
     const isCreated = action.do === 'createSuper';
@@ -237,7 +241,7 @@ export class QuotaAdmission {
     const book = this.#books.get(tenant.info.uid);
     if (book === undefined) return undefined;
     if (book.readLimits()) this.#admitSoon(book);
-    const isNamespace = kind.name === 'namespaces' && patch === undefined;
+    const isNamespace = kind.name === namespaceKind.name && patch === undefined;
     const budget = isNamespace ? book.newNamespaces : book.budget;
     const id = keyId(key);
     const toWait = noRoomYet(book, budget, id);
@@ -292,6 +296,13 @@ export class QuotaAdmission {
       isExceeded: true,
       ...(book.ledger.isBeyond(id) && { afterMs: beyondLineMs }),
     };
+  }
+
+  /** A super object is about to be deleted. */
+  chargeDeletion({ info }: TenantState): void {
+    const book = this.#books.get(info.uid);
+    if (book?.readLimits() === true) this.#admitSoon(book);
+    book?.budget.charge(costOfDeletion);
   }
 
   /** The write that was to be made is not made in this run. */

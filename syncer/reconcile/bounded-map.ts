@@ -23,6 +23,11 @@ export class BoundedMap<V> {
     return this.#entries.size;
   }
 
+  /** Whether something may have been forgotten. */
+  get isFull(): boolean {
+    return this.#entries.size >= this.#limit;
+  }
+
   get(key: string): V | undefined {
     // Most are empty most of the time, and a key that was just made has no hash yet.
     return this.#entries.size === 0 ? undefined : this.#entries.get(key);

@@ -23,6 +23,21 @@ class Trial {
     }
     return this.written - before;
   }
+
+  /** Tries to create the object once in so many milliseconds, for so long. */
+  make(everyMs: number, forMs: number, source: () => string): number {
+    let made = 0;
+    for (let passed = 0; passed < forMs; passed += everyMs) {
+      const { held, begins } = this.writes.checkCreation('object');
+      if (begins) this.begun += 1;
+      if (!held) {
+        this.writes.created('object', source());
+        made += 1;
+      }
+      this.nowMs += everyMs;
+    }
+    return made;
+  }
 }
 
 const same = () => ({ metadata: { labels: { app: 'web' } } });
@@ -78,19 +93,8 @@ it('what has been calm for a time is written at once again, and another object i
 it('an object that is made from another one again and again is made less and less often, which is said once', () => {
   const trial = new Trial();
   let uid = 0;
-  const make = (everyMs: number, forMs: number, next = () => ++uid): number => {
-    let made = 0;
-    for (let passed = 0; passed < forMs; passed += everyMs) {
-      const { held, begins } = trial.writes.checkCreation('object');
-      if (begins) trial.begun += 1;
-      if (!held) {
-        trial.writes.created('object', String(next()));
-        made += 1;
-      }
-      trial.nowMs += everyMs;
-    }
-    return made;
-  };
+  const make = (everyMs: number, forMs: number, next = () => ++uid): number =>
+    trial.make(everyMs, forMs, () => String(next()));
   expect(make(100, 60_000)).toBeLessThanOrEqual(11 + 6);
   expect(make(100, 600_000)).toBeLessThanOrEqual(11);
   expect(trial.begun).toBe(1);
@@ -101,6 +105,25 @@ it('an object that is made from another one again and again is made less and les
   // From the same one, as it is needed and not needed any more.
   expect(make(100, 60_000, () => 0)).toBe(600);
   expect(trial.begun).toBe(1);
+});
+
+it('an object whose source is deleted and comes back with the same UID is made less and less often', () => {
+  const trial = new Trial();
+  const back = (...deleted: string[]): string => {
+    for (const uid of deleted) trial.writes.sourceDeleted('object', uid);
+    return 'a';
+  };
+  expect(trial.make(100, 60_000, () => back('a'))).toBeLessThanOrEqual(12 + 6);
+  expect(trial.begun).toBe(1);
+  trial.nowMs += 240_000;
+  // Another one that comes and goes meanwhile hides nothing.
+  expect(trial.make(100, 60_000, () => back('a', 'b'))).toBeLessThanOrEqual(12 + 6);
+  // One that is still there is made as often as it is needed, whatever else is deleted.
+  const calm = new Trial();
+  expect(calm.make(100, 60_000, () => 'a')).toBe(600);
+  calm.writes.sourceDeleted('object', 'b');
+  expect(calm.make(100, 60_000, () => 'a')).toBe(600);
+  expect(calm.begun).toBe(0);
 });
 
 it('names a few of the fields, however many a patch has', () => {

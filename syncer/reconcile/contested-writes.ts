@@ -35,6 +35,8 @@ interface Created {
   count: number;
   /** Of the last. */
   source: string | undefined;
+  /** The source was deleted since it was first made from it. */
+  isSourceDeleted: boolean;
   /** It is not created before. */
   heldUntilMs: number;
   /** Whether a hold has been told. */
@@ -88,21 +90,32 @@ export class ContestedWrites {
 
   /**
    * An object was created; `id` names it, and those that had its name before. `source`: UID of the object that it is made from. One
-   * that is needed now and then is made anew from the same.
+   * that is needed now and then is made anew from the same, which stays where it is meanwhile.
    */
   created(id: string, source: string | undefined): void {
     const nowMs = this.#nowMs();
     const before = this.#created.get(id);
-    if (before !== undefined && before.source === source) return;
+    const isSourceSame = before !== undefined && before.source === source;
+    if (isSourceSame && !before.isSourceDeleted) return;
     const isOver =
       before === undefined ||
       (before.count > tolerated ? nowMs - before.lastMs >= calmMs : nowMs - before.sinceMs >= windowMs);
-    const next: Created = isOver
-      ? { sinceMs: nowMs, lastMs: nowMs, count: 1, source, heldUntilMs: 0, isTold: false }
-      : { ...before, lastMs: nowMs, count: before.count + 1, source };
+    const next: Created = {
+      ...(isOver ? { sinceMs: nowMs, heldUntilMs: 0, isTold: false } : before),
+      ...{ lastMs: nowMs, count: isOver ? 1 : before.count + 1, source, isSourceDeleted: isSourceSame },
+    };
     const over = next.count - tolerated - 1;
     if (over >= 0) next.heldUntilMs = nowMs + Math.min(firstHoldMs * 2 ** over, longestHoldMs);
     this.#created.set(id, next);
+  }
+
+  /**
+   * The object with this UID, from which the one that `id` names is made, was deleted. No API server shows a UID again after
+   * that: where one does, what is made from it counts as if it were made from another one.
+   */
+  sourceDeleted(id: string, uid: string | undefined): void {
+    const created = this.#created.get(id);
+    if (created !== undefined && created.source === uid) created.isSourceDeleted = true;
   }
 
   /** Call it before an object is created. While `held` it must not be; `begins`: that is so for the first time. */

@@ -1,7 +1,8 @@
 import type { KubeObject, MergePatch } from '../../kube/index.ts';
 import type { KeyRef, SyncContext } from '../context.ts';
+import { withinQuotaStatus } from '../kinds/conditions.ts';
 import type { Action, DownKind, Notice, SyncedKind, UpKind } from '../kinds/contract.ts';
-import { withinQuotaStatus } from '../kinds/quota-condition.ts';
+import { namespaceKind } from '../kinds/namespaces.ts';
 import { warning } from '../kinds/validation.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import type { Tombstone } from './tenant-state.ts';
@@ -193,7 +194,7 @@ function superMissing(kind: DownKind, situation: Situation, tenantObject: KubeOb
   if (situation.namespaceReady === 'unwanted') return nothing;
   const requires: KeyRef[] = [];
   if (situation.key.namespace !== undefined && !situation.namespaceReady) {
-    requires.push({ kind: 'namespaces', name: situation.key.namespace });
+    requires.push({ kind: namespaceKind.name, name: situation.key.namespace });
   }
   requires.push(...(kind.requires?.(tenantObject, context) ?? []));
   const actions: Action[] = requires.length === 0 ? [] : [{ do: 'require', keys: requires }];

@@ -129,7 +129,21 @@ describe('the gate before every deletion (sync rule `confirmed-delete`)', () => 
     expect(bench.reports).toEqual(['mismatch tenant']);
     bench.tenant.server.put(resources.namespaces, { metadata: { name: 'kube-system', uid: 'tenant' } });
     expect(await bench.reconcile('configmaps', 'x', 'shop')).toEqual({ is: 'held' });
-    expect([...bench.state.held.keys()]).toEqual(['configmaps/shop/x']);
+    expect(bench.state.held.get('configmaps/shop/x')).toBe(true);
+  });
+
+  it('remembers no more than 10,000 of the keys that it has held back', async () => {
+    await using bench = await Bench.start();
+    bench.state.frozen = 'TenantIdentity';
+    for (let index = 0; index < 10_010; index += 1) {
+      const name = `forged-${index}`;
+      const metadata = { name, uid: name, annotations: { [annotationKeys.uid]: 'anything' } };
+      bench.show('tenant', resources.storageClasses, { metadata });
+      expect(await bench.reconcile('storageclasses', name)).toEqual({ is: 'held' });
+      // Each is there for a moment only.
+      bench.hide('tenant', resources.storageClasses, { metadata });
+    }
+    expect(bench.state.held.size).toBe(10_000);
   });
 
   it('shuts in both directions when the super cluster is not the one that the tenant was made on', async () => {

@@ -79,7 +79,7 @@ describe('what differs between both sides', () => {
     bench.have('tenant', resources.configMaps, {
       metadata: { ...settings('waiting').metadata, namespace: 'bank' },
     });
-    bench.state.held.set('configmaps/shop/held', { kind: 'configmaps', namespace: 'shop', name: 'held' });
+    bench.state.held.set('configmaps/shop/held', true);
     bench.state.failures.set('configmaps/shop/refused', { isRefused: true, message: 'too large' });
     bench.state.failures.set('configmaps/shop/failing', { isRefused: false, message: 'no answer' });
     const found = await differencesOf(bench);
@@ -90,6 +90,20 @@ describe('what differs between both sides', () => {
     expect(found['refused']).toMatchObject({ state: 'refused', why: expect.stringContaining('too large') });
     expect(found['failing']).toMatchObject({ state: 'failing', why: expect.stringContaining('no answer') });
     expect(found['waiting']).toMatchObject({ state: 'waiting', why: 'has to wait for namespaces bank' });
+  });
+
+  it('says that a deletion is stopped also where more are held than are remembered', async () => {
+    await using bench = await Bench.start();
+    bench.namespace('shop');
+    const t = { ...settings('left'), metadata: { ...settings('left').metadata, uid: 't1' } };
+    bench.have('super', resources.configMaps, bench.superOf(t));
+    bench.have('tenant', resources.configMaps, settings('new'));
+    expect((await differencesOf(bench))['left']).toMatchObject({ state: 'queued' });
+    for (let index = 0; index < 20_000; index += 1) bench.state.held.set(`configmaps/shop/x-${index}`, true);
+    expect(bench.state.held.size).toBe(10_000);
+    const found = await differencesOf(bench);
+    expect(found['left']).toMatchObject({ state: 'held' });
+    expect(found['new']).toMatchObject({ state: 'queued' });
   });
 
   it('says why an object cannot be compared', async () => {

@@ -116,11 +116,12 @@ export class Differences {
   #stateOf(
     tenant: TenantState,
     key: KeyRef,
-    { requires, problem }: Finding,
+    { is, requires, problem }: Finding,
   ): { state: DifferenceState; why: string } {
     const { waitsFor, isQueued } = this.#options;
     const id = keyId(key);
-    if (tenant.held.has(id)) {
+    // Where too many are held, not all are remembered.
+    if (tenant.held.get(id) === true || (is === 'orphan' && tenant.held.isFull)) {
       const why = tenant.frozen ?? 'too many objects of a kind are missing at once';
       return {
         state: 'held',

@@ -10,9 +10,9 @@ import {
   resources,
 } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
+import { overQuotaStatus } from '../kinds/conditions.ts';
 import type { Action, DownKind, Notice, SuperWrite, SyncedKind } from '../kinds/contract.ts';
 import { isToBeReplaced, payloadSource, payloadSummary, withSummary } from '../kinds/payload.ts';
-import { overQuotaStatus } from '../kinds/quota-condition.ts';
 import { hasKnownFields } from '../kinds/registry.ts';
 import { hasLostItsLabel, isOurs, originalUid } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';

@@ -1,5 +1,11 @@
 import { createHash } from 'node:crypto';
-import { ignoreNotFound, type KubeClient, type Resource, resources } from '../../kube/index.ts';
+import {
+  groupResource,
+  ignoreNotFound,
+  type KubeClient,
+  type Resource,
+  resources,
+} from '../../kube/index.ts';
 import type { TenantInfo } from '../context.ts';
 import { isOlder } from './expectations.ts';
 
@@ -210,8 +216,9 @@ export class VersionHistory {
   }
 
   observe(resource: Resource, version: string): void {
-    const highest = this.#highest.get(nameOf(resource));
-    if (highest === undefined || isOlder(highest, version)) this.#highest.set(nameOf(resource), version);
+    const highest = this.#highest.get(groupResource(resource));
+    if (highest === undefined || isOlder(highest, version))
+      this.#highest.set(groupResource(resource), version);
   }
 
   /**
@@ -225,7 +232,7 @@ export class VersionHistory {
     signal: AbortSignal,
   ): Promise<Regression | undefined> {
     // What is heard while the answer is on its way may be newer than the answer.
-    const own = this.#highest.get(nameOf(resource));
+    const own = this.#highest.get(groupResource(resource));
     const floor = this.#floor;
     const shown = own === undefined || (floor !== undefined && isOlder(own, floor)) ? floor : own;
     if (shown === undefined || !isOlder(listed, shown)) return undefined;
@@ -239,8 +246,4 @@ export class VersionHistory {
     this.#highest.clear();
     this.#floor = undefined;
   }
-}
-
-function nameOf({ group, plural }: Resource): string {
-  return `${plural}.${group}`;
 }

@@ -39,8 +39,8 @@ interface PolicyEnforcerOptions {
   /** Queues a key of a tenant that has joined. */
   enqueueJoined: (tenant: TenantState, key: KeyRef) => void;
   onOutcome?: (tenant: TenantState, key: KeyRef, outcome: Outcome) => void;
-  /** A defect; the key is tried again, or found again by the next round. Must not throw. */
-  onError: (tenant: TenantState | undefined, key: SyncKey, error: unknown) => void;
+  /** A defect; the key is tried again, or found again by the next round, as is what had to do with no key. Must not throw. */
+  onError: (tenant: TenantState | undefined, key: SyncKey | undefined, error: unknown) => void;
   atWork?: CurrentTenant | undefined;
   /** 0 to 1; default Math.random. */
   random?: () => number;
@@ -239,7 +239,7 @@ export class PolicyEnforcer {
         try {
           isOver = atWork === undefined ? some() : atWork.run(tenant.info.uid, some);
         } catch (error) {
-          onError(tenant, { kind: 'namespaces', name: '', tenant: tenant.info.uid }, error);
+          onError(tenant, undefined, error);
         }
         if (!isOver) this.#looks.set(tenant, look);
         else if (look.again) this.look(tenant);

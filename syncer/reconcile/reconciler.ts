@@ -1,6 +1,7 @@
 import type { KubeObject } from '../../kube/index.ts';
 import type { KeyRef, TenantInfo } from '../context.ts';
 import type { Notice, SyncedKind } from '../kinds/contract.ts';
+import { namespaceKind } from '../kinds/namespaces.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
 import type { Caches } from './caches.ts';
@@ -146,7 +147,7 @@ export class Reconciler implements Controller {
 
   /** Whether nothing stands in the way of what requires this key: its copy is there, or none is to be. */
   isDependencyMet(tenant: TenantState, key: KeyRef): boolean {
-    if (key.kind === 'namespaces') return tenant.namespaceReady(key.name) !== false;
+    if (key.kind === namespaceKind.name) return tenant.namespaceReady(key.name) !== false;
     const kind = this.#kindOf(tenant, key.kind);
     if (kind === undefined) return true;
     const { tenantObject, superObject, createdUid, context } = this.#situation(tenant, kind, key);
@@ -205,8 +206,7 @@ export class Reconciler implements Controller {
     if (verdict.is === 'open') return this.#executor.run(actions, work);
     if (verdict.is === 'not-now') return { is: 'retry', code: 'liveChecks', afterMs: verdict.afterMs };
     if (verdict.is === 'definition-gone') return { is: 'retry', code: 'definitionGone' };
-    const { key } = situation;
-    tenant.held.set(keyId(key), key);
+    tenant.held.set(keyId(situation.key), true);
     return { is: 'held' };
   }
 

@@ -91,7 +91,7 @@ describe('resync (sync rule `resync`)', () => {
     await using bench = await Bench.start();
     bench.namespace('shop');
     bench.have('tenant', resources.configMaps, settings('held'));
-    bench.state.held.set('configmaps/shop/held', { kind: 'configmaps', namespace: 'shop', name: 'held' });
+    bench.state.held.set('configmaps/shop/held', true);
     bench.have('tenant', resources.configMaps, settings('queued'));
     const t = bench.have('tenant', resources.configMaps, settings('behind'));
     bench.have('super', resources.configMaps, bench.superOf(t, { data: { a: 'drift' } }));

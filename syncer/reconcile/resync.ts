@@ -103,7 +103,7 @@ export class Resync {
   #look(tenant: TenantState, key: KeyRef, found: Map<string, Map<Drift, number>>): void {
     const { isQueued, enqueue } = this.#options;
     if (isQueued(tenant, key)) return;
-    const isHeld = tenant.held.size > 0 && tenant.held.has(keyId(key));
+    const isHeld = tenant.held.size > 0 && tenant.held.get(keyId(key)) === true;
     if (isHeld && !this.#isDemanded(tenant, key)) return;
     const finding = this.#findingOf(tenant, key);
     if (finding === undefined) return;

@@ -216,6 +216,7 @@ export class Router {
     if (type === 'deleted') {
       if (!watched) tenant.superDeletions.invalidate();
       else recordTombstone(tenant.tombstones.tenant, id, object);
+      tenant.contested.sourceDeleted(id, object.metadata.uid);
     } else if (kind.direction === 'up') {
       tenant.tombstones.tenant.delete(id);
     }

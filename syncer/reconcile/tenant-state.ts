@@ -60,9 +60,6 @@ class WrittenPayloads {
 /** In memory, of super objects that are gone: of a pod some 10 KiB are kept until the tenant object has its last status. */
 const maxTombstoneBytes = 64 * 1024 * 1024;
 
-/** In memory, of one copy of an event: a message has up to 1 KiB, two bytes a character, and the rest is short. */
-const maxCopyBytes = 8 * 1024;
-
 /** Keys that wait until another one is in agreement. */
 export class Dependents {
   /** By the id of the key they wait for; no map in here is empty. */
@@ -154,8 +151,6 @@ export class TenantState {
       maxBytes: maxTombstoneBytes,
     }),
   };
-  /** Copies of events, which are not watched in the tenant, as last written, by key id. */
-  readonly eventCopies = new BoundedMap<{ readonly object: KubeObject; readonly atMs: number }>(5_000);
   /** Summaries of payloads of tenant objects that have been read whole, by what the cache shows of the object. */
   readonly payloads = new WeakMap<KubeObject, PayloadSummary>();
   readonly writtenPayloads = new WrittenPayloads();
@@ -170,8 +165,8 @@ export class TenantState {
   readonly expectations: Readonly<Record<'tenant' | 'super', Expectations>>;
   /** Set while all deletes are stopped (sync rule `side-identity`): why. */
   frozen: string | undefined;
-  /** Keys held back by `frozen` or a deletion guard; queued again when it opens. */
-  readonly held = new Map<string, KeyRef>();
+  /** Ids of keys held back by `frozen` or a deletion guard, which a resync need not queue; when it opens, all keys are. */
+  readonly held = new BoundedMap<true>(10_000);
   /** Kinds that are synced for this tenant beside those of all tenants, by name. */
   readonly customKinds = new Map<string, CustomKind>();
 
@@ -277,15 +272,6 @@ export class TenantState {
     return [];
   }
 
-  /**
-   * `copy` is what is needed of it, and no more. What is larger than an API server lets an event be is not remembered:
-   * it is only tried once more.
-   */
-  rememberEventCopy(id: string, copy: KubeObject): void {
-    if (estimateBytes(copy) > maxCopyBytes) this.eventCopies.delete(id);
-    else this.eventCopies.set(id, { object: copy, atMs: this.#nowMs() });
-  }
-
   superNamespace(tenantNamespace: string): string {
     return superNamespaceName(this.#info, tenantNamespace);
   }
@@ -331,9 +317,8 @@ export class TenantState {
   removeKind(name: string): void {
     this.customKinds.delete(name);
     const ofKind = (id: string): boolean => id.startsWith(`${name}/`);
-    for (const memory of [this.tombstones.tenant, this.tombstones.super]) memory.deleteAll(ofKind);
+    for (const memory of [this.tombstones.tenant, this.tombstones.super, this.held]) memory.deleteAll(ofKind);
     for (const memory of [this.expectations.tenant, this.expectations.super]) memory.forgetAll(ofKind);
-    for (const id of this.held.keys()) if (ofKind(id)) this.held.delete(id);
     this.superDeletions.invalidate();
   }
 

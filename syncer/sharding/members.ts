@@ -1,3 +1,4 @@
+import { syncerSelector } from '../../api/labels.ts';
 import {
   type Clock,
   ignoreNotFound,
@@ -7,14 +8,7 @@ import {
   resources,
   Store,
 } from '../../kube/index.ts';
-import {
-  componentSelector,
-  leaseName,
-  replicaOf,
-  type ShardClient,
-  type ShardMapStore,
-  shardMapName,
-} from './shard-map.ts';
+import { leaseName, replicaOf, type ShardClient, type ShardMapStore, shardMapName } from './shard-map.ts';
 
 /** What is heard of the records that replicas share. */
 export interface Listener {
@@ -52,7 +46,7 @@ export function followRecords(
       ...common,
       resource: resources.leases,
       store: leases,
-      labelSelector: componentSelector,
+      labelSelector: syncerSelector,
     });
     const mapReflector = new Reflector({
       ...common,
@@ -107,7 +101,7 @@ export class Peers {
   /** Asks the server who else there is; returns whether there is a Lease of any replica, dead or alive. */
   async look(signal: AbortSignal): Promise<boolean> {
     const { client, namespace, replica } = this.#options;
-    const options = { namespace, labelSelector: componentSelector, signal, timeoutMs: callTimeoutMs };
+    const options = { namespace, labelSelector: syncerSelector, signal, timeoutMs: callTimeoutMs };
     const { items } = await client.list<Lease>(resources.leases, options);
     const others = items.filter(({ metadata }) => metadata.name !== leaseName(replica));
     for (const lease of others) this.members.saw(lease);

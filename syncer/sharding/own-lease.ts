@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { annotationKeys } from '../../api/labels.ts';
+import { annotationKeys, syncerLabel } from '../../api/labels.ts';
 import { holderVersion } from '../../api/program-versions.ts';
 import {
   type Clock,
@@ -16,7 +16,7 @@ import {
   readClock,
   resources,
 } from '../../kube/index.ts';
-import { componentLabel, leaseName, type ShardClient } from './shard-map.ts';
+import { leaseName, type ShardClient } from './shard-map.ts';
 
 /** This replica has not kept its Lease: others may serve its tenants by now, and until that is known it writes nothing. */
 export class LeaseLapsed extends CodedError<'LeaseLapsed'> {
@@ -222,7 +222,7 @@ export class OwnLease {
       metadata: {
         ...present?.metadata,
         ...this.#ref,
-        labels: { ...labels, ...componentLabel },
+        labels: { ...labels, ...syncerLabel },
         annotations: {
           ...annotations,
           ...(metricsAddress === undefined ? {} : { [annotationKeys.metricsAddress]: metricsAddress }),

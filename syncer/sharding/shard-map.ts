@@ -1,21 +1,17 @@
 import { hash } from 'node:crypto';
-import { labelKeys } from '../../api/labels.ts';
 import {
+  type ConfigMap,
   ignoreNotFound,
   isAlreadyExists,
   isConflict,
   isNotFound,
   type KubeClient,
-  type KubeObject,
   resources,
 } from '../../kube/index.ts';
 
 /** What is asked of the super cluster here, on a connection that the fence does not guard. */
 export type ShardClient = Pick<KubeClient, 'get' | 'list' | 'create' | 'update' | 'delete'>;
 
-/** Carried by the Leases of all replicas. */
-export const componentLabel = { [labelKeys.component]: 'vc-syncer' } as const;
-export const componentSelector = `${labelKeys.component}=vc-syncer`;
 export const shardMapName = 'vc-syncer-shards';
 
 const leasePrefix = 'vc-syncer-';
@@ -31,10 +27,6 @@ export function replicaOf(leaseName: string): string {
 /** Whether a Lease can have this name: it is a DNS name. */
 export function isReplicaName(text: string): boolean {
   return text.length <= 200 && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(text);
-}
-
-interface ConfigMap extends KubeObject {
-  data?: Record<string, string>;
 }
 
 /** The owners of buckets, at one resourceVersion of the ConfigMap. */

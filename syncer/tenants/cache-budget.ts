@@ -1,15 +1,14 @@
-import { estimateObjectBytes, type ListMeter } from '../../kube/index.ts';
+import { CodedError, estimateObjectBytes, type ListMeter } from '../../kube/index.ts';
 
 const mebibyte = 1024 * 1024;
 
 /** What a tenant has, or what all of them have, takes more memory than it may. */
-export class CacheLimitExceeded extends Error {
+export class CacheLimitExceeded extends CodedError<'CacheLimitExceeded'> {
   override readonly name = 'CacheLimitExceeded';
-  readonly code = 'CacheLimitExceeded';
   readonly limitBytes: number;
 
   constructor(limitBytes: number, message: string) {
-    super(message);
+    super('CacheLimitExceeded', message, false);
     this.limitBytes = limitBytes;
   }
 }

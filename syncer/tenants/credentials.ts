@@ -3,9 +3,11 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   type ConnectionOptions,
   connectionFromSecret,
+  decodeSecretData,
   type KubeClient,
-  type KubeObject,
+  namespacedName,
   resources,
+  type Secret,
 } from '../../kube/index.ts';
 import type { ClientAuthorities } from '../kubelet/kubelet-tenants.ts';
 
@@ -28,7 +30,7 @@ export async function readCredentials(
   signal: AbortSignal,
 ): Promise<Credentials> {
   const reference = vc.status?.syncerSecret;
-  const key = `${vc.metadata.namespace}/${vc.metadata.name}`;
+  const key = namespacedName(vc.metadata);
   if (reference === undefined) throw new Error(`VirtualCluster ${key} names no Secret for the syncer`);
   const { namespace } = reference;
   if (namespace === undefined) {
@@ -41,7 +43,7 @@ export async function readCredentials(
       `the Secret for VirtualCluster ${key} is in namespace ${namespace}, and this syncer reads ${systemNamespace} only: start it with --namespace ${namespace}`,
     );
   }
-  const secret = await superClient.get<KubeObject & { data?: Record<string, string> }>(
+  const secret = await superClient.get<Secret>(
     resources.secrets,
     { namespace, name: reference.name },
     { signal },
@@ -49,20 +51,16 @@ export async function readCredentials(
   if (secret.metadata.annotations?.[annotationKeys.tenantName] !== key) {
     throw new Error(`Secret ${namespace}/${reference.name} was not made for VirtualCluster ${key}`);
   }
-  const encoded = secret.data?.[reference.key];
-  if (encoded === undefined) {
+  const data = decodeSecretData(secret);
+  const kubeconfig = data[reference.key];
+  if (kubeconfig === undefined) {
     throw new Error(`Secret ${namespace}/${reference.name} has no key ${reference.key}`);
   }
-  const kubeletClient = decode(secret.data?.['kubelet-client-ca.crt']);
-  const frontProxy = decode(secret.data?.['front-proxy-ca.crt']);
+  const { 'kubelet-client-ca.crt': kubeletClient, 'front-proxy-ca.crt': frontProxy } = data;
   const isWhole = kubeletClient !== undefined && frontProxy !== undefined;
   return {
-    connection: connectionFromSecret(decode(encoded) ?? ''),
+    connection: connectionFromSecret(kubeconfig),
     authorities: isWhole ? { kubeletClient, frontProxy } : undefined,
     version: JSON.stringify(secret.data),
   };
-}
-
-function decode(text: string | undefined): string | undefined {
-  return text === undefined ? undefined : Buffer.from(text, 'base64').toString('utf8');
 }

@@ -1,3 +1,4 @@
+import { getHeapStatistics } from 'node:v8';
 import { isWaitedFor, leftReason } from '../../api/conditions.ts';
 import { isAsleep, isHeldToPolicy, isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
@@ -6,6 +7,7 @@ import {
   type KubeClient,
   type KubeObject,
   linkedController,
+  namespacedName,
   Reflector,
   resources,
   Store,
@@ -23,6 +25,7 @@ import { aloneFrom, type CurrentTenant, type Suspect } from '../watchdog/watchdo
 import { CacheLimitExceeded, SharedCacheBudget } from './cache-budget.ts';
 import { readCredentials } from './credentials.ts';
 import { JoinOrder } from './join-order.ts';
+import { SharedReadMemory } from './read-memory.ts';
 import { SharedReadTime } from './read-time.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
 import { SleepingTenantUsage, WakeOnExpiry, WakeOnLoss } from './sleeping-tenants.ts';
@@ -72,6 +75,8 @@ export interface DirectoryHooks {
   joined?(tenant: string): void;
   /** It takes too much memory and is not served for a time. */
   held?(tenant: string): void;
+  /** Reading an answer or event of it was ended, because those of all tenants took too much memory. */
+  readAborted?(tenant: string): void;
   left?(tenant: string): void;
   /** A session begins, with what the tenant's API server proves itself with. One of a tenant may follow another. */
   serving?(session: TenantSession, authorities: ClientAuthorities | undefined): void;
@@ -148,6 +153,11 @@ function cannotServe(error: unknown): SyncerCondition {
   return notSynced('CannotServe', `this tenant is not served: ${why}`);
 }
 
+/** An eighth of the heap; fewer bytes are too few for a page of each of some twenty tenants. */
+function readMemoryBytes(): number {
+  return Math.max(128 * 1024 * 1024, getHeapStatistics().heap_size_limit / 8);
+}
+
 /** Which tenants this syncer serves: follows the VirtualClusters and runs a session for each that is ready. */
 export class TenantDirectory {
   readonly #options: DirectoryOptions;
@@ -159,6 +169,7 @@ export class TenantDirectory {
   readonly #memory: SharedCacheBudget;
   /** Of what is measured, which goes by no other clock. */
   readonly #readTime = new SharedReadTime(systemClock);
+  readonly #readMemory = new SharedReadMemory(readMemoryBytes());
   #running: AbortSignal | undefined;
 
   constructor(options: DirectoryOptions) {
@@ -180,7 +191,7 @@ export class TenantDirectory {
   /** When authorities and certificates of the tenants that are served expire. */
   *expiries(): Iterable<{ tenant: string; kind: string; atMs: number }> {
     for (const { latest } of this.#served.values()) {
-      const tenant = `${latest.metadata.namespace}/${latest.metadata.name}`;
+      const tenant = namespacedName(latest.metadata);
       for (const { kind, expires } of latest.status?.certificates ?? [])
         yield { tenant, kind, atMs: Date.parse(expires) };
     }
@@ -370,7 +381,7 @@ export class TenantDirectory {
       this.#status.forget(uid);
       this.#options.hooks?.leaving?.(uid);
       // One that was made anew under this name has taken over what is kept by name.
-      const others = [...this.#served.values()].map(({ vc: other }) => `${other.namespace}/${other.name}`);
+      const others = [...this.#served.values()].map(({ vc: other }) => namespacedName(other));
       if (!others.includes(`${namespace}/${name}`)) this.#options.hooks?.left?.(`${namespace}/${name}`);
     });
   }
@@ -532,7 +543,7 @@ export class TenantDirectory {
     const { hooks, settings } = this.#options;
     const { uid, ...ref } = served.vc;
     hooks?.leaving?.(uid);
-    hooks?.held?.(`${ref.namespace}/${ref.name}`);
+    hooks?.held?.(namespacedName(ref));
     this.#warn(served.latest, error, 'this tenant takes too much memory and is let go of for a time');
     await this.#report(served, notSynced('CacheLimitExceeded', error.message));
     await this.#pause(served, ms, () => cacheLimitBytes(served.latest, settings()) > error.limitBytes);
@@ -544,7 +555,7 @@ export class TenantDirectory {
     onJoined: () => void,
   ): Promise<void> {
     const { hooks } = this.#options;
-    const tenant = `${served.vc.namespace}/${served.vc.name}`;
+    const tenant = namespacedName(served.vc);
     const session = new TenantSession({
       ...this.#options,
       vc: served.latest,
@@ -553,8 +564,10 @@ export class TenantDirectory {
       status: this.#status,
       memory: this.#memory,
       readTime: this.#readTime,
+      readMemory: this.#readMemory,
       onJoined,
       onCall: (call) => hooks?.call?.(tenant, call),
+      onReadAborted: () => hooks?.readAborted?.(tenant),
       onReflectorProblem: (kind, phase) => hooks?.reflectorProblem?.(tenant, kind, phase),
       onResync: (findings) => hooks?.resync?.(tenant, findings),
       used: async (within) => hooks?.used?.(served.vc.uid, within),
@@ -634,9 +647,6 @@ export class TenantDirectory {
   }
 
   #warn(vc: VirtualCluster, error: unknown, message: string): void {
-    this.#options.logger.warn(
-      { tenant: `${vc.metadata.namespace}/${vc.metadata.name}`, err: error },
-      message,
-    );
+    this.#options.logger.warn({ tenant: namespacedName(vc.metadata), err: error }, message);
   }
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { FakeClock } from '../../kube/testing/index.ts';
+import type { KubeClient } from '../../kube/index.ts';
+import { FakeClock, startLyingServer } from '../../kube/testing/index.ts';
 import { testTenant } from '../kinds/testing.ts';
 import { CallHealth, Health } from './health.ts';
 
@@ -8,13 +9,13 @@ type Options = ConstructorParameters<typeof Health>[0];
 const nothing = async (): Promise<void> => undefined;
 
 /** A tenant in whose parts all is well, and the names of what was written about it. */
-function health(usage: object | undefined): { checked: () => Promise<boolean>; written: string[] } {
+function health(usage: object | undefined) {
   const written: string[] = [];
   const note = (what: string) => async () => void written.push(what);
   const options = {
     state: {
       info: testTenant(),
-      client: { raw: nothing },
+      client: { raw: nothing } as Pick<KubeClient, 'raw'>,
       superCaches: { byIndex: () => [] },
       caches: { store: () => ({ size: 3 }), latestVersion: () => '7' },
     },
@@ -27,11 +28,26 @@ function health(usage: object | undefined): { checked: () => Promise<boolean>; w
     latest: () => ({ metadata: {}, status: usage === undefined ? {} : { usage } }),
     isJoined: () => true,
     clock: new FakeClock(),
-    logger: { warn: (fields: object) => expect(fields).toBeUndefined() },
+    logger: { warn: (fields: object): void => expect(fields).toBeUndefined() },
   };
   const checks = new Health(options as unknown as Options);
-  return { checked: () => checks.check(new AbortController().signal), written };
+  return { checked: () => checks.check(new AbortController().signal), written, options };
 }
+
+it.each([
+  [16, true],
+  [17, false],
+])('reads a probe of %i KiB: %s', async (kibibytes, isWell) => {
+  await using server = await startLyingServer((_request, response) =>
+    response.end('x'.repeat(kibibytes * 1024)),
+  );
+  const warned: unknown[] = [];
+  const { options, checked } = health({ pods: 9 });
+  options.state.client = server.client;
+  options.logger.warn = (fields) => void warned.push(fields);
+  expect(await checked()).toBe(isWell);
+  expect(warned).toHaveLength(isWell ? 0 : 1);
+});
 
 const measured = ['version', 'super cluster', 'usage'];
 

@@ -101,6 +101,8 @@ export const usedEveryMs = 5 * 60_000;
 const usedSoonMs = 60_000;
 const checkEveryMs = 10_000;
 const probeTimeoutMs = 5_000;
+/** Bytes of the answer: `ok`, or a line for each check. */
+const longestProbe = 16 * 1024;
 const versionEveryMs = 5 * 60_000;
 const resourcesEveryMs = 60_000;
 const maxAddresses = 20;
@@ -192,7 +194,8 @@ export class Health {
     const { state, engine, isJoined } = this.#options;
     try {
       // Writes that hang, by a webhook of the tenant's own, say nothing of its API server.
-      await state.client.raw('GET', '/readyz', { signal, timeoutMs: probeTimeoutMs, aside: true });
+      const limits = { timeoutMs: probeTimeoutMs, maxBytes: longestProbe };
+      await state.client.raw('GET', '/readyz', { signal, aside: true, ...limits });
     } catch (error) {
       if (signal.aborted) throw error;
       this.#failedProbes += 1;

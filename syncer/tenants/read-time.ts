@@ -1,4 +1,4 @@
-import type { Clock, ReadMeter } from '../../kube/index.ts';
+import { type Clock, onAbort, type ReadMeter } from '../../kube/index.ts';
 
 /** What reading from a tenant may take at once. */
 const freeMs = 100;
@@ -70,7 +70,7 @@ export class ReadTime implements ReadMeter {
     this.#owedMs += takenMs - this.#takenMs;
   }
 
-  /** One after the other, so that what each then does is known before the next one's rest begins. */
+  /** One after the other, each in a turn of the event loop of its own, so that what each then does is known before the next one's rest begins. */
   turn(signal: AbortSignal | undefined): Promise<void> | undefined {
     if (this.#waiting === 0 && this.#owedMs < shortestRestMs) return undefined;
     this.#waiting += 1;
@@ -79,8 +79,12 @@ export class ReadTime implements ReadMeter {
       .finally(() => {
         this.#waiting -= 1;
       });
-    this.#turns = turn.catch(() => undefined);
-    return turn;
+    this.#turns = turn.then(nextTurn, nextTurn);
+    // At once, also behind the turns of others: what waits for it holds memory.
+    return new Promise((resolve, reject) => {
+      const forget = onAbort(signal, () => reject(signal?.reason));
+      turn.then(resolve, reject).finally(forget);
+    });
   }
 
   async #rest(signal: AbortSignal | undefined): Promise<void> {
@@ -91,4 +95,8 @@ export class ReadTime implements ReadMeter {
     await this.#clock.sleep(restMs, signal);
     this.#atMs = this.#clock.monotonic();
   }
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }

@@ -10,7 +10,6 @@ import {
   type Store,
 } from '../../kube/index.ts';
 import { type CustomResourceInformers, TenantCustomResources } from '../controllers/custom-resources.ts';
-import { loadExistingCopies } from '../controllers/events.ts';
 import type { SyncEngine } from '../engine.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
 import { hasKnownFields } from '../kinds/registry.ts';
@@ -22,6 +21,7 @@ import { CacheBudget, type SharedCacheBudget } from './cache-budget.ts';
 import type { Credentials } from './credentials.ts';
 import { DeletionFreeze, MassDeletionHolds } from './deletion-holds.ts';
 import { CallHealth, Health } from './health.ts';
+import type { SharedReadMemory } from './read-memory.ts';
 import type { SharedReadTime } from './read-time.ts';
 import type { StatusWriter, UsedResources } from './status-writer.ts';
 import { SuperClusterVersionRecord } from './super-cluster-version-record.ts';
@@ -52,6 +52,8 @@ interface SessionOptions {
   memory: SharedCacheBudget;
   /** How much of the thread's time reading from all tenants may take. */
   readTime: SharedReadTime;
+  /** How much memory all tenants may take by what is being read. */
+  readMemory: SharedReadMemory;
   /** Called before each write to the tenant; what it throws keeps the write from being sent. */
   beforeWrite?: () => void;
   onCall?: (call: CallRecord) => void;
@@ -59,6 +61,8 @@ interface SessionOptions {
   used?: (signal: AbortSignal) => Promise<UsedResources | undefined>;
   /** Everything that the tenant has is in the caches, and the engine has begun with it. */
   onJoined?: () => void;
+  /** Reading an answer or event was ended for the memory that it took. */
+  onReadAborted?: () => void;
   onReflectorProblem?: (kind: string, phase: string) => void;
   /** What one comparison of both sides has found. */
   onResync?: (findings: readonly DriftCount[]) => void;
@@ -124,6 +128,7 @@ export class TenantSession {
       },
       meter: readTime.lists,
       answerMeter: readTime.answers,
+      readMemory: options.readMemory.tenant(options.onReadAborted),
       onCall: (call) => {
         this.#calls.called(call);
         options.onCall?.(call);
@@ -259,7 +264,7 @@ export class TenantSession {
   /** What is not remembered is only done once more. */
   async #restoreKnown(signal: AbortSignal): Promise<void> {
     try {
-      await loadExistingCopies(this.state, signal, () => this.#budget.list());
+      await this.#options.engine.loadEventCopies(this.state, signal, () => this.#budget.list());
     } catch (error) {
       if (!signal.aborted)
         this.#options.logger.warn(

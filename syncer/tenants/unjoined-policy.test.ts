@@ -226,6 +226,30 @@ describe('a tenant that has not joined (sync rule `policy-over-holds`)', () => {
     expect(world.tenantOf('blue').server.requests).toEqual([]);
   });
 
+  it('loses a pod that waits for a node with an image that its policy refuses now, also where a webhook has put a mirror in its place', async () => {
+    await using world = await start({ status: { phase: 'Asleep' } });
+    await bankIsGone(world);
+    const { server } = world.super;
+    const pod = (name: string, image: string): void => {
+      const spec = { containers: [{ name: 'main', image }] };
+      const own = { metadata: { namespace: 'shop', name, uid: `p-${name}` }, spec };
+      const made = podKind.toSuper(own, contextOf(world, 'blue'));
+      const mirrored = { containers: [{ name: 'main', image: `mirror.example/${name}` }] };
+      server.put(resources.pods, { ...made, spec: mirrored } as KubeObject);
+    };
+    pod('evil', 'evil.example/evil:1');
+    pod('good', 'good.example/good:1');
+    allow(world, { imageRegistries: ['good.example', 'evil.example'] });
+    put(world, 'blue', 'bank', 'bank.example');
+    await bankIsGone(world);
+    expect(inSuper(world, resources.pods, 'evil')).toBeDefined();
+    allow(world, { imageRegistries: ['good.example'] });
+    await server.until(() => inSuper(world, resources.pods, 'evil') === undefined);
+    put(world, 'blue', 'bank', 'bank.example');
+    await bankIsGone(world);
+    expect(inSuper(world, resources.pods, 'good')).toBeDefined();
+  });
+
   it('loses what comes back to the super cluster, as with a backup', async () => {
     await using world = await start({ status: { phase: 'Asleep' } });
     await bankIsGone(world);

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { Backoff, FairQueue } from './fair-queue.ts';
+import { FairQueue } from './fair-queue.ts';
 import type { AddOptions, Outcome } from './options.ts';
 import { ManualClock } from './testing/manual-clock.ts';
 import { type Job, Simulation } from './testing/simulation.ts';
@@ -654,21 +654,37 @@ describe('delay', () => {
   });
 });
 
-describe('Backoff', () => {
-  it('doubles with each failure, up to the maximum', () => {
-    const backoff = new Backoff({ baseMs: 100, maxMs: 1_000 }, () => 0);
-    expect([1, 2, 3, 4, 5, 60, 5_000].map((failures) => backoff.delayMs(failures))).toEqual([
-      100, 200, 400, 800, 1_000, 1_000, 1_000,
-    ]);
+describe('the delay after a failure', () => {
+  const item = { tenant: 'a', id: 'x' };
+  const delays = (failures: number, random: number, backoff = { baseMs: 100, maxMs: 1_000 }): number[] => {
+    const clock = new ManualClock();
+    const queue = new FairQueue<typeof item>({
+      keyOf: ({ id }) => id,
+      tenantOf: ({ tenant }) => tenant,
+      ...{ clock, maxConcurrent: 1, random: () => random, backoff },
+    });
+    queue.add(item);
+    return Array.from({ length: failures }, () => {
+      queue.take();
+      queue.done(item, { action: 'backoff' });
+      const delay = (queue.nextDueAt() ?? Number.NaN) - clock.monotonic();
+      clock.advance(delay);
+      return delay;
+    });
+  };
+
+  it('doubles with each one, up to the maximum', () => {
+    const [first, second, third, fourth, ...others] = delays(2_000, 0);
+    expect([first, second, third, fourth]).toEqual([100, 200, 400, 800]);
+    expect(new Set(others)).toEqual(new Set([1_000]));
   });
 
-  it('spreads over the second half of the delay', () => {
-    const backoff = new Backoff({ baseMs: 100, maxMs: 1_000 }, () => 0.5);
-    expect(backoff.delayMs(2)).toBe(150);
+  it('is spread over the second half', () => {
+    expect(delays(2, 0.5)).toEqual([75, 150]);
   });
 
-  it('refuses delays that make no sense, and names them', () => {
-    expect(() => new Backoff({ baseMs: 0, maxMs: 10 }, () => 0)).toThrow('backoff.baseMs');
-    expect(() => new Backoff({ baseMs: 20, maxMs: 10 }, () => 0)).toThrow('below');
+  it('is refused where it makes no sense, and named', () => {
+    expect(() => delays(0, 0, { baseMs: 0, maxMs: 10 })).toThrow('backoff.baseMs');
+    expect(() => delays(0, 0, { baseMs: 20, maxMs: 10 })).toThrow('below');
   });
 });

@@ -107,7 +107,7 @@ function nextRun<Item>(
   run: EntryRun<Item>,
   outcome: Outcome,
   now: number,
-  backoff: Backoff,
+  backoff: ExponentialFailureRateLimiter,
   releaseEveryMs: number,
 ): number | undefined {
   const dueAt = dueAfter(entry, run.dropped ? { action: 'done' } : outcome, now, backoff);
@@ -140,7 +140,7 @@ function dueAfter<Item>(
   entry: Entry<Item>,
   outcome: Outcome,
   now: number,
-  backoff: Backoff,
+  backoff: ExponentialFailureRateLimiter,
 ): number | undefined {
   entry.refusedVersion = undefined;
   entry.delay = 'requested';
@@ -163,7 +163,7 @@ function dueAfter<Item>(
  * Exponential back-off with jitter: the n-th failure waits between half and all of `baseMs * 2^(n-1)`, at most
  * `maxMs`.
  */
-export class Backoff {
+class ExponentialFailureRateLimiter {
   readonly #baseMs: number;
   readonly #maxMs: number;
   readonly #random: () => number;
@@ -269,7 +269,7 @@ export class FairQueue<Item> {
   readonly #keyOf: (item: Item) => string;
   readonly #tenantOf: (item: Item) => string;
   readonly #clock: MonotonicClock;
-  readonly #backoff: Backoff;
+  readonly #backoff: ExponentialFailureRateLimiter;
   readonly #releaseEveryMs: number;
   readonly #observer: QueueObserver<Item>;
   readonly #tenants = new TenantTable<Entry<Item>>();
@@ -284,7 +284,7 @@ export class FairQueue<Item> {
     this.#clock = options.clock;
     this.#scheduler = new TenantScheduler(options, this.#tenants);
     this.#delaying = new DelayingQueue(this.#scheduler);
-    this.#backoff = new Backoff(
+    this.#backoff = new ExponentialFailureRateLimiter(
       options.backoff ?? { baseMs: 100, maxMs: 60_000 },
       options.random ?? Math.random,
     );

@@ -1,14 +1,13 @@
+import { CodedError } from '../../kube/index.ts';
+
 type QueueErrorCode = 'InvalidOption' | 'NotProcessing' | 'AlreadyRunning';
 
 /** A mistake in how the queue is used; trying again cannot help. */
-export class QueueError extends Error {
+export class QueueError extends CodedError<QueueErrorCode> {
   override readonly name = 'QueueError';
-  readonly code: QueueErrorCode;
-  readonly retryable = false;
 
   constructor(code: QueueErrorCode, message: string) {
-    super(message);
-    this.code = code;
+    super(code, message, false);
   }
 }
 

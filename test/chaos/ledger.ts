@@ -135,6 +135,8 @@ async function confirmed<T>(call: Promise<T>): Promise<T | undefined> {
 const lifeMs = 12_000;
 const tenantPauseMs = 8_000;
 const retryMs = 500;
+/** How long after the faults the last steps may still fail. */
+const lastTriesMs = 60_000;
 const tenantGoneTimeoutMs = 180_000;
 
 /** Tenants that come and go, whatever happens around them: of none of them anything may be left. */
@@ -143,6 +145,9 @@ export class ShortLivedTenants {
   readonly #stop = new AbortController();
   readonly #traces = new Map<string, Traces>();
   readonly #running: Promise<void>;
+  #repeats = 0;
+  /** On the monotonic clock: when a step that fails is not tried again. */
+  #lastTryMs = Number.POSITIVE_INFINITY;
 
   constructor(world: World) {
     this.#world = world;
@@ -153,7 +158,14 @@ export class ShortLivedTenants {
     return this.#traces.size;
   }
 
+  /** How often a step was tried again. */
+  get repeats(): number {
+    return this.#repeats;
+  }
+
+  /** The faults are over. The last tenant is deleted; rejects when that goes on failing. */
   async stop(): Promise<void> {
+    this.#lastTryMs = performance.now() + lastTriesMs;
     this.#stop.abort();
     await this.#running;
   }
@@ -178,10 +190,12 @@ export class ShortLivedTenants {
   async #run(): Promise<void> {
     for (let turn = 0; !this.#stop.signal.aborted; turn++) {
       const name = `passer-by-${turn}`;
-      await this.#insist(() => this.#accepted(['create', name], (vc) => vc !== undefined, name));
+      await this.#insist(`to create ${name}`, () =>
+        this.#accepted(['create', name], (vc) => vc !== undefined, name),
+      );
       await this.#pause(lifeMs);
-      await this.#insist(() => this.#note(name));
-      await this.#insist(() =>
+      await this.#insist(`to read ${name}`, () => this.#note(name));
+      await this.#insist(`to delete ${name}`, () =>
         this.#accepted(
           ['delete', name, '--ignore-not-found'],
           (vc) => vc === undefined || vc.metadata.deletionTimestamp !== undefined,
@@ -217,10 +231,16 @@ export class ShortLivedTenants {
     });
   }
 
-  async #insist(attempt: () => Promise<boolean>): Promise<void> {
+  /** While there are faults, as often as it takes. */
+  async #insist(what: string, attempt: () => Promise<boolean>): Promise<void> {
     for (;;) {
-      const done = await attempt().catch(() => false);
-      if (done) return;
+      const outcome = await attempt().catch((error: unknown) => error);
+      if (outcome === true) return;
+      if (performance.now() > this.#lastTryMs)
+        throw new Error(`in vain ${what}, ${lastTriesMs / 1_000} s after the faults`, {
+          cause: outcome,
+        });
+      this.#repeats += 1;
       await delay(retryMs);
     }
   }

@@ -58,7 +58,7 @@ export async function runChaos({ stack, seed, durationMs, cut, log }: ChaosOptio
     const writes = churns.reduce((sum, { done }) => sum + done, 0);
     const kept = ledgers.reduce((sum, { size }) => sum + size, 0);
     log(
-      `${count} faults, ${writes} writes, ${kept} objects accounted for, ${passersBy.size} tenants came and went, controllers started anew ${startedAnew.length} times`,
+      `${count} faults, ${writes} writes, ${kept} objects accounted for, ${passersBy.size} tenants came and went (${passersBy.repeats} of their steps tried again), controllers started anew ${startedAnew.length} times`,
     );
     return wrong;
   } finally {

@@ -23,7 +23,7 @@ describeWithEngine('on a Docker engine', (engine) => {
   describeDriver('compose', () => composeWorld(engine));
 
   it.skipIf(egressFilterProblem() !== undefined)(
-    'starts anew, once, what has run unconfined, with its files and data, and leaves no rules behind',
+    'starts anew, once, what has run unconfined, with its files and data, and leaves no rules behind (only where root has nftables)',
     async () => {
       await withKubernetesImages(engine);
       const root = await mkdtemp(join(tmpdir(), 'skerry-confined-'));

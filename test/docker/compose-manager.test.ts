@@ -253,7 +253,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
   });
 
   it.skipIf(!isConfined)(
-    'has its API server dial what the operator lists, and nothing else here',
+    'has its API server dial what the operator lists, and nothing else here (only where root has nftables)',
     async () => {
       const listed = await startAttackerServer((body) => {
         const { request } = JSON.parse(body) as { request: { uid: string } };

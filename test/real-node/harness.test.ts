@@ -93,6 +93,23 @@ describe('the harness', () => {
     upTimeoutMs + downTimeoutMs,
   );
 
+  it(
+    'takes everything down and fails when a daemon of a node has ended by itself',
+    async () => {
+      const { info, bridge, owner } = await start('weak');
+      const [kubelet] = [...processesOf(info.directory)].filter(([, command]) =>
+        command.includes('/kubelet '),
+      );
+      await killPid(kubelet?.[0] ?? 0);
+      const ended = join(info.directory, 'nodes', 'node-1', 'logs', 'ended.log');
+      await poll('its end to be recorded', () => existsSync(ended), { timeoutMs: downTimeoutMs });
+      await expect(stopCluster(info.directory)).rejects.toThrow(/kubelet of node-1 ended/);
+      await killPid(owner);
+      expect(leftOf(info, bridge)).toEqual([]);
+    },
+    upTimeoutMs + downTimeoutMs,
+  );
+
   it('refuses a directory that holds something else', async () => {
     const directory = mkdtempSync(join(place, 'other-'));
     const child = spawn(process.execPath, [main, 'up', '--state-dir', place], {

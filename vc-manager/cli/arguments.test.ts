@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from 'commander';
 import { describe, expect, it } from 'vitest';
+import { repeatable } from '../../program/flags.ts';
 import {
   duration,
   egressTarget,
@@ -7,7 +8,6 @@ import {
   kubernetesVersion,
   labelPairs,
   portRange,
-  repeatable,
   wholeNumber,
 } from './arguments.ts';
 

@@ -96,10 +96,6 @@ function cidrOf(text: string): string | undefined {
   return `${type.networkAddressFromCIDR(cidr)}/${cidr.split('/')[1]}`;
 }
 
-export function repeatable(text: string, before: readonly string[] = []): string[] {
-  return [...before, text];
-}
-
 /** `key=value,key=value`, repeatable: a later value of a key replaces an earlier one. */
 export function labelPairs(
   text: string,

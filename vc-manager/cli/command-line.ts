@@ -69,9 +69,14 @@ export const yesOption = {
   description: 'do not ask; a script, which has no terminal, needs it',
 } as const;
 
+/** Whether somebody can be asked. */
+export function hasTerminal({ stdin, stderr }: Pick<Cli, 'stdin' | 'stderr'>): boolean {
+  return stdin?.isTTY === true && stderr.isTTY === true;
+}
+
 /** Throws `InvalidArgument` without a terminal to ask on, before anything is done. `yes`: the answer was given. */
-export function requireTerminal({ stdin, stderr }: Cli, { yes }: { readonly yes?: boolean }): void {
-  if (yes === true || (stdin?.isTTY === true && stderr.isTTY === true)) return;
+export function requireTerminal(cli: Cli, { yes }: { readonly yes?: boolean }): void {
+  if (yes === true || hasTerminal(cli)) return;
   throw new CliError(
     'InvalidArgument',
     'nothing was done: this asks on a terminal before it goes on, and there is none. Scripts say --yes',

@@ -13,6 +13,7 @@ function terminal(isTTY = true) {
     env: {},
     ...{ stdin, stderr, stdout: new Captured(), clock: systemClock, signal: abort.signal },
     onSignal: () => undefined,
+    outlivesReader: () => undefined,
     setExitCode: () => undefined,
   };
   return { cli, stdin, stderr, abort };

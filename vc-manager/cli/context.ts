@@ -22,6 +22,8 @@ export interface Cli {
   /** From this call on, signals go to `listener` and no longer abort `signal`. */
   onSignal(listener: (signal: NodeJS.Signals) => void): void;
   setExitCode(code: number): void;
+  /** From this call on, the command goes on when nobody reads `stdout` any more. */
+  outlivesReader(): void;
 }
 
 /** Options that every command understands. */

@@ -33,7 +33,7 @@ describe('describeFailure', () => {
 
   it('says what to do when the cluster knows no VirtualClusters', () => {
     const { message } = describeFailure(new ApiError(404, undefined, 'GET /apis/skerry.dev'));
-    expect(message).toContain('Skerry is not installed in it');
+    expect(message).toContain('Skerry is not installed in it. Install the Helm chart in it, start');
   });
 
   it('passes on what the server says, without method and path', () => {

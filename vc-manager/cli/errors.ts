@@ -1,5 +1,6 @@
 import {
   ApiError,
+  CodedError,
   ConnectionError,
   isAlreadyExists,
   isForbidden,
@@ -42,15 +43,12 @@ type CliErrorCode =
   | 'Interrupted';
 
 /** A failure with a message for the user: what happened, and what to do. */
-export class CliError extends Error {
+export class CliError extends CodedError<CliErrorCode> {
   override readonly name = 'CliError';
-  readonly code: CliErrorCode;
   readonly exitCode: number;
-  readonly retryable = false;
 
   constructor(code: CliErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.code = code;
+    super(code, message, false, options);
     this.exitCode = exitCodeOf[code];
   }
 }
@@ -128,7 +126,8 @@ function describeApiError(error: ApiError): Failure {
     return {
       message:
         'this cluster does not know VirtualClusters: Skerry is not installed in it. ' +
-        'Start "vc-manager operator" or "vc-manager up --super-kubeconfig FILE" for it, or name another cluster with --kubeconfig',
+        'Install the Helm chart in it, start "vc-manager operator" or "vc-manager up --super-kubeconfig FILE" for it, ' +
+        'or name another cluster with --kubeconfig',
       exitCode: exitCodes.notFound,
     };
   }

@@ -1,6 +1,7 @@
 import { styleText } from 'node:util';
 import Table from 'cli-table3';
 import { stringify } from 'yaml';
+import { apiVersion } from '../../api/names.ts';
 import { type KubeObject, printable } from '../../kube/index.ts';
 
 /** How commands with a table print. */
@@ -50,7 +51,7 @@ export function listOf(items: readonly KubeObject[]): KubeObject & { items: Kube
 /** As kubectl prints an object: with apiVersion and kind, without managedFields. */
 export function withKind(object: KubeObject): KubeObject {
   const { managedFields: _, ...metadata } = object.metadata;
-  return { apiVersion: 'skerry.dev/v1alpha1', kind: 'VirtualCluster', ...object, metadata };
+  return { apiVersion, kind: 'VirtualCluster', ...object, metadata };
 }
 
 export type Style = Parameters<typeof styleText>[0];

@@ -1,12 +1,13 @@
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } from 'vitest';
 import { parse, stringify } from 'yaml';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { renderKubeconfig, resources } from '../../kube/index.ts';
+import { renderKubeconfig, resources, systemClock } from '../../kube/index.ts';
 import { FakeApiServer } from '../../kube/testing/index.ts';
-import { runCaptured } from './testing/captured.ts';
+import { buildProgram, runCli } from './program.ts';
+import { Captured, runCaptured, Unread } from './testing/captured.ts';
 
 let server: FakeApiServer;
 let home: string;
@@ -236,6 +237,78 @@ describe('delete', () => {
   });
 });
 
+describe('a command whose output nobody reads any more', () => {
+  let exit: MockInstance<typeof process.exit>;
+  beforeEach(() => {
+    exit = vi.spyOn(process, 'exit').mockReturnValue(undefined as never);
+  });
+  afterEach(() => exit.mockRestore());
+
+  async function runUnread(...args: string[]): Promise<number> {
+    const [stdout, stderr] = [new Unread(), new Captured()];
+    const closed = new Promise((resolve) => stdout.once('close', resolve));
+    const exitCode = await runCli([...args, '--kubeconfig', kubeconfig], {
+      env: { HOME: home },
+      stdout,
+      stderr,
+    });
+    await closed;
+    return exitCode;
+  }
+
+  it('ends without a complaint', async () => {
+    put('blue');
+    await runUnread('list');
+    expect(exit.mock.calls).toEqual([[0]]);
+  });
+
+  it('goes on where it has begun to delete', async () => {
+    for (const name of ['blue', 'green']) put(name);
+    expect(await runUnread('delete', 'blue', 'green', '--yes')).toBe(0);
+    expect(server.list(resources.virtualClusters)).toEqual([]);
+    expect(exit).not.toHaveBeenCalled();
+  });
+
+  it('goes on where it watches over a stack', async () => {
+    const [stdout, stderr] = [new Captured(), new Captured()];
+    const asked = new Error('asked');
+    const cli = {
+      ...{ env: {}, stdout, stderr, clock: systemClock, signal: new AbortController().signal },
+      ...{ onSignal: () => undefined, setExitCode: () => undefined },
+      outlivesReader: () => {
+        throw asked;
+      },
+    };
+    // A directory that is no stack's would be refused next.
+    const args = ['up', '--state-dir', home];
+    const program = await buildProgram(args, cli);
+    await expect(program.parseAsync(args, { from: 'user' })).rejects.toBe(asked);
+  });
+});
+
+describe('what is printed for programs', () => {
+  it.each([
+    ['top'],
+    ['quota', 'blue'],
+    ['events', 'blue'],
+    ['certificates', 'show', 'blue'],
+    ['version', '--all'],
+  ])('is YAML as well as JSON: %s', async (...command) => {
+    const certificates = [{ name: 'ca', kind: 'authority', expires: '2030-01-01T00:00:00.000Z' } as const];
+    put('blue', { phase: 'Ready', certificates, usage: { pods: 3 } });
+    const [inJson, inYaml] = await Promise.all(
+      ['json', 'yaml'].map(async (format) => (await run(...command, '-o', format)).stdout),
+    );
+    expect(inYaml).not.toMatch(/^[[{]\n/);
+    expect(parse(inYaml ?? '')).toEqual(JSON.parse(inJson ?? ''));
+  });
+
+  it('is what gc has found, which is asked for as elsewhere', async () => {
+    // There is no datastore here.
+    expect(await run('gc', '-y', '-o', 'yaml')).toMatchObject({ exitCode: 3 });
+  });
+});
+
 describe('version', () => {
   it('says which one of each program runs, as its Lease says', async () => {
     const metadata = { namespace: 'skerry-system', annotations: { 'skerry.dev/version': '0.9.9 host-1' } };
@@ -270,8 +343,19 @@ describe('a word that is no command', () => {
     [['craete', 'blue'], 'Did you mean create?'],
     [['describ', 'get'], 'Did you mean describe?'],
     [['frobnicate', 'stop'], "unknown command 'frobnicate'"],
+    [['help', 'rm'], 'Did you mean delete'],
+    [['help', 'craete'], 'Did you mean create?'],
+    [['help', 'frobnicate'], "unknown command 'frobnicate'"],
   ])('is answered with what is meant: %j', async (command, said) => {
     expect(await run(...command)).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(said) });
+  });
+
+  it('is none behind help where it names a command', async () => {
+    expect(await run('help', 'ls')).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringContaining('vc-manager list|ls [options]'),
+    });
+    expect((await runCaptured(['help'])).stdout).toContain('Examples:');
   });
 
   it('may be the name of a tenant', async () => {

@@ -18,6 +18,9 @@ Examples:
 
 "vc-manager COMMAND --help" explains a command.`;
 
+/** Commander's event for a word that is no command. */
+const noCommand = 'command:*';
+
 /** The whole command line. Only commands that `args` names are loaded; the others have a name and a summary. */
 export async function buildProgram(args: readonly string[], cli: Cli): Promise<Command> {
   const program = new Command('vc-manager')
@@ -33,8 +36,9 @@ export async function buildProgram(args: readonly string[], cli: Cli): Promise<C
   program.version(packageVersion(), '--version', 'print the version');
   addGlobalOptions(program);
   // Commander proposes what is spelled alike, which for "stop" is "top".
-  program.on('command:*', ([word = '']: string[]) => {
+  program.on(noCommand, ([word = '']: string[]) => {
     const meant = findCalledElsewhere(word);
+    program.args = [word];
     if (meant === undefined) (program as Command & { unknownCommand(): never }).unknownCommand();
     else program.error(`error: unknown command '${word}'\n(Did you mean ${meant.name}: ${meant.summary}?)`);
   });
@@ -111,6 +115,11 @@ export async function runCli(
   const handle = (signal: NodeJS.Signals): void => listener(signal);
   for (const signal of signals) process.on(signal, handle);
   let exitCode: number = exitCodes.ok;
+  let outlivesReader = false;
+  // A reader that has seen enough (`| head`) is no failure of ours.
+  stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (!outlivesReader) process.exit(error.code === 'EPIPE' ? exitCodes.ok : exitCodes.failure);
+  });
   const cli: Cli = {
     env,
     ...(stdin === undefined ? {} : { stdin }),
@@ -124,9 +133,16 @@ export async function runCli(
     setExitCode: (code) => {
       exitCode = code;
     },
+    outlivesReader: () => {
+      outlivesReader = true;
+    },
   };
   const program = await buildProgram(args, cli);
   try {
+    const [first, word = 'help'] = args;
+    // Commander prints only the overview.
+    if (first === 'help' && word !== 'help' && !word.startsWith('-') && findCommand(word) === undefined)
+      (program as Command & NodeJS.EventEmitter).emit(noCommand, [word]);
     await program.parseAsync(args, { from: 'user' });
   } catch (error) {
     if (error instanceof CommanderError) {

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { CommanderError } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../kube/index.ts';
+import type { Cli } from './context.ts';
 import { buildProgram } from './program.ts';
 import { findCommand, registry } from './registry.ts';
 import { Captured } from './testing/captured.ts';
@@ -23,17 +24,20 @@ async function commandLines(): Promise<string[]> {
   return [...found].sort();
 }
 
+function cliTo(output: Captured): Cli {
+  return {
+    ...{ env: {}, stdout: output, stderr: output, clock: systemClock, signal: new AbortController().signal },
+    onSignal: () => undefined,
+    outlivesReader: () => undefined,
+    setExitCode: () => undefined,
+  };
+}
+
 /** Why the command does not understand these words; undefined: it does, or lacks an argument that is left out. */
 async function problemOf(line: string): Promise<string | undefined> {
   const words = line.split(' ');
   if (findCommand(words[0] ?? '') === undefined) return 'unknown command';
-  const [stdout, stderr] = [new Captured(), new Captured()];
-  const cli = {
-    ...{ env: {}, stdout, stderr, clock: systemClock, signal: new AbortController().signal },
-    onSignal: () => undefined,
-    setExitCode: () => undefined,
-  };
-  const program = await buildProgram(words, cli);
+  const program = await buildProgram(words, cliTo(new Captured()));
   const command = program.commands.find((each) => each.name() === findCommand(words[0] ?? '')?.name);
   command?.action(() => undefined);
   try {
@@ -57,6 +61,17 @@ describe('commands', () => {
       if (alias !== undefined) expect(findCommand(alias)?.name).toBe(name);
     }
     expect(findCommand('nosuch')).toBeUndefined();
+  });
+
+  it('each explain their arguments', async () => {
+    const output = new Captured();
+    for (const { name } of registry.filter(({ hidden }) => hidden !== true)) {
+      const command = (await buildProgram([name], cliTo(output))).commands.find(
+        (each) => each.name() === name,
+      );
+      for (const argument of command?.registeredArguments ?? [])
+        expect([name, argument.name(), argument.description]).not.toContain('');
+    }
   });
 
   it('understand every command line that a message or a help text tells people to type', async () => {

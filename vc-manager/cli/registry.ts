@@ -165,7 +165,7 @@ export const registry: readonly RegisteredCommand[] = [
     name: 'sleep',
     alias: 'pause',
     group: tenants,
-    summary: 'stop the control plane of a tenant until somebody needs it; its pods run on',
+    summary: 'stop the control plane of a tenant until it is used again; its pods keep running',
     load: async () => ({ configure: (await import('./commands/sleep.ts')).configureSleep }),
   },
   {

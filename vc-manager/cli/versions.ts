@@ -2,7 +2,7 @@ import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import { gatewaysLeaseName, runningGateways, versionOfHolder } from '../../api/program-versions.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../api/warm-pool.ts';
-import { type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
+import { type KubeClient, type Lease, resources } from '../../kube/index.ts';
 import { packageVersion } from '../../program/package-root.ts';
 
 /** What runs in which version. */
@@ -21,10 +21,6 @@ export interface Versions {
     wanted: string | undefined;
     driver: string | undefined;
   }[];
-}
-
-interface Lease extends KubeObject {
-  spec?: { holderIdentity?: string; renewTime?: string };
 }
 
 export async function readVersions(

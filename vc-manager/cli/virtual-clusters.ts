@@ -5,7 +5,13 @@ import {
   superClusterUnknownReason,
   switchedOffReason,
 } from '../../api/conditions.ts';
-import { backgroundPrefix, kubeconfigKey, nameProblem, secretNames } from '../../api/names.ts';
+import {
+  backgroundPrefix,
+  defaultSystemNamespace,
+  kubeconfigKey,
+  nameProblem,
+  secretNames,
+} from '../../api/names.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../api/warm-pool.ts';
 import {
@@ -53,6 +59,12 @@ export function checkNamespace(namespace: string): void {
 /** ` -n NAMESPACE` for a command that the user can copy; empty for the default namespace. */
 export function namespaceFlag(namespace: string): string {
   return namespace === 'default' ? '' : ` -n ${namespace}`;
+}
+
+/** What to read when a program of Skerry seems not to run, of the local stack and of an installation by the chart. */
+export function programLogs(program: 'manager' | 'syncer', namespace = defaultSystemNamespace): string {
+  const ofPods = `kubectl -n ${namespace} logs -l app.kubernetes.io/component=${program} --prefix`;
+  return `Its log: "vc-manager logs --stack vc-${program}", or with the Helm chart "${ofPods}"`;
 }
 
 /** Throws `NotFound`, with the namespaces that have a VirtualCluster of that name. */

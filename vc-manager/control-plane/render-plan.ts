@@ -1,4 +1,5 @@
 import type { ControlPlaneTemplateSpec, TemplateComponent } from '../../api/control-plane-template.ts';
+import { labelKeys } from '../../api/labels.ts';
 import type { PodSecurityLevel } from '../../api/policy.ts';
 import { renderKubeconfig } from '../../kube/index.ts';
 import { hostInUrl } from '../../program/addresses.ts';
@@ -117,7 +118,7 @@ export interface RenderPlanOptions {
 export function renderPlan(options: RenderPlanOptions): ControlPlanePlan {
   const plan: ControlPlanePlan = {
     id: options.id,
-    labels: { 'skerry.dev/id': options.id, ...options.labels },
+    labels: { [labelKeys.id]: options.id, ...options.labels },
     components: options.template.components.map((component) => renderComponent(component, options)),
     ...(options.weight === undefined ? {} : { weight: options.weight }),
     ...(options.network === undefined ? {} : { network: options.network }),

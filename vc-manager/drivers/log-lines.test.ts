@@ -9,12 +9,11 @@ describe('a log in pieces', () => {
     expect(lines.end()).toBeUndefined();
   });
 
-  it('with a line without end takes the time and memory of its pieces', () => {
+  it('with a line without end keeps no more of it than is shown', () => {
     const lines = new LineSplitter();
     const piece = 'x'.repeat(64 * 1024);
-    const startedMs = performance.now();
     for (let count = 0; count < 2_000; count++) expect(lines.push(piece)).toEqual([]);
-    expect(performance.now() - startedMs).toBeLessThan(10_000);
+    expect(lines.unfinishedLength).toBe(longestLogLine + 1);
     expect(lines.push('\nnext\n')).toEqual([`${'x'.repeat(longestLogLine)}…`, 'next']);
     expect(lines.push(`${'y'.repeat(longestLogLine)}\n`)).toEqual(['y'.repeat(longestLogLine)]);
   });

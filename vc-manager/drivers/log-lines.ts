@@ -13,6 +13,11 @@ export class LineSplitter {
   /** One character more than a line has tells that it is to be cut. */
   #unfinished = '';
 
+  /** In characters, of the line that has not ended: at most `longestLogLine` + 1. */
+  get unfinishedLength(): number {
+    return this.#unfinished.length;
+  }
+
   /** The lines that end in it. */
   push(text: string): string[] {
     const parts = text.split('\n');

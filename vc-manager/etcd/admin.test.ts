@@ -5,7 +5,7 @@ import { issue, type KeyPair } from '../pki/index.ts';
 import { EtcdAdmin } from './admin.ts';
 import { EtcdGateway, EtcdSession } from './gateway.ts';
 import { permissionsOf, rolesOf, tenantPrefix, tenantUser } from './grants.ts';
-import { type Entry, type EtcdCaller, prefixRange, removeKeys } from './keyspace.ts';
+import { type Entry, type EtcdCaller, fillEmpty, prefixRange, removeKeys } from './keyspace.ts';
 import { grpcCall } from './testing/grpc-client.ts';
 import { RealEtcd } from './testing/real-etcd.ts';
 
@@ -46,7 +46,7 @@ async function put(key: string | Uint8Array): Promise<void> {
 
 describe('EtcdAdmin before authentication is on', () => {
   it('does nothing that needs a user, and says why', async () => {
-    await expect(admin.countKeys('')).rejects.toMatchObject({ code: 'auth-disabled' });
+    await expect(admin.countKeys('')).rejects.toMatchObject({ code: 'AuthDisabled' });
   });
 
   it('switches it on once, however many ask at the same time', async () => {
@@ -63,7 +63,7 @@ describe('a request that names no user', () => {
   it('is nobody, and not the server whose certificate the gateway uses', async () => {
     const request = { key: 'YQ==' };
     await expect(gateway.post('/v3/kv/range', request)).rejects.toMatchObject({
-      code: 'permission-denied',
+      code: 'PermissionDenied',
       message: expect.stringContaining('user name is empty'),
     });
   });
@@ -120,7 +120,7 @@ describe('a tenant in the datastore', () => {
     const { certPem: cert, keyPem: key } = await certificateOf('blue');
     const ca = etcd.pki.etcdCa.certPem;
     const intruder = new EtcdAdmin({ endpoint: etcd.endpoint, ca, cert, key, rootPassword: 'guess' });
-    await expect(intruder.ensureTenant('blue')).rejects.toMatchObject({ code: 'certificate-refused' });
+    await expect(intruder.ensureTenant('blue')).rejects.toMatchObject({ code: 'CertificateRefused' });
     await intruder.close();
 
     const peer = connect({ host: '127.0.0.1', port: etcd.peerPort, ca, cert, key });
@@ -207,7 +207,7 @@ describe('measuring a tenant', () => {
       range_end: Buffer.from(rangeEnd).toString('base64'),
     };
     await expect(session.call('/v3/kv/range', all)).rejects.toMatchObject({
-      code: 'answer-too-large',
+      code: 'AnswerTooLarge',
       retryable: false,
     });
 
@@ -257,7 +257,7 @@ describe('measuring a tenant', () => {
         key: key('wide', 0).toString('base64'),
         revision: String(before.revision),
       }),
-    ).rejects.toMatchObject({ code: 'compacted' });
+    ).rejects.toMatchObject({ code: 'Compacted' });
   });
 });
 
@@ -325,7 +325,7 @@ describe('removing a tenant', () => {
     };
     const guard = '/skerry/replacing/back';
     await expect(removeKeys(stalled, tenantPrefix('back'), { guard })).rejects.toMatchObject({
-      code: 'removal-superseded',
+      code: 'RemovalSuperseded',
       retryable: true,
     });
     expect(pages).toBe(2);
@@ -343,7 +343,7 @@ describe('removing a tenant', () => {
       },
     };
     await expect(removeKeys(late, tenantPrefix('marked'), { guard })).rejects.toMatchObject({
-      code: 'removal-superseded',
+      code: 'RemovalSuperseded',
     });
     expect(await admin.countKeys(guard)).toBe(1);
     await admin.removeTenant('marked');
@@ -463,8 +463,34 @@ describe('the keys of a tenant, seen and replaced', () => {
     await begun.promise;
     await admin.replaceTenant('raced', from({ 'pods/fast': 'v' }), { attempt: 'second' });
     overtaken.resolve();
-    await expect(first).rejects.toMatchObject({ code: 'replace-superseded', retryable: true });
+    await expect(first).rejects.toMatchObject({ code: 'ReplaceSuperseded', retryable: true });
     expect(await entriesOf('raced')).toEqual({ 'pods/fast': 'v' });
     expect(await admin.countKeys('/skerry/')).toBe(0);
+  });
+
+  it('are filled in where there is nothing, and nowhere else', async () => {
+    const defaults = Array.from({ length: 120 }, (_, i) => ({
+      key: `clusterroles/${String(i).padStart(3, '0')}`,
+      value: Buffer.from('v'),
+    }));
+    expect(await admin.fillTenant('filled', defaults)).toBe(true);
+    expect(Object.keys(await entriesOf('filled'))).toHaveLength(120);
+    await admin.replaceTenant('filled', from({ 'clusterroles/000': 'own' }), { attempt: 'a' });
+    expect(await admin.fillTenant('filled', defaults)).toBe(false);
+    expect(await entriesOf('filled')).toEqual({ 'clusterroles/000': 'own' });
+  });
+
+  it('are left alone from the first write of another on', async () => {
+    const entries = Array.from({ length: 120 }, (_, i) => ({ key: `roles/${i}`, value: Buffer.from('v') }));
+    let writes = 0;
+    // It stands still before its second write.
+    const stalled: EtcdCaller = {
+      call: async (path, body, signal) => {
+        if (++writes === 2) await put(`${tenantPrefix('overtaken')}pods/own`);
+        return session.call(path, body, signal);
+      },
+    };
+    expect(await fillEmpty(stalled, tenantPrefix('overtaken'), entries)).toBe(false);
+    expect(Object.keys(await entriesOf('overtaken'))).toHaveLength(101);
   });
 });

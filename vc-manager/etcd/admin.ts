@@ -16,6 +16,7 @@ import {
   countKeys,
   type Entry,
   type EtcdCaller,
+  fillEmpty,
   type KeyspaceSize,
   type KeyspaceView,
   listSegments,
@@ -72,7 +73,7 @@ export class EtcdAdmin {
   constructor(options: EtcdAdminOptions) {
     const bytes = Buffer.byteLength(options.rootPassword);
     if (bytes < 1 || bytes > 72) {
-      throw new EtcdError('invalid-options', `The root password has ${bytes} bytes: etcd takes 1 to 72.`);
+      throw new EtcdError('InvalidOptions', `The root password has ${bytes} bytes: etcd takes 1 to 72.`);
     }
     this.#rootPassword = options.rootPassword;
     this.#gateway = new EtcdGateway(options);
@@ -108,8 +109,8 @@ export class EtcdAdmin {
 
   /**
    * Takes the tenant's user away, then its keys, then its role, so that nothing can write behind the delete and
-   * what an interrupted call left is still listed. Throws `tenant-not-removed` when something is there afterwards, and
-   * `removal-superseded` when keys were written meanwhile. `beforeWrite` is called before each write, and may throw.
+   * what an interrupted call left is still listed. Throws `TenantNotRemoved` when something is there afterwards, and
+   * `RemovalSuperseded` when keys were written meanwhile. `beforeWrite` is called before each write, and may throw.
    */
   async removeTenant(
     id: string,
@@ -158,6 +159,11 @@ export class EtcdAdmin {
   ): Promise<number> {
     const target = { prefix: tenantPrefix(id), guard: replaceGuard(id), attempt, keepOthers };
     return await replaceKeys(this.#session, target, entries, call);
+  }
+
+  /** Writes these where a tenant has nothing. Returns whether all are there: not where anything else is, or was meanwhile. */
+  async fillTenant(id: string, entries: readonly Entry[], { signal }: AdminCall = {}): Promise<boolean> {
+    return await fillEmpty(this.#session, tenantPrefix(id), entries, signal);
   }
 
   /** Ids of the tenants that have a user, a role, or keys; sorted. A tenant in order is in all three. */
@@ -210,7 +216,7 @@ export class EtcdAdmin {
   /** Forgets the history before `revision`. One that is forgotten already is no error. */
   async compact(revision: number, { signal }: AdminCall = {}): Promise<void> {
     await tolerate(
-      'compacted',
+      'Compacted',
       this.#session.call('/v3/kv/compaction', { revision: String(revision) }, signal),
     );
   }
@@ -239,7 +245,7 @@ export class EtcdAdmin {
       return answer.enabled === true;
     } catch (error) {
       // With authentication on, etcd refuses even this question without a token.
-      if (error instanceof EtcdError && error.code === 'permission-denied') return true;
+      if (error instanceof EtcdError && error.code === 'PermissionDenied') return true;
       throw error;
     }
   }
@@ -249,21 +255,21 @@ export class EtcdAdmin {
     const post = (path: string, body: object) => this.#gateway.post(path, body, { signal });
     try {
       // The password comes first, and again if root is there already: a root without one could never ask for a token.
-      await tolerate('already-exists', post('/v3/auth/user/add', root));
+      await tolerate('AlreadyExists', post('/v3/auth/user/add', root));
       await post('/v3/auth/user/changepw', root);
-      await tolerate('already-exists', post('/v3/auth/role/add', { name: 'root' }));
+      await tolerate('AlreadyExists', post('/v3/auth/role/add', { name: 'root' }));
       await post('/v3/auth/user/grant', { user: 'root', role: 'root' });
       await post('/v3/auth/enable', {});
     } catch (error) {
       // Another manager has switched it on meanwhile: from its last step on, ours are refused.
-      if (!(error instanceof EtcdError && error.code === 'permission-denied')) throw error;
+      if (!(error instanceof EtcdError && error.code === 'PermissionDenied')) throw error;
     }
   }
 
   async #deleteAuth(what: 'user' | 'role', name: string, signal: AbortSignal | undefined): Promise<void> {
     const body = what === 'user' ? { name } : { role: name };
     await this.#mutex.run(authChanges, signal, () =>
-      tolerate('not-found', this.#session.call(`/v3/auth/${what}/delete`, body, signal)),
+      tolerate('NotFound', this.#session.call(`/v3/auth/${what}/delete`, body, signal)),
     );
   }
 }

@@ -2,39 +2,39 @@ import { CodedError, messageOf } from '../../kube/index.ts';
 
 /** What can go wrong with the datastore. */
 type EtcdErrorCode =
-  | 'unreachable'
-  | 'timeout'
-  | 'tls-refused'
-  | 'unavailable'
-  | 'no-space'
-  | 'password-refused'
-  | 'token-refused'
-  | 'auth-disabled'
-  | 'auth-store-moved'
-  | 'permission-denied'
-  | 'certificate-refused'
-  | 'already-exists'
-  | 'not-found'
-  | 'request-refused'
-  | 'answer-too-large'
-  | 'compacted'
-  | 'tenant-not-removed'
-  | 'replace-superseded'
-  | 'removal-superseded'
-  | 'invalid-tenant-id'
-  | 'invalid-options';
+  | 'Unreachable'
+  | 'Timeout'
+  | 'TlsRefused'
+  | 'Unavailable'
+  | 'NoSpace'
+  | 'PasswordRefused'
+  | 'TokenRefused'
+  | 'AuthDisabled'
+  | 'AuthStoreMoved'
+  | 'PermissionDenied'
+  | 'CertificateRefused'
+  | 'AlreadyExists'
+  | 'NotFound'
+  | 'RequestRefused'
+  | 'AnswerTooLarge'
+  | 'Compacted'
+  | 'TenantNotRemoved'
+  | 'ReplaceSuperseded'
+  | 'RemovalSuperseded'
+  | 'InvalidTenantId'
+  | 'InvalidOptions';
 
 const retryableCodes: ReadonlySet<EtcdErrorCode> = new Set<EtcdErrorCode>([
-  'unreachable',
-  'timeout',
-  'unavailable',
-  'no-space',
-  'token-refused',
-  'auth-disabled',
-  'auth-store-moved',
-  'tenant-not-removed',
-  'replace-superseded',
-  'removal-superseded',
+  'Unreachable',
+  'Timeout',
+  'Unavailable',
+  'NoSpace',
+  'TokenRefused',
+  'AuthDisabled',
+  'AuthStoreMoved',
+  'TenantNotRemoved',
+  'ReplaceSuperseded',
+  'RemovalSuperseded',
 ]);
 
 export class EtcdError extends CodedError<EtcdErrorCode> {
@@ -60,37 +60,37 @@ export class EtcdError extends CodedError<EtcdErrorCode> {
 const answers: readonly (readonly [RegExp, EtcdErrorCode, remedy: string])[] = [
   [
     /authentication failed, invalid user ID or password/,
-    'password-refused',
+    'PasswordRefused',
     'The password of its user "root" is not the one kept in the manager\'s PKI directory (etcd-root.password): restore that file, or the datastore it belongs to.',
   ],
-  [/invalid auth token/, 'token-refused', 'Try again: a new token is asked for.'],
-  [/revision of auth store is old/, 'auth-store-moved', 'Try again: users or roles changed meanwhile.'],
+  [/invalid auth token/, 'TokenRefused', 'Try again: a new token is asked for.'],
+  [/revision of auth store is old/, 'AuthStoreMoved', 'Try again: users or roles changed meanwhile.'],
   [
     /authentication is not enabled/,
-    'auth-disabled',
+    'AuthDisabled',
     'It was started anew or its authentication was switched off: enable it before a tenant uses it.',
   ],
   [
     /database space exceeded/,
-    'no-space',
+    'NoSpace',
     'It is full and refuses all writes: raise its quota or delete tenants, let it compact and defragment it, then clear its NOSPACE alarm.',
   ],
   [
     /CommonName of client/,
-    'certificate-refused',
+    'CertificateRefused',
     'Its JSON gateway takes only client certificates without a common name: use the one named etcd-manager.',
   ],
-  [/(user|role) name already exists/, 'already-exists', 'Nothing has to be done.'],
-  [/(user|role) name not found|(role|permission) is not granted/, 'not-found', 'Nothing has to be done.'],
-  [/has been compacted/, 'compacted', 'What was at that time is forgotten: read it anew, as it is now.'],
+  [/(user|role) name already exists/, 'AlreadyExists', 'Nothing has to be done.'],
+  [/(user|role) name not found|(role|permission) is not granted/, 'NotFound', 'Nothing has to be done.'],
+  [/has been compacted/, 'Compacted', 'What was at that time is forgotten: read it anew, as it is now.'],
   [
     /permission denied|user name is empty/,
-    'permission-denied',
+    'PermissionDenied',
     'The user of this request may not do that: let it be "root".',
   ],
   [
     /no leader|leader changed|not leader|request timed out|server stopped|unhealthy cluster|too many requests|deadline exceeded/,
-    'unavailable',
+    'Unavailable',
     'Wait until it has a leader and time to answer; if that takes more than a minute, look at its log and its disk.',
   ],
 ];
@@ -100,7 +100,7 @@ export function answeredError(endpoint: string, path: string, status: number, me
   const text = message.trim().replace(/^etcdserver: /, '') || `HTTP ${status}`;
   const [, code, remedy] = answers.find(([pattern]) => pattern.test(message)) ?? [
     undefined,
-    status >= 500 && status !== 501 ? ('unavailable' as const) : ('request-refused' as const),
+    status >= 500 && status !== 501 ? ('Unavailable' as const) : ('RequestRefused' as const),
     'Check that it is etcd 3.7.1 or newer and that its JSON gateway is on.',
   ];
   return new EtcdError(code, `The datastore at ${endpoint} answered ${path} with "${text}". ${remedy}`, {
@@ -111,7 +111,7 @@ export function answeredError(endpoint: string, path: string, status: number, me
 
 export function answerTooLarge(endpoint: string, path: string, limitBytes: number): EtcdError {
   return new EtcdError(
-    'answer-too-large',
+    'AnswerTooLarge',
     `The datastore at ${endpoint} answered ${path} with more than ${limitBytes} bytes, which is more than is read at once: a value in it is larger than etcd takes by default.`,
     { endpoint, path },
   );
@@ -124,7 +124,7 @@ export function connectionError(endpoint: string, path: string, cause: unknown):
   const where = { endpoint, path };
   if (/^(UND_ERR_(HEADERS|BODY|CONNECT)_TIMEOUT|ETIMEDOUT)$/.test(code) || nameOf(cause) === 'TimeoutError') {
     return new EtcdError(
-      'timeout',
+      'Timeout',
       `The datastore at ${endpoint} did not answer ${path} in time. Check that its process runs and that its disk is not overloaded.`,
       where,
       { cause },
@@ -132,7 +132,7 @@ export function connectionError(endpoint: string, path: string, cause: unknown):
   }
   if (/^(ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|ERR_OSSL)|SSL|CERT/.test(code)) {
     return new EtcdError(
-      'tls-refused',
+      'TlsRefused',
       `The datastore at ${endpoint} and the manager do not trust each other (${why}). Its certificate and the manager's have to come from the same authority, the manager's etcd-ca: restart the datastore with the files of the manager's PKI directory.`,
       where,
       { cause },
@@ -141,14 +141,14 @@ export function connectionError(endpoint: string, path: string, cause: unknown):
   if (/^(UND_ERR_SOCKET|ECONNRESET|EPIPE)$/.test(code)) {
     // With TLS 1.3 a server that refuses a client certificate looks just like one that ends.
     return new EtcdError(
-      'unreachable',
+      'Unreachable',
       `The datastore at ${endpoint} closed the connection (${why}). Either it is stopping: try again; or it does not accept the manager's certificate: restart it with the files of the manager's PKI directory.`,
       where,
       { cause },
     );
   }
   return new EtcdError(
-    'unreachable',
+    'Unreachable',
     `The datastore at ${endpoint} cannot be reached (${why}). Check that its process runs and listens there; its log says why it does not.`,
     where,
     { cause },
@@ -157,14 +157,14 @@ export function connectionError(endpoint: string, path: string, cause: unknown):
 
 export function invalidTenantId(id: string): EtcdError {
   return new EtcdError(
-    'invalid-tenant-id',
+    'InvalidTenantId',
     `"${id}" is not the id of a tenant. An id has 1 to 50 lower-case letters, digits and "-", and starts and ends with a letter or digit.`,
   );
 }
 
 export function tenantNotRemoved(id: string, left: readonly string[]): EtcdError {
   return new EtcdError(
-    'tenant-not-removed',
+    'TenantNotRemoved',
     `Tenant ${id} is not gone from the datastore: ${left.join(', ')} left. Stop everything that still writes there and try again.`,
   );
 }
@@ -179,14 +179,14 @@ function nameOf(cause: unknown): string {
 
 export function replaceSuperseded(prefix: string): EtcdError {
   return new EtcdError(
-    'replace-superseded',
+    'ReplaceSuperseded',
     `Another manager has begun to replace the keys below ${prefix}: this one writes nothing more.`,
   );
 }
 
 export function removalSuperseded(prefix: string): EtcdError {
   return new EtcdError(
-    'removal-superseded',
+    'RemovalSuperseded',
     `Keys below ${prefix} were written while they were being removed: somebody uses them again, and this manager removes ` +
       'nothing more.',
   );

@@ -36,7 +36,7 @@ describe('faults of the datastore', () => {
   it('names the file to restore when the root password is another', async () => {
     const stranger = etcd.admin({ rootPassword: 'another' });
     await expect(stranger.listTenants()).rejects.toMatchObject({
-      code: 'password-refused',
+      code: 'PasswordRefused',
       retryable: false,
       message: expect.stringContaining('etcd-root.password'),
     });
@@ -48,7 +48,7 @@ describe('faults of the datastore', () => {
     const { certPem: cert, keyPem: key } = etcd.pki.etcdManager;
     const options = { endpoint: etcd.endpoint, rootPassword: etcd.pki.etcdRootPassword };
     const distrusting = new EtcdAdmin({ ...options, ca: otherCa.certPem, cert, key });
-    await expect(distrusting.listTenants()).rejects.toMatchObject({ code: 'tls-refused' });
+    await expect(distrusting.listTenants()).rejects.toMatchObject({ code: 'TlsRefused' });
     await distrusting.close();
 
     const stranger = await issue(otherCa, { commonName: '', usage: ['client'] });
@@ -59,7 +59,7 @@ describe('faults of the datastore', () => {
       key: stranger.keyPem,
     });
     await expect(distrusted.listTenants()).rejects.toMatchObject({
-      code: 'unreachable',
+      code: 'Unreachable',
       message: expect.stringContaining("does not accept the manager's certificate"),
     });
     await distrusted.close();
@@ -78,7 +78,7 @@ describe('faults of the datastore', () => {
       rootPassword: 'x',
       timeoutMs: 200,
     });
-    await expect(waiting.listTenants()).rejects.toMatchObject({ code: 'timeout', retryable: true });
+    await expect(waiting.listTenants()).rejects.toMatchObject({ code: 'Timeout', retryable: true });
     expect(await waiting.health()).toMatchObject({ healthy: false });
     await waiting.close();
     silent.close();
@@ -86,13 +86,13 @@ describe('faults of the datastore', () => {
 
   it.each(['http://127.0.0.1:2379', '127.0.0.1:2379', ''])('refuses the endpoint %j', (endpoint) => {
     const options = { endpoint, ca: '', cert: '', key: '', rootPassword: 'x' };
-    expect(() => new EtcdAdmin(options)).toThrow(expect.objectContaining({ code: 'invalid-options' }));
+    expect(() => new EtcdAdmin(options)).toThrow(expect.objectContaining({ code: 'InvalidOptions' }));
   });
 
   it('goes on after etcd was killed and started again, with a token of the new process', async () => {
     await admin.ensureTenant('blue');
     await etcd.kill();
-    await expect(admin.listTenants()).rejects.toMatchObject({ code: 'unreachable', retryable: true });
+    await expect(admin.listTenants()).rejects.toMatchObject({ code: 'Unreachable', retryable: true });
     expect(await admin.health()).toMatchObject({
       healthy: false,
       reason: expect.stringContaining('cannot be reached'),

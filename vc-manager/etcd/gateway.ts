@@ -90,7 +90,7 @@ export class EtcdGateway {
     }
   }
 
-  /** Throws EtcdError `answer-too-large`. */
+  /** Throws EtcdError `AnswerTooLarge`. */
   async #textOf(path: string, body: AsyncIterable<Buffer>): Promise<string> {
     const chunks: Buffer[] = [];
     let bytes = 0;
@@ -105,7 +105,7 @@ export class EtcdGateway {
 
 function invalidEndpoint(endpoint: string, cause?: unknown): EtcdError {
   return new EtcdError(
-    'invalid-options',
+    'InvalidOptions',
     `"${endpoint}" is not the URL of a datastore: it has to look like https://127.0.0.1:2379.`,
     { endpoint },
     { cause },
@@ -146,7 +146,7 @@ export class EtcdSession {
     this.#password = password;
   }
 
-  /** Throws EtcdError; `auth-disabled` when etcd does not check rights. */
+  /** Throws EtcdError; `AuthDisabled` when etcd does not check rights. */
   async call(path: string, body: object, signal?: AbortSignal): Promise<unknown> {
     for (let attempt = 1; ; attempt++) {
       signal?.throwIfAborted();
@@ -156,8 +156,8 @@ export class EtcdSession {
         return await this.#gateway.post(path, body, { token, signal });
       } catch (error) {
         if (!(error instanceof EtcdError) || attempt >= attempts) throw error;
-        if (error.code === 'token-refused' || error.code === 'timeout') this.#forget(request);
-        if (error.code !== 'token-refused' && error.code !== 'auth-store-moved') throw error;
+        if (error.code === 'TokenRefused' || error.code === 'Timeout') this.#forget(request);
+        if (error.code !== 'TokenRefused' && error.code !== 'AuthStoreMoved') throw error;
       }
     }
   }
@@ -191,7 +191,7 @@ export class EtcdSession {
         const answer = (await this.#gateway.post('/v3/auth/authenticate', body)) as { token?: string };
         return answer.token ?? '';
       } catch (error) {
-        if (!(error instanceof EtcdError && error.code === 'auth-store-moved') || attempt >= attempts)
+        if (!(error instanceof EtcdError && error.code === 'AuthStoreMoved') || attempt >= attempts)
           throw error;
       }
     }

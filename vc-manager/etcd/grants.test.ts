@@ -15,8 +15,8 @@ describe('names of a tenant in the datastore', () => {
 
   it.each(['', '/', 'a/b', '..', 'A', 'a b', '-a', 'a-', 'é', 'a'.repeat(51)])('refuse the id %j', (id) => {
     expect(() => tenantUser(id)).toThrow(
-      expect.objectContaining({ code: 'invalid-tenant-id', retryable: false }),
+      expect.objectContaining({ code: 'InvalidTenantId', retryable: false }),
     );
-    expect(() => tenantPrefix(id)).toThrow(expect.objectContaining({ code: 'invalid-tenant-id' }));
+    expect(() => tenantPrefix(id)).toThrow(expect.objectContaining({ code: 'InvalidTenantId' }));
   });
 });

@@ -7,7 +7,7 @@ const userPrefix = 'tenant-';
 
 /**
  * The etcd user of a tenant, which is also the common name of its client certificate, and the name of its role.
- * Throws `invalid-tenant-id`: an id that held a "/" could reach into another tenant's keys.
+ * Throws `InvalidTenantId`: an id that held a "/" could reach into another tenant's keys.
  */
 export function tenantUser(id: string): string {
   if (!tenantId.test(id)) throw invalidTenantId(id);
@@ -55,11 +55,11 @@ export async function isGranted(session: EtcdSession, grant: Grant, signal?: Abo
 export async function applyGrant(session: EtcdSession, grant: Grant, signal?: AbortSignal): Promise<void> {
   const permissions = await permissionsOf(session, grant.role, signal);
   if (permissions === undefined) {
-    await tolerate('already-exists', session.call('/v3/auth/role/add', { name: grant.role }, signal));
+    await tolerate('AlreadyExists', session.call('/v3/auth/role/add', { name: grant.role }, signal));
   }
   for (const { key = '', range_end = '' } of (permissions ?? []).filter((found) => !isWanted(found, grant))) {
     const revoke = { role: grant.role, key, range_end };
-    await tolerate('not-found', session.call('/v3/auth/role/revoke', revoke, signal));
+    await tolerate('NotFound', session.call('/v3/auth/role/revoke', revoke, signal));
   }
   if (!permissions?.some((found) => isWanted(found, grant))) {
     await session.call('/v3/auth/role/grant', { name: grant.role, perm: wanted(grant) }, signal);
@@ -69,10 +69,10 @@ export async function applyGrant(session: EtcdSession, grant: Grant, signal?: Ab
   if (roles === undefined) {
     // Without a password no token can be issued for it: its certificate is the only credential.
     const user = { name: grant.user, options: { no_password: true } };
-    await tolerate('already-exists', session.call('/v3/auth/user/add', user, signal));
+    await tolerate('AlreadyExists', session.call('/v3/auth/user/add', user, signal));
   }
   for (const role of (roles ?? []).filter((found) => found !== grant.role)) {
-    await tolerate('not-found', session.call('/v3/auth/user/revoke', { name: grant.user, role }, signal));
+    await tolerate('NotFound', session.call('/v3/auth/user/revoke', { name: grant.user, role }, signal));
   }
   if (!roles?.includes(grant.role)) {
     await session.call('/v3/auth/user/grant', { user: grant.user, role: grant.role }, signal);
@@ -85,7 +85,7 @@ export async function rolesOf(
   user: string,
   signal?: AbortSignal,
 ): Promise<string[] | undefined> {
-  const answer = await tolerate('not-found', session.call('/v3/auth/user/get', { name: user }, signal));
+  const answer = await tolerate('NotFound', session.call('/v3/auth/user/get', { name: user }, signal));
   return answer === undefined ? undefined : ((answer as { roles?: string[] }).roles ?? []);
 }
 
@@ -95,7 +95,7 @@ export async function permissionsOf(
   role: string,
   signal?: AbortSignal,
 ): Promise<Permission[] | undefined> {
-  const answer = await tolerate('not-found', session.call('/v3/auth/role/get', { role }, signal));
+  const answer = await tolerate('NotFound', session.call('/v3/auth/role/get', { role }, signal));
   return answer === undefined ? undefined : ((answer as { perm?: Permission[] }).perm ?? []);
 }
 

@@ -101,7 +101,7 @@ interface ValuePage {
 
 /**
  * All keys below a prefix with their values. Pages have as many as fit into what is read of an answer: one that is larger is
- * asked for again with fewer. Throws EtcdError `answer-too-large` for one value that is.
+ * asked for again with fewer. Throws EtcdError `AnswerTooLarge` for one value that is.
  */
 async function* valuePages(
   session: EtcdCaller,
@@ -116,7 +116,7 @@ async function* valuePages(
     try {
       found = await range(session, { ...all, key: from }, { ...options, limit }, signal);
     } catch (error) {
-      if (!(error instanceof EtcdError && error.code === 'answer-too-large') || limit === 1) throw error;
+      if (!(error instanceof EtcdError && error.code === 'AnswerTooLarge') || limit === 1) throw error;
       limit = Math.max(1, Math.floor(limit / pageShrinkage));
       continue;
     }
@@ -147,7 +147,7 @@ interface Removal {
 
 /**
  * Deletes all keys below a prefix that has no writer any more. Each write is bound to that: where something was written
- * since the call, as by a manager that took over and moved the tenant back, nothing is deleted (`removal-superseded`).
+ * since the call, as by a manager that took over and moved the tenant back, nothing is deleted (`RemovalSuperseded`).
  */
 export async function removeKeys(
   session: EtcdCaller,
@@ -272,7 +272,7 @@ interface ReplaceTarget {
 
 /**
  * Replaces all keys below a prefix. Each write is bound to a key outside of it that says who replaces them: a manager that
- * stood still meanwhile writes nothing behind the back of the one that took over (`replace-superseded`). One that ends
+ * stood still meanwhile writes nothing behind the back of the one that took over (`ReplaceSuperseded`). One that ends
  * in the middle leaves a part; the next call begins anew. Where the entries end with an error, nothing is left of what was
  * written, unless others are kept.
  */
@@ -336,6 +336,34 @@ export async function replaceKeys(
   await flush();
   await end();
   return written;
+}
+
+/**
+ * Writes entries below a prefix with nothing in it. Each transaction is bound to that: where anybody else has written there
+ * before or since, nothing more is. Returns whether all are written.
+ */
+export async function fillEmpty(
+  session: EtcdCaller,
+  prefix: string,
+  entries: readonly Entry[],
+  signal?: AbortSignal,
+): Promise<boolean> {
+  const all = wire(prefixRange(prefix));
+  let since = '1';
+  for (let at = 0; at < entries.length; at += operationsPerWrite) {
+    // Of a range it holds when it does for every key.
+    const compare = [{ result: 'LESS', target: 'MOD', ...all, mod_revision: since }];
+    const success = entries.slice(at, at + operationsPerWrite).map(({ key, value }) => ({
+      request_put: { key: base64(Buffer.from(prefix + key)), value: base64(value) },
+    }));
+    const answer = (await session.call('/v3/kv/txn', { compare, success }, signal)) as {
+      succeeded?: boolean;
+      header?: { revision?: string };
+    };
+    if (answer.succeeded !== true) return false;
+    since = String(Number(answer.header?.revision ?? 0) + 1);
+  }
+  return true;
 }
 
 /** etcd takes up so many small writes at a time that one batch of its log holds them all. */

@@ -69,7 +69,7 @@ describe('etcdServerArguments', () => {
     { quotaBytes: 1.5 },
   ])('refuses %j', (change) => {
     expect(() => etcdServerArguments({ ...options, ...change })).toThrow(
-      expect.objectContaining({ code: 'invalid-options' }),
+      expect.objectContaining({ code: 'InvalidOptions' }),
     );
   });
 });

@@ -51,7 +51,7 @@ const compactedAtOnce = 20;
 
 /**
  * The command line of an etcd of one member that takes only clients with a certificate of its authority.
- * Throws EtcdError `invalid-options`.
+ * Throws EtcdError `InvalidOptions`.
  */
 export function etcdServerArguments(options: EtcdServerOptions): string[] {
   validate(options);
@@ -111,5 +111,5 @@ function validate(options: EtcdServerOptions): void {
 }
 
 function invalid(message: string): EtcdError {
-  return new EtcdError('invalid-options', message);
+  return new EtcdError('InvalidOptions', message);
 }

@@ -335,7 +335,7 @@ export interface JobWorkerOptions {
 }
 
 /** Takes jobs from the queue and does them on this manager. Slow ones have half of its room together. */
-export class JobWorker {
+class JobWorker {
   readonly #o: JobWorkerOptions;
   /** How many of those that are running are slow. */
   #slow = 0;

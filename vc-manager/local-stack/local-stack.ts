@@ -1,5 +1,6 @@
 import { rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { labelKeys } from '../../api/labels.ts';
 import {
   type Clock,
   connectionFromSecret,
@@ -17,7 +18,7 @@ import { replaceFile } from '../os/files.ts';
 import { addressAt } from '../os/network.ts';
 import { ensureManagerPki, ensureSuperClusterPki, type ManagerPki } from '../pki/index.ts';
 import { datastorePlan } from './datastore-plan.ts';
-import { createSimulatedNodes, simulatedLabel } from './simulated-nodes.ts';
+import { createSimulatedNodes } from './simulated-nodes.ts';
 import { createSimulatedStorage, storagePlan } from './simulated-storage.ts';
 import { type StackPorts, stackPorts } from './stack-ports.ts';
 import {
@@ -257,7 +258,7 @@ export class LocalStack {
     const deadline = this.#clock.monotonic() + nodesReadyTimeoutMs;
     for (;;) {
       const nodes = await client.list<NodeObject>(resources.nodes, {
-        labelSelector: `${simulatedLabel}=true`,
+        labelSelector: `${labelKeys.simulated}=true`,
         signal,
       });
       const ready = nodes.items.filter(isSchedulable).length;

@@ -1,7 +1,6 @@
+import { labelKeys } from '../../api/labels.ts';
 import { createIfAbsent, type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
 
-/** Marks by which everyone can see that a node or volume is only simulated. */
-export const simulatedLabel = 'skerry.dev/simulated';
 /** Nodes with it are looked after by kwok; others are left alone. */
 export const kwokNodeAnnotation = 'kwok.x-k8s.io/node';
 export const simulatedStorageClass = 'simulated';
@@ -34,7 +33,10 @@ export async function createSimulatedNodes(
   if (!Number.isInteger(count) || count < 0 || count > maxNodes) {
     throw new RangeError(`${count} simulated nodes cannot be had: choose a number from 0 to ${maxNodes}`);
   }
-  const existing = await client.list(resources.nodes, { labelSelector: `${simulatedLabel}=true`, signal });
+  const existing = await client.list(resources.nodes, {
+    labelSelector: `${labelKeys.simulated}=true`,
+    signal,
+  });
   const names = new Set(existing.items.map((node) => node.metadata.name));
   for (let index = 0; index < count; index++) {
     const node = simulatedNode(index, options);
@@ -56,7 +58,7 @@ export function simulatedNode(
     metadata: {
       name,
       labels: {
-        [simulatedLabel]: 'true',
+        [labelKeys.simulated]: 'true',
         'kubernetes.io/hostname': name,
         'kubernetes.io/os': 'linux',
         'kubernetes.io/arch': architecture,

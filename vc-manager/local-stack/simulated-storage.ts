@@ -1,4 +1,5 @@
 import { extname, join } from 'node:path';
+import { labelKeys } from '../../api/labels.ts';
 import {
   Backoff,
   type Clock,
@@ -15,12 +16,7 @@ import {
   withoutUndefined,
 } from '../../kube/index.ts';
 import type { ComponentPlan } from '../control-plane/plan.ts';
-import {
-  simulatedCsiDriver,
-  simulatedLabel,
-  simulatedProvisionerName,
-  simulatedStorageClass,
-} from './simulated-nodes.ts';
+import { simulatedCsiDriver, simulatedProvisionerName, simulatedStorageClass } from './simulated-nodes.ts';
 import { type SuperClusterPlanOptions, superClusterKubeconfig } from './super-cluster-plan.ts';
 
 interface Claim extends KubeObject {
@@ -81,7 +77,7 @@ function volumeFor(claim: Claim, reclaimPolicy: string): Volume {
     kind: 'PersistentVolume',
     metadata: {
       name: volumeName(claim),
-      labels: { [simulatedLabel]: 'true' },
+      labels: { [labelKeys.simulated]: 'true' },
       annotations: { [provisionedBy]: simulatedProvisionerName },
     },
     spec: {
@@ -114,7 +110,7 @@ function storageClass(): KubeObject {
     kind: 'StorageClass',
     metadata: {
       name: simulatedStorageClass,
-      labels: { [simulatedLabel]: 'true', 'skerry.dev/public': 'true' },
+      labels: { [labelKeys.simulated]: 'true', [labelKeys.public]: 'true' },
       annotations: { 'storageclass.kubernetes.io/is-default-class': 'true' },
     },
     provisioner: simulatedProvisionerName,
@@ -129,7 +125,7 @@ function csiDriver(): KubeObject {
   return {
     apiVersion: 'storage.k8s.io/v1',
     kind: 'CSIDriver',
-    metadata: { name: simulatedCsiDriver, labels: { [simulatedLabel]: 'true' } },
+    metadata: { name: simulatedCsiDriver, labels: { [labelKeys.simulated]: 'true' } },
     spec: { attachRequired: false, podInfoOnMount: false, fsGroupPolicy: 'None' },
   };
 }

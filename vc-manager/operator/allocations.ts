@@ -1,7 +1,7 @@
 import { finalizer } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isWarmPoolMember, warmClaim } from '../../api/warm-pool.ts';
-import type { Store } from '../../kube/index.ts';
+import { namespacedName, type Store } from '../../kube/index.ts';
 
 interface Allocation {
   id?: string | undefined;
@@ -63,7 +63,7 @@ export class Allocations {
     for (const vc of this.#store.list()) {
       if (vc.metadata.uid === exceptUid || vc.status?.id !== id) continue;
       const isGiven = isWarmPoolMember(vc, this.#systemNamespace) && warmClaim(vc)?.uid === exceptUid;
-      if (!isGiven && this.givenTo(vc) !== exceptUid) return `${vc.metadata.namespace}/${vc.metadata.name}`;
+      if (!isGiven && this.givenTo(vc) !== exceptUid) return namespacedName(vc.metadata);
     }
     for (const [uid, claim] of this.#own) {
       if (uid !== exceptUid && claim.id === id && this.#given.get(uid) !== exceptUid)

@@ -184,53 +184,66 @@ describe('the authorities of a tenant', () => {
 });
 
 describe('a manager that dies while it renews authorities', () => {
-  it('at any write is succeeded by one that brings the same renewal to its end', async () => {
-    const pace = hurried(5);
-    const world = await World.start(pace);
-    const maker = world.run();
-    world.create('a');
-    await world.untilReady('a');
-    await maker.stop();
-    let aheadMs = 0;
-    const clock = { ...pace.clock, now: () => pace.clock.now() + aheadMs };
-    let request = '';
-    let urged = '';
-    /** Each stage ends at the next look at the tenant, once the control plane has taken it up. */
-    const urge = ({ status }: VirtualCluster): void => {
-      const { until } = status?.authorities ?? {};
-      if (until === undefined || until === urged) return;
-      urged = until;
-      aheadMs += 60_000;
-      queueMicrotask(() => world.edit('a', { weight: (world.get('a')?.metadata.generation ?? 0) + 1 }));
-    };
-    const writes = await dieAtEveryWrite({
-      options: () => ({ clock }),
-      begin: async (round) => {
-        request = `r${round} overlap=60`;
-        jobRequests(() => world).annotate('a', annotationKeys.renewAuthorities, request);
-        world.driver.ensured.length = 0;
-        return world;
-      },
-      untilDone: () =>
-        world.until('a', (vc) => {
-          urge(vc);
-          return vc.status?.jobs?.authorities === request && vc.status.jobs.current === undefined;
-        }),
-      check: (_, when) => {
-        const { jobs } = world.get('a')?.status ?? {};
-        expect(jobs?.history?.[0], when).toMatchObject({ kind: 'authority-renewal', result: 'Succeeded' });
-        expect(
-          jobs?.history?.filter(({ result }) => result !== 'Succeeded'),
-          when,
-        ).toEqual([]);
-        const trusted = world.driver.ensured.map((plan) => parts(file(plan, 'client-ca.crt')));
-        const is = decoded(world.secretOf('a', 'pki'));
-        expect(trusted.at(-1), when).toEqual(parts(is['client-ca.crt'] ?? ''));
-        // The old one and one new one: none is made twice.
-        expect(new Set(trusted.flat()).size, when).toBe(2);
-      },
-    });
-    expect(writes).toBeGreaterThan(8);
-    await world.end();
-  }, 240_000);
+  const gateway = { domain: 'tenants.test', host: '127.0.0.1', port: 7443 };
+  it.each([
+    ['in its place', {}],
+    ['beside it', { gateway }],
+  ])(
+    'at any write is succeeded by one that brings the same renewal to its end, with each API server %s',
+    async (_, more) => {
+      const settings = { advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379', ...more };
+      const pace = hurried(5);
+      const world = await World.start(pace);
+      world.driver.replacesBeside = 'gateway' in settings;
+      const maker = world.run({ settings });
+      world.create('a');
+      await world.untilReady('a');
+      await maker.stop();
+      let aheadMs = 0;
+      const clock = { ...pace.clock, now: () => pace.clock.now() + aheadMs };
+      let request = '';
+      let urged = '';
+      /** Each stage ends at the next look at the tenant, once the control plane has taken it up. */
+      const urge = ({ status }: VirtualCluster): void => {
+        const { until } = status?.authorities ?? {};
+        if (until === undefined || until === urged) return;
+        urged = until;
+        aheadMs += 60_000;
+        queueMicrotask(() => world.edit('a', { weight: (world.get('a')?.metadata.generation ?? 0) + 1 }));
+      };
+      const writes = await dieAtEveryWrite({
+        options: () => ({ settings, clock }),
+        begin: async (round) => {
+          request = `r${round} overlap=60`;
+          jobRequests(() => world).annotate('a', annotationKeys.renewAuthorities, request);
+          world.driver.ensured.length = 0;
+          world.driver.handOvers = 0;
+          return world;
+        },
+        untilDone: () =>
+          world.until('a', (vc) => {
+            urge(vc);
+            return vc.status?.jobs?.authorities === request && vc.status.jobs.current === undefined;
+          }),
+        check: (_, when) => {
+          const { jobs, replacementPort } = world.get('a')?.status ?? {};
+          expect(replacementPort, when).toBeUndefined();
+          expect(world.driver.handOvers > 2, when).toBe(world.driver.replacesBeside);
+          expect(jobs?.history?.[0], when).toMatchObject({ kind: 'authority-renewal', result: 'Succeeded' });
+          expect(
+            jobs?.history?.filter(({ result }) => result !== 'Succeeded'),
+            when,
+          ).toEqual([]);
+          const trusted = world.driver.ensured.map((plan) => parts(file(plan, 'client-ca.crt')));
+          const is = decoded(world.secretOf('a', 'pki'));
+          expect(trusted.at(-1), when).toEqual(parts(is['client-ca.crt'] ?? ''));
+          // The old one and one new one: none is made twice.
+          expect(new Set(trusted.flat()).size, when).toBe(2);
+        },
+      });
+      expect(writes).toBeGreaterThan(8);
+      await world.end();
+    },
+    240_000,
+  );
 });

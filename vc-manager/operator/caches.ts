@@ -14,11 +14,6 @@ import {
 } from '../../kube/index.ts';
 import { Allocations } from './allocations.ts';
 
-/** Key of a VirtualCluster in queues: `namespace/name`. */
-export function keyOf({ metadata }: VirtualCluster): string {
-  return `${metadata.namespace}/${metadata.name}`;
-}
-
 /** Whether one was created before the other, or in the same second with the lower UID. */
 export function isOlder(
   one: Pick<VirtualCluster, 'metadata'>,

@@ -18,6 +18,42 @@ import { condition, hurried, jobRequests, World } from './testing/world.ts';
 
 const timeoutMs = 240_000;
 
+const gateway = { domain: 'tenants.test', host: '127.0.0.1', port: 7443 };
+const gatewaySettings = { gateway, advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379' };
+/** How an API server that has changed is replaced. */
+const replacements: [string, Partial<OperatorOptions>][] = [
+  ['in its place', {}],
+  ['by one beside it', { settings: gatewaySettings }],
+];
+const ownTemplate = 'v1-36-own-etcd';
+const datastores: [string, { template?: string }][] = [
+  ['the shared datastore', {}],
+  ['an etcd of its own', { template: ownTemplate }],
+];
+
+const entry = (key: string): Entry => ({ key, value: Buffer.from('v') });
+
+/** Where the tenant has its keys. */
+function placeOf(world: World): [Map<string, Entry[]>, string] {
+  const { id = '', datastore, datastorePorts } = world.get('a')?.status ?? {};
+  return datastore === 'own'
+    ? [world.ownDatastores.entries, `https://127.0.0.1:${datastorePorts?.[0]}`]
+    : [world.datastore.entries, id];
+}
+
+function putKeys(world: World, ...keys: string[]): void {
+  const [entries, place] = placeOf(world);
+  entries.set(place, keys.map(entry));
+}
+
+function keysOf(world: World): string[] | undefined {
+  const [entries, place] = placeOf(world);
+  return entries
+    .get(place)
+    ?.map(({ key }) => key)
+    .sort();
+}
+
 describe('a manager that dies at any write', () => {
   it(
     'while it makes a control plane is succeeded by one that finishes the same control plane',
@@ -46,19 +82,15 @@ describe('a manager that dies at any write', () => {
     timeoutMs,
   );
 
-  it(
-    'while it makes one of a snapshot is succeeded by one that fills the same control plane',
-    async () => {
+  it.each(datastores)(
+    'while it makes one of a snapshot is succeeded by one that fills the same control plane, with %s',
+    async (_, spec) => {
       const root = await mkdtemp(join(tmpdir(), 'skerry-crash-'));
       try {
         const snapshots = { store: new DirectoryStore(root), recipients: [], identities: [] };
         const keys = ['configmaps/shop/settings', 'validatingwebhookconfigurations/guard'];
-        const source = await made({ snapshots });
-        const { id = '' } = source.get('a')?.status ?? {};
-        source.datastore.entries.set(
-          id,
-          keys.map((key) => ({ key, value: Buffer.from('v') })),
-        );
+        const source = await made({ snapshots }, spec);
+        putKeys(source, ...keys);
         source.run({ snapshots });
         jobRequests(() => source).annotate('a', annotationKeys.snapshot, 'one');
         const taken = await source.until('a', ({ status }) => status?.snapshots?.taken === 'one');
@@ -68,15 +100,15 @@ describe('a manager that dies at any write', () => {
           options: () => ({ snapshots }),
           begin: async () => {
             const world = await World.start(hurried(5));
-            world.create('a', { restoreFrom: from });
+            world.create('a', { ...spec, restoreFrom: from });
             return world;
           },
           untilDone: (world) => world.untilReady('a'),
           check: async (world, when) => {
             const { status } = await world.untilReady('a');
-            expect([...world.datastore.seen], when).toEqual([status?.id]);
-            const filled = world.datastore.entries.get(status?.id ?? '') ?? [];
-            expect(filled.map(({ key }) => key).sort(), when).toEqual(keys);
+            expect([...world.datastore.seen], when).toEqual(spec.template === undefined ? [status?.id] : []);
+            expect(await world.driver.list(), when).toEqual([status?.id]);
+            expect(keysOf(world), when).toEqual(keys);
             expect(status, when).toMatchObject({ restored: { from } });
             expect(status?.restore, when).toBeUndefined();
           },
@@ -153,6 +185,7 @@ describe('a manager that dies at any write while it works on a tenant', () => {
 
   const start = async (options: Partial<OperatorOptions> = {}, spec: object = {}): Promise<void> => {
     world = await made(options, spec);
+    world.driver.replacesBeside = options.settings?.gateway !== undefined;
     ends.push(() => world.end());
   };
   /** Where a snapshot store is needed. */
@@ -218,6 +251,7 @@ describe('a manager that dies at any write while it works on a tenant', () => {
         before = await world.leftovers();
         await ask(round);
         world.driver.ensured.length = 0;
+        world.driver.handOvers = 0;
         return world;
       },
       untilDone: () => until((status) => isDone(status, round)),
@@ -237,6 +271,12 @@ describe('a manager that dies at any write while it works on a tenant', () => {
             ({ phase, observedGeneration }) => phase === 'Ready' && observedGeneration === generation,
           );
           expect([...world.driver.running], when).toEqual([id()]);
+          const { advertisedPort, replacementPort } = world.get('a')?.status ?? {};
+          expect(replacementPort, when).toBeUndefined();
+          const server = world.driver.plans
+            .get(id())
+            ?.components.find(({ name }) => name === 'kube-apiserver');
+          expect(server?.ports[0]?.port, when).toBe(advertisedPort);
         }
         expect(await world.leftovers(), when).toEqual(before);
         await check(when, round);
@@ -247,15 +287,20 @@ describe('a manager that dies at any write while it works on a tenant', () => {
     });
   };
 
-  it(
-    'to change its version',
-    async () => {
-      await start({}, { version: '1.36.3' });
+  const checkHandOvers = (when: string): void =>
+    expect(world.driver.handOvers > 0, when).toBe(world.driver.replacesBeside);
+
+  it.each(replacements)(
+    'to change its version, %s',
+    async (_, options) => {
+      await start(options, { version: '1.36.3' });
       const wanted = (round: string): string => `1.36.1${round.slice(1)}`;
       const writes = await everyRound('version-change', {
+        options,
         ask: (round) => world.edit('a', { version: wanted(round) }),
         isDone: ({ version }, round) => version === wanted(round),
         check: (when, round) => {
+          checkHandOvers(when);
           const binaries = world.driver.plans.get(id())?.components.map(({ binary }) => binary) ?? [];
           expect(new Set(binaries.map((each) => 'version' in each && each.version)), when).toEqual(
             new Set([wanted(round)]),
@@ -268,10 +313,10 @@ describe('a manager that dies at any write while it works on a tenant', () => {
     timeoutMs,
   );
 
-  it(
-    'to go back from a version that does not start',
-    async () => {
-      await start({}, { version: '1.35.4' });
+  it.each(replacements)(
+    'to go back from a version that does not start, %s',
+    async (_, options) => {
+      await start(options, { version: '1.35.4' });
       const versionsOf = ({ components }: ControlPlanePlan) =>
         new Set(components.map(({ binary }) => 'version' in binary && binary.version));
       world.driver.beforeEnsure = (plan) => {
@@ -288,16 +333,19 @@ describe('a manager that dies at any write while it works on a tenant', () => {
         jobs.held?.why !== undefined &&
         jobs.history?.[0]?.kind === 'version-change';
       // Each round tries once more what an earlier one has left.
-      const manager = world.run();
+      const manager = world.run(options);
       world.edit('a', { version: '1.36.3' });
       annotate('a', annotationKeys.retryJob, 'first');
       await until((status) => isBack(status, 'first'));
       await manager.stop();
       const writes = await everyRound('version-change', {
+        options,
         result: 'Failed',
         ask: (round) => annotate('a', annotationKeys.retryJob, round),
         isDone: isBack,
         check: async (when) => {
+          // The earlier one has never ended.
+          expect(world.driver.handOvers, when).toBe(0);
           // The look at it has tried the version again.
           const { status } = await until(({ phase, jobs }) => phase === 'Ready' && jobs?.held !== undefined);
           expect(condition({ metadata: {}, status } as VirtualCluster, 'VersionCurrent'), when).toMatchObject(
@@ -316,16 +364,18 @@ describe('a manager that dies at any write while it works on a tenant', () => {
     timeoutMs,
   );
 
-  it(
-    'to renew certificates',
-    async () => {
-      await start();
+  it.each(replacements)(
+    'to renew certificates, %s',
+    async (_, options) => {
+      await start(options);
       const certificate = () => told(world.driver.ensured, 'apiserver.crt');
       let old = decoded(world.secretOf('a', 'pki'))['apiserver.crt'];
       const writes = await everyRound('renewal', {
+        options,
         ask: (round) => annotate('a', annotationKeys.renewCertificates, round),
         isDone: ({ jobs }, round) => jobs?.renewed === round,
         check: (when) => {
+          checkHandOvers(when);
           const pki = decoded(world.secretOf('a', 'pki'));
           expect(pki['apiserver.crt'], when).not.toBe(old);
           // Issued once for this request.
@@ -344,10 +394,10 @@ describe('a manager that dies at any write while it works on a tenant', () => {
     timeoutMs,
   );
 
-  it(
-    'to rotate the encryption key',
-    async () => {
-      await start();
+  it.each(replacements)(
+    'to rotate the encryption key, %s',
+    async (_, options) => {
+      await start(options);
       const keys = (): string[][] =>
         told(world.driver.ensured, 'encryption.yaml').map((content) => {
           const { resources: [first] = [] } = parse(content) as {
@@ -359,9 +409,11 @@ describe('a manager that dies at any write while it works on a tenant', () => {
         });
       let old = world.get('a')?.status?.encryption?.key ?? '';
       const writes = await everyRound('key-rotation', {
+        options,
         ask: (round) => annotate('a', annotationKeys.rotateEncryptionKey, round),
         isDone: ({ jobs }, round) => jobs?.rotated === round,
         check: (when) => {
+          checkHandOvers(when);
           const is = world.get('a')?.status?.encryption?.key ?? '';
           const stages = [[old, is], [is, old], [is]];
           const seen = keys();
@@ -374,21 +426,31 @@ describe('a manager that dies at any write while it works on a tenant', () => {
     timeoutMs,
   );
 
-  const entry = (key: string): Entry => ({ key, value: Buffer.from('v') });
-
-  it(
-    'to take a snapshot',
-    async () => {
+  it.each([
+    ...datastores.map((each) => [...each, 'Ready'] as const),
+    ['an etcd of its own that sleeps', { template: ownTemplate }, 'Asleep'] as const,
+  ])(
+    'to take a snapshot of %s',
+    async (_, spec, phase) => {
       const { options, kept, checkFiles, fill } = await withSnapshots();
-      await start(options, { snapshots: { keep: 2 } });
-      world.datastore.entries.set(id(), [entry('configmaps/shop/settings')]);
+      await start(options, { ...spec, snapshots: { keep: 2 } });
+      putKeys(world, 'configmaps/shop/settings');
       await fill();
+      if (phase === 'Asleep')
+        await untilAfter(
+          () => sleep('one'),
+          (status) => isStopped(status, 'one'),
+        );
       const writes = await everyRound('snapshot', {
         options,
         ask: (round) => annotate('a', annotationKeys.snapshot, round),
-        isDone: ({ snapshots }, round) => snapshots?.taken === round,
+        isDone: ({ snapshots, sleep: is }, round) =>
+          snapshots?.taken === round && (phase === 'Ready' || is?.stopped === true),
         check: async (when) => {
+          expect(world.get('a')?.status?.phase, when).toBe(phase);
+          expect(world.driver.running.size, when).toBe(phase === 'Asleep' ? 0 : 1);
           expect(kept().length, when).toBe(2);
+          expect(kept()[0]?.entries, when).toBe(1);
           await checkFiles(when);
         },
       });
@@ -397,16 +459,16 @@ describe('a manager that dies at any write while it works on a tenant', () => {
     timeoutMs,
   );
 
-  it(
-    'to put a snapshot back',
-    async () => {
+  it.each(datastores)(
+    'to put a snapshot back into %s',
+    async (_, spec) => {
       const { options, kept, checkFiles, fill } = await withSnapshots();
-      await start(options, { snapshots: { keep: 2 } });
-      world.datastore.entries.set(id(), [entry('configmaps/shop/settings')]);
+      await start(options, { ...spec, snapshots: { keep: 2 } });
+      putKeys(world, 'configmaps/shop/settings');
       await fill();
       const from = kept()[0]?.name ?? '';
       const ask = (round: string): void => {
-        world.datastore.entries.set(id(), [entry('configmaps/shop/a'), entry('configmaps/shop/b')]);
+        putKeys(world, 'configmaps/shop/a', 'configmaps/shop/b');
         annotate('a', annotationKeys.restoreFrom, from);
         annotate('a', annotationKeys.restore, round);
       };
@@ -424,8 +486,7 @@ describe('a manager that dies at any write while it works on a tenant', () => {
         ask,
         isDone,
         check: async (when) => {
-          const keys = world.datastore.entries.get(id())?.map(({ key }) => key);
-          expect(keys, when).toEqual(['configmaps/shop/settings']);
+          expect(keysOf(world), when).toEqual(['configmaps/shop/settings']);
           // What was there before is kept.
           const before = kept().filter(({ reason }) => reason === 'BeforeRestore');
           expect(before[0]?.entries, when).toBe(2);
@@ -442,7 +503,7 @@ describe('a manager that dies at any write while it works on a tenant', () => {
     async () => {
       const { options, kept, checkFiles } = await withSnapshots({ isEncrypted: true });
       await start(options, { snapshots: { keep: 2 } });
-      world.datastore.entries.set(id(), [entry('configmaps/shop/settings')]);
+      putKeys(world, 'configmaps/shop/settings');
       const authorities = (): unknown => {
         const pki = decoded(world.secretOf('a', 'pki'));
         return ['client-ca.crt', 'serving-ca.crt', 'service-account.key'].map((name) => pki[name]);
@@ -474,7 +535,7 @@ describe('a manager that dies at any write while it works on a tenant', () => {
       expect(taking).toBeGreaterThan(3);
       const from = kept()[0]?.name ?? '';
       const restore = (round: string): void => {
-        world.datastore.entries.set(id(), [entry('configmaps/shop/a'), entry('configmaps/shop/b')]);
+        putKeys(world, 'configmaps/shop/a', 'configmaps/shop/b');
         annotate('a', annotationKeys.restoreFrom, from);
         annotate('a', annotationKeys.restore, `${round} certificates`);
       };
@@ -501,8 +562,7 @@ describe('a manager that dies at any write while it works on a tenant', () => {
         },
         isDone: isRestored,
         check: async (when) => {
-          const keys = world.datastore.entries.get(id())?.map(({ key }) => key);
-          expect(keys, when).toEqual(['configmaps/shop/settings']);
+          expect(keysOf(world), when).toEqual(['configmaps/shop/settings']);
           expect(authorities(), when).toEqual(taken);
           await checkFiles(when);
         },
@@ -529,10 +589,10 @@ describe('a manager that dies at any write while it works on a tenant', () => {
     await manager.stop();
   };
 
-  it(
-    'to put it to sleep',
-    async () => {
-      await start();
+  it.each(datastores)(
+    'to put it to sleep, with %s',
+    async (_, spec) => {
+      await start({}, spec);
       const writes = await everyRound('sleep', {
         ask: sleep,
         isDone: isStopped,
@@ -557,9 +617,7 @@ describe('a manager that dies at any write while it works on a tenant', () => {
       const hourMs = 3_600_000;
       const fromMs = (Math.floor(Date.now() / hourMs) + 1) * hourMs;
       let nowMs = fromMs + hourMs + 31 * 60_000;
-      const gateway = { domain: 'tenants.test', host: '127.0.0.1', port: 7443 };
-      const settings = { gateway, advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379' };
-      const options = { settings, clock: { ...hurried(5).clock, now: () => nowMs } };
+      const options = { settings: gatewaySettings, clock: { ...hurried(5).clock, now: () => nowMs } };
       await start(options, { sleep: spec });
       const before = await world.leftovers();
       const isAsleep = ({ phase, sleep: is }: NonNullable<VirtualCluster['status']>): boolean =>

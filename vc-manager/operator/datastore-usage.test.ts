@@ -112,7 +112,7 @@ describe('what a tenant takes in the datastore of all', () => {
     let asked = 0;
     world.datastore.countTenantKeys = async () => {
       asked++;
-      throw new EtcdError('unavailable', 'no leader');
+      throw new EtcdError('Unavailable', 'no leader');
     };
     world.edit('a', { weight: 3 });
     const after = await world.until('a', (vc) => vc.status?.observedGeneration === 3 && asked > 0);

@@ -1,4 +1,5 @@
-import { BlockList, isIP, isIPv4 } from 'node:net';
+import { isIP } from 'node:net';
+import ipaddr from 'ipaddr.js';
 import {
   defaultPolicy,
   type EffectivePolicy,
@@ -195,20 +196,16 @@ export function isRangeAllowed(allowed: readonly string[], range: string): boole
   if (inner === undefined) return false;
   return allowed.some((each) => {
     const outer = parseRange(each);
-    if (outer === undefined || outer.family !== inner.family || outer.prefix > inner.prefix) return false;
-    const list = new BlockList();
-    list.addSubnet(outer.address, outer.prefix, outer.family);
-    return list.check(inner.address, inner.family);
+    if (outer === undefined || outer[0].kind() !== inner[0].kind()) return false;
+    return outer[1] <= inner[1] && inner[0].match(outer);
   });
 }
 
-/** The bits of the address behind the prefix count as none. */
-function parseRange(range: string): { address: string; prefix: number; family: 'ipv4' | 'ipv6' } | undefined {
-  const [address = '', length = '', ...rest] = range.split('/');
-  if (rest.length > 0 || isIP(address) === 0 || !/^[0-9]{1,3}$/.test(length)) return undefined;
-  const family = isIPv4(address) ? 'ipv4' : 'ipv6';
-  const prefix = Number(length);
-  return prefix <= (family === 'ipv4' ? 32 : 128) ? { address, prefix, family } : undefined;
+/** Stricter than ipaddr.js, which takes `10.1/16` too. */
+function parseRange(range: string): ReturnType<typeof ipaddr.parseCIDR> | undefined {
+  return isIP(range.split('/')[0] ?? '') !== 0 && ipaddr.isValidCIDR(range)
+    ? ipaddr.parseCIDR(range)
+    : undefined;
 }
 
 export interface QuotaDecision {

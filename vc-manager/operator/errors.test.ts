@@ -7,7 +7,7 @@ import { explain, poolExhausted } from './errors.ts';
 describe('explain', () => {
   it('makes a reason of every code, as Kubernetes writes reasons', () => {
     const reasons = [
-      new EtcdError('no-space', 'full'),
+      new EtcdError('NoSpace', 'full'),
       new DriverError('PortInUse', 'in use', {}),
       new ConnectionError('https://127.0.0.1:1', 'ECONNREFUSED'),
       new ApiError(503, undefined, 'GET /x'),
@@ -39,7 +39,7 @@ describe('explain', () => {
   });
 
   it('keeps what the error says about trying again', () => {
-    expect(explain(new EtcdError('unreachable', 'down')).retryable).toBe(true);
+    expect(explain(new EtcdError('Unreachable', 'down')).retryable).toBe(true);
     expect(explain(poolExhausted('10.0.0.0/30', 22)).retryable).toBe(false);
     expect(explain(new ApiError(429, undefined, 'GET /x', '7'))).toMatchObject({
       retryable: true,

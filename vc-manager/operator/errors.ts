@@ -401,8 +401,8 @@ export function datastoreQuotaExceeded(resource: string, limit: string): Operato
 export function datastoreChanged(template: string, has: string): OperatorError {
   return new OperatorError(
     'DatastoreChanged',
-    `the template ${template} has another datastore than the control plane, whose keys lie in the ${has} one, and there is ` +
-      `no template of its version for that: put the template back, or add one.`,
+    `the template ${template} is gone, or is not for the version and the datastore of the control plane, whose keys lie in ` +
+      `the ${has} one, and there is no other template for both: put the template back, or add one.`,
     false,
   );
 }

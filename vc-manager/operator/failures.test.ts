@@ -16,7 +16,7 @@ describe('a step that fails', () => {
   it('is told with reason and remedy, and tried again', async () => {
     let down = true;
     world.datastore.beforeEnsure = () => {
-      if (down) throw new EtcdError('unreachable', 'The datastore cannot be reached. Check that it runs.');
+      if (down) throw new EtcdError('Unreachable', 'The datastore cannot be reached. Check that it runs.');
     };
     world.run();
     world.create('a');
@@ -329,7 +329,7 @@ it('logs what a reconcile throws outside of its steps, with the VirtualCluster a
       const close = connection.close.bind(connection);
       connection.close = async () => {
         await close();
-        if (isBroken) throw new EtcdError('unreachable', 'the connection was not closed');
+        if (isBroken) throw new EtcdError('Unreachable', 'the connection was not closed');
       };
       return new KubeClient(connection);
     },

@@ -49,6 +49,7 @@ const datastoreCalls: Effects<Datastore> = {
   measureTenant: 'reads',
   viewTenant: 'reads',
   replaceTenant: 'writes',
+  fillTenant: 'writes',
   raise: 'writes',
   size: 'reads',
   compact: 'writes',

@@ -19,7 +19,7 @@ import {
 import { cancelledAuthorities, cancelledRotation, encryptionData } from '../pki/index.ts';
 import { placementText, wantedMove } from './moves.ts';
 import type { Services } from './services.ts';
-import { isAsleep, sleepRequest, wakeReason } from './sleep.ts';
+import { hasPhaseAsleep, sleepRequest, wakeReason } from './sleep.ts';
 import { isRestoreWanted, isSnapshotWanted, restoreRequest, snapshotRequest } from './snapshots.ts';
 import type { Tenant } from './tenant.ts';
 import { readInternalSecret, writeInternalSecret } from './tenant-secrets.ts';
@@ -48,7 +48,7 @@ export function wantedJob(vc: VirtualCluster, services: Services): WantedJob {
     toBegin === undefined || toBegin.refusal !== undefined
       ? undefined
       : ({ kind: 'move', target: placementText(toBegin.to) } as const);
-  if (isAsleep(vc)) {
+  if (hasPhaseAsleep(vc)) {
     if (wantedWake(vc, services) !== undefined) return { kind: 'wake' };
     return moveJob ?? { kind: isSnapshot ? 'snapshot' : (doneJob(vc) ?? 'look') };
   }
@@ -82,7 +82,7 @@ function doneJob(vc: VirtualCluster): JobKind | undefined {
   if (current === undefined || current.failing === true) return undefined;
   const { kind, startedAt } = current;
   const isDone =
-    (kind === 'sleep' && isAsleep(vc)) ||
+    (kind === 'sleep' && hasPhaseAsleep(vc)) ||
     (kind === 'snapshot' && snapshots?.kept?.some(({ at }) => Date.parse(at) >= Date.parse(startedAt))) ||
     (kind === 'key-rotation' &&
       vc.metadata.annotations?.[annotationKeys.rotateEncryptionKey] !== undefined &&
@@ -323,7 +323,8 @@ function refusal({ kind, replacing, target }: CurrentJob, { status }: VirtualClu
     return 'its old control plane is stopped; it comes back by itself if the new one does not start, and later it can be moved back';
   if (kind === 'delete')
     return 'a deletion cannot be taken back: Kubernetes does not let go of it, and parts are gone';
-  if (kind === 'sleep') return 'its control plane is being stopped: wake it when that has ended';
+  if (kind === 'sleep')
+    return 'its control plane is being stopped: "vc-manager wake" has it stay awake, or wake up again';
   if (kind === 'wake') return 'somebody needs it: put it to sleep when it is awake';
   if (!replacing) return undefined;
   if (kind === 'renewal') return 'the new certificates are issued, and the control plane has to take them up';

@@ -1,18 +1,17 @@
 import { isJoined } from '../../api/conditions.ts';
 import { labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import type { StoreEvent } from '../../kube/index.ts';
+import { namespacedName, type StoreEvent } from '../../kube/index.ts';
 import { InProcessRunner, type Job, type JobRunner, type ReconcileResult } from '../jobs/job-runner.ts';
 import type { Fence } from '../jobs/tenant-lock.ts';
 import { type CallsBefore, WorkQueue } from '../jobs/work-queue.ts';
-import { keyOf } from './caches.ts';
 import { DatastoreWatch } from './datastore-watch.ts';
 import { explain } from './errors.ts';
 import { hasJobRequests, isDesiredStateChanged, wantedJob } from './jobs.ts';
 import { allocateForVirtualCluster, reconcileVirtualCluster } from './reconcile.ts';
 import type { OperatorOptions, Services } from './services.ts';
 import type { SharedWorker } from './shared-worker.ts';
-import { isAsleep, isWokenBy } from './sleep.ts';
+import { hasPhaseAsleep, isWokenBy } from './sleep.ts';
 import { StatusWriter } from './status-writer.ts';
 import { SyncerPresence } from './syncer-presence.ts';
 import { WarmPool } from './warm-pool.ts';
@@ -63,22 +62,22 @@ export class LeaderLoop {
       // An edited template changes what its control planes should be.
       templates.subscribe(({ type }) => {
         if (type !== 'modified') return;
-        for (const vc of virtualClusters.list()) queue.add(keyOf(vc));
+        for (const vc of virtualClusters.list()) queue.add(namespacedName(vc.metadata));
       }),
       // A running job may use rights that the policy allows no more.
       policies.subscribe(() => {
-        for (const vc of virtualClusters.list()) queue.interrupt(keyOf(vc));
+        for (const vc of virtualClusters.list()) queue.interrupt(namespacedName(vc.metadata));
       }),
       // A client needs a tenant that is asleep.
       activity.subscribe(({ object, previous }) => {
         const id = object.metadata.labels?.[labelKeys.activity] ?? '';
         for (const vc of virtualClusters.byIndex('id', id)) {
-          if (!isAsleep(vc)) continue;
+          if (!hasPhaseAsleep(vc)) continue;
           // The gateway asks again as long as clients wait: only the first request interrupts a job.
           const isFirst = isWokenBy(object, vc) && !isWokenBy(previous, vc);
           if (isFirst && wantedJob(vc, this.#o.services).kind === 'wake')
-            queue.interrupt(keyOf(vc), { isAwaited: true });
-          else queue.addUnlessPaused(keyOf(vc));
+            queue.interrupt(namespacedName(vc.metadata), { isAwaited: true });
+          else queue.addUnlessPaused(namespacedName(vc.metadata));
         }
       }),
       ...[...drivers.values()].map((driver) =>
@@ -86,8 +85,8 @@ export class LeaderLoop {
           if (what === 'exited') logger.warn({ id, component }, `${component} has exited`);
           for (const vc of virtualClusters.byIndex('id', id)) {
             // One that keeps exiting is not tried more often for that.
-            if (what === 'exited') queue.addUnlessPaused(keyOf(vc));
-            else if (what === 'ready') queue.retryNow(keyOf(vc));
+            if (what === 'exited') queue.addUnlessPaused(namespacedName(vc.metadata));
+            else if (what === 'ready') queue.retryNow(namespacedName(vc.metadata));
           }
         }),
       ),
@@ -96,7 +95,7 @@ export class LeaderLoop {
     for (const vc of virtualClusters.list())
       enqueueForEvent({ type: 'added', object: vc, watched: false }, queue, this.#o.services, signal);
     const watch = new DatastoreWatch(this.#o.services, () => {
-      for (const vc of virtualClusters.list()) queue.addUnlessPaused(keyOf(vc));
+      for (const vc of virtualClusters.list()) queue.addUnlessPaused(namespacedName(vc.metadata));
     });
     try {
       await Promise.all([
@@ -150,20 +149,20 @@ function enqueueForEvent(
     // Another one may wait for its place under the namespace's limit.
     for (const vc of services.virtualClusters.list()) {
       const isWaiting = vc.status?.id === undefined && vc.metadata.namespace === object.metadata.namespace;
-      if (isWaiting) queue.add(keyOf(vc));
+      if (isWaiting) queue.add(namespacedName(vc.metadata));
     }
   }
   if (type === 'added') {
     if (object.status?.phase === undefined && !queue.hasRoom) reportPending(object, services, signal);
-    queue.add(keyOf(object));
+    queue.add(namespacedName(object.metadata));
   } else if (type === 'modified' && previous !== undefined) {
     // A running job is for the old state.
     if (isDesiredStateChanged(object, previous)) {
       // A deletion happens once, so no owner can jump the queue by it again and again.
       const isDeletedNow =
         object.metadata.deletionTimestamp !== undefined && previous.metadata.deletionTimestamp === undefined;
-      queue.interrupt(keyOf(object), { isAwaited: isDeletedNow });
-    } else if (isHandoverBySyncer(object, previous)) queue.add(keyOf(object));
+      queue.interrupt(namespacedName(object.metadata), { isAwaited: isDeletedNow });
+    } else if (isHandoverBySyncer(object, previous)) queue.add(namespacedName(object.metadata));
   }
 }
 

@@ -209,7 +209,7 @@ describe('a move', () => {
         isPaused(world.get('a') as VirtualCluster) ? target - 1 : target;
     } else
       world.ownDatastores.beforeReplace = () => {
-        throw new EtcdError('compacted', 'The datastore answered "required revision has been compacted".');
+        throw new EtcdError('Compacted', 'The datastore answered "required revision has been compacted".');
       };
     world.edit('a', { template: ownTemplate });
     const vc = await world.untilReason('a', 'Placed', 'RolledBack');
@@ -346,27 +346,49 @@ describe('a move', () => {
     expect(condition(again, 'Placed')).toBeUndefined();
   });
 
+  /** Changes the spec, and has its change of version held back. */
+  const withHeldVersion = (spec: object) => {
+    world.edit('a', { ...spec, version: '1.36.99' });
+    const vc = world.get('a') as VirtualCluster;
+    const { generation = 0 } = vc.metadata;
+    const held = { kind: 'version-change' as const, why: 'It did not start.', generation };
+    const status = { ...vc.status, jobs: { ...vc.status?.jobs, held } };
+    world.superCluster.put(resources.virtualClusters, { ...vc, status });
+    return held;
+  };
+
+  it.each(['Ready', 'Asleep'])(
+    'to another datastore is refused beside a version that is held back: %s',
+    async (phase) => {
+      const first = run();
+      await make();
+      if (phase === 'Asleep') annotate('a', annotationKeys.sleep, 'one');
+      await world.until('a', ({ status }) => status?.phase === phase && status.jobs?.current === undefined);
+      await first.stop();
+      const held = withHeldVersion({ template: ownTemplate });
+      run();
+      const vc = await world.untilReason('a', 'Placed', 'RolledBack');
+      expect(condition(vc, 'Placed')?.message).toContain('It did not start.');
+      const { status } = await world.until('a', (each) => each.status?.jobs?.current === undefined);
+      expect(status).toMatchObject({ phase, datastore: 'shared', jobs: { held } });
+      expect(status?.move).toBeUndefined();
+      expect(status?.moved).toBeUndefined();
+    },
+  );
+
   it('that is held back leaves a change of version held back that the same spec asks for', async () => {
     const first = run();
     await make();
     await first.stop();
-    stuckWhilePreparing();
-    world.edit('a', { template: ownTemplate, version: '1.36.99' });
-    const vc = world.get('a') as VirtualCluster;
-    const { generation } = vc.metadata;
-    const held = {
-      kind: 'version-change' as const,
-      why: 'It did not start.',
-      ...(generation !== undefined && { generation }),
+    other.beforeEnsure = ({ id: tenant }) => {
+      const component = 'kube-apiserver';
+      throw new DriverError('NotReady', `${component} of ${tenant} does not become ready`, { component });
     };
-    const before = { ...vc.status, jobs: { ...vc.status?.jobs, held } };
-    world.superCluster.put(resources.virtualClusters, { ...vc, status: before });
+    const held = withHeldVersion({ driver: 'compose' });
     run();
-    await untilPreparing();
-    cancel('a');
-    await world.untilReason('a', 'Placed', 'Cancelled');
+    await world.untilReason('a', 'Placed', 'RolledBack');
     const { status } = await world.untilReason('a', 'VersionCurrent', 'RolledBack');
-    expect(status?.jobs).toMatchObject({ held, heldMove: { generation } });
+    expect(status?.jobs).toMatchObject({ held, heldMove: { generation: held.generation } });
   });
 
   it.each([

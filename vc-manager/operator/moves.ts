@@ -36,7 +36,7 @@ type MoveServices = Pick<Services, 'drivers'> &
   };
 
 /** What runs a control plane, or will. */
-export function driverOf({ spec, status }: VirtualCluster, preferred: DriverName): DriverName {
+function driverOf({ spec, status }: VirtualCluster, preferred: DriverName): DriverName {
   if (status?.version !== undefined) return status.driver ?? defaultDriver;
   return spec?.driver ?? preferred;
 }
@@ -77,6 +77,20 @@ export function checkDriver(
     throw driverNotAllowed(wanted, policy?.metadata.name ?? '', allowed);
 }
 
+/** Throws `TemplateNotAllowed` or `DriverNotAllowed` for a place where the policy of the namespace lets no spec lead. */
+export function checkPlacement(
+  vc: VirtualCluster,
+  from: Omit<ControlPlanePlacement, 'template'>,
+  to: ControlPlanePlacement,
+  { policies }: Pick<MoveServices, 'policies'>,
+): void {
+  const policy = limitingPolicy(vc.metadata.namespace ?? '', policies.list());
+  const allowed = policy?.spec?.templates;
+  if (from.datastore !== to.datastore && allowed?.includes(to.template) === false)
+    throw templateNotAllowed(to.template, policy?.metadata.name ?? '', allowed);
+  if (from.driver !== to.driver) checkDriver(vc, to.driver, { policies });
+}
+
 /**
  * The move that the spec asks for; undefined when there is none, or it cannot be told. Whether the control plane is well,
  * and what else is under way, is not looked at.
@@ -96,6 +110,8 @@ export function wantedMove(vc: VirtualCluster, services: MoveServices): WantedMo
   const from = placementOf(driver, found.choice);
   const to = placementOf(spec?.driver ?? driver, choice);
   if (from.driver === to.driver && from.datastore === to.datastore) return undefined;
+  const { refusal } = found;
+  if (refusal !== undefined && from.datastore !== to.datastore) return { from, to, choice, refusal };
   return { from, to, choice, ...refusalOf(vc, services, from, to) };
 }
 
@@ -118,14 +134,9 @@ function refusalOf(
   to: ControlPlanePlacement,
 ): Pick<WantedMove, 'refusal'> {
   try {
-    const { drivers, policies } = services;
-    const there = drivers.get(to.driver);
-    const allowed = limitingPolicy(vc.metadata.namespace ?? '', policies.list());
-    const { templates } = allowed?.spec ?? {};
-    if (from.datastore !== to.datastore && templates !== undefined && !templates.includes(to.template))
-      throw templateNotAllowed(to.template, allowed?.metadata.name ?? '', templates);
-    if (from.driver !== to.driver) checkDriver(vc, to.driver, services);
-    if (there === undefined) throw driverNotConfigured(to.driver, [...drivers.keys()]);
+    const { drivers } = services;
+    checkPlacement(vc, from, to, services);
+    if (drivers.get(to.driver) === undefined) throw driverNotConfigured(to.driver, [...drivers.keys()]);
     if (from.driver !== to.driver) {
       const why = whyNot(vc, services, from, to);
       if (why !== undefined) throw moveNotSupported(from.driver, to.driver, why);

@@ -27,7 +27,7 @@ import {
 import { isMoveWithdrawn, servicesFor } from './moves.ts';
 import { removalSteps } from './removal.ts';
 import type { Services } from './services.ts';
-import { isAsleep } from './sleep.ts';
+import { hasPhaseAsleep } from './sleep.ts';
 import { StatusWriter } from './status-writer.ts';
 import { parallel, runSteps, type Stage, type StepHooks } from './step-runner.ts';
 import { address } from './steps/address.ts';
@@ -36,6 +36,7 @@ import { bootstrap } from './steps/bootstrap.ts';
 import { authorities, certificates, credentials } from './steps/certificates.ts';
 import { controllers, controlPlane, datastore, isNoSuchVersion } from './steps/control-plane.ts';
 import { datastoreUsage } from './steps/datastore-usage.ts';
+import { fillDefaults, keepDefaults } from './steps/defaults.ts';
 import { dns } from './steps/dns.ts';
 import { encryption } from './steps/encryption.ts';
 import { adaptFromSnapshot, fillFromSnapshot } from './steps/from-snapshot.ts';
@@ -45,6 +46,7 @@ import {
   copyDatastore,
   finishMove,
   locateOtherDatastore,
+  placement,
   prepareMove,
   rollBackMove,
 } from './steps/move.ts';
@@ -71,10 +73,12 @@ const provisionSteps: readonly Stage[] = [
   snapshot,
   restore,
   fillFromSnapshot,
+  fillDefaults,
   datastoreUsage,
   controlPlane,
   awake,
   adaptFromSnapshot,
+  keepDefaults,
   bootstrap,
   dns,
   credentials,
@@ -114,7 +118,7 @@ export async function reconcileVirtualCluster(job: Job, options: ReconcileOption
     const { metadata } = tenant.vc;
     if (metadata.deletionTimestamp !== undefined) return remove(tenant, services);
     if (isHeld(tenant.vc, 'provision', services.clock.now())) return keepPolicy(tenant, services);
-    if (isAsleep(tenant.vc)) {
+    if (hasPhaseAsleep(tenant.vc)) {
       // One that was about to be moved is woken by what is left of that.
       const isReturning = tenant.vc.status?.move?.stage === 'returning';
       const wanted: WantedJob = isReturning ? { kind: 'move' } : wantedJob(tenant.vc, services);
@@ -127,7 +131,7 @@ export async function reconcileVirtualCluster(job: Job, options: ReconcileOption
       // A move wakes it when all is prepared, and may fail before.
       const isPreparing = wanted.kind === 'move' && !isReturning;
       const isWoken = !isPreparing || wantedWake(tenant.vc, services) !== undefined;
-      if (isAsleep(tenant.vc) && isWoken) recordWake(tenant, services);
+      if (hasPhaseAsleep(tenant.vc) && isWoken) recordWake(tenant, services);
     }
     const moved = await move(tenant, services, job.failures);
     if (moved !== undefined) return moved;
@@ -260,7 +264,7 @@ async function provision(tenant: Tenant, services: Services, failures: number): 
     done: async () => {
       const { status } = tenant;
       const { generation } = tenant.vc.metadata;
-      if (isAsleep(tenant.vc)) return rested(tenant, job, wanted);
+      if (hasPhaseAsleep(tenant.vc)) return rested(tenant, job, wanted);
       const { gateway, endpoint } = tenant.vc.status ?? {};
       const message = [`The API server is at ${gateway?.server ?? endpoint}.`, ...tenant.notes].join(' ');
       status.condition('Ready', 'True', 'Available', message);
@@ -356,7 +360,7 @@ async function restoreAsleep(
     services,
     {
       ...{ job, before: () => {}, failed: () => {} },
-      done: async () => (isAsleep(tenant.vc) ? rested(tenant, job, wanted) : undefined),
+      done: async () => (hasPhaseAsleep(tenant.vc) ? rested(tenant, job, wanted) : undefined),
     },
   );
 }
@@ -365,8 +369,8 @@ async function rest(tenant: Tenant, services: Services, wanted: WantedJob): Prom
   const job = new JobLog(tenant, services, wanted);
   const isDatastoreAsleep = tenant.vc.status?.datastore === 'own' && isSnapshotNext(tenant, services);
   const steps = isDatastoreAsleep
-    ? [policy, version, address, certificates, wakeDatastore, snapshot, stayAsleep]
-    : [policy, stayAsleep, snapshot];
+    ? [policy, placement, version, address, certificates, wakeDatastore, snapshot, stayAsleep]
+    : [policy, placement, stayAsleep, snapshot];
   return runSteps<ReconcileResult>(steps, tenant, services, {
     ...{ job, before: () => {}, failed: () => {} },
     done: () => rested(tenant, job, wanted),

@@ -7,6 +7,7 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { Clock, ConnectionOptions, KubeClient, KubeObject, Store } from '../../kube/index.ts';
 import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import type { EtcdAdmin } from '../etcd/admin.ts';
+import type { Entry } from '../etcd/keyspace.ts';
 import type { OwnEtcd, OwnEtcdOptions } from '../etcd/own-etcd.ts';
 import type { ManagerPki } from '../pki/index.ts';
 import type { Allocations } from './allocations.ts';
@@ -24,6 +25,7 @@ export type Datastore = Pick<
   | 'measureTenant'
   | 'viewTenant'
   | 'replaceTenant'
+  | 'fillTenant'
   | 'size'
   | 'compact'
   | 'raise'
@@ -95,6 +97,8 @@ export interface Services {
   sleepPauses: Map<string, { attempt: string; untilMs: number; why: string }>;
   /** Wall-clock time at which the shared datastore was last seen to grow fast; 0: never. */
   datastoreGrowth: { sinceMs: number };
+  /** By version and template, what its API servers create first. */
+  defaults: Map<string, readonly Entry[]>;
   newId: () => string;
   /** Of the machine that control planes run on; undefined where that is not this one. */
   machineMemory: () => MachineMemory | undefined;

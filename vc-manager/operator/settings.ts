@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { type DriverName, defaultDriver } from '../../api/drivers.ts';
+import { defaultSystemNamespace } from '../../api/names.ts';
 import type { DnsChoice } from '../../api/virtual-cluster.ts';
 import { isLoopback } from '../../program/addresses.ts';
 import { invalidSettings } from './errors.ts';
@@ -62,7 +63,7 @@ export interface OperatorSettings {
 }
 
 const defaults: Omit<OperatorSettings, 'advertiseAddress' | 'etcdEndpoint'> = {
-  namespace: 'skerry-system',
+  namespace: defaultSystemNamespace,
   bindAddress: '0.0.0.0',
   endpointHost: '127.0.0.1',
   extraHosts: [],

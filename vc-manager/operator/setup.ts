@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import { deletionProtectionBinding, deletionProtectionPolicy } from '../../api/deletion-protection.ts';
 import { labelKeys } from '../../api/labels.ts';
+import { kubeletProxySecretName } from '../../api/names.ts';
 import {
   type Clock,
   encodeSecretData,
@@ -249,8 +250,6 @@ function ordered(value: unknown): unknown {
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([key, each]) => [key, ordered(each)]);
 }
-
-const kubeletProxySecretName = 'skerry-kubelet-proxy';
 
 /**
  * The manager's PKI; before it is returned for the first time, and after each renewal, the Secret is written from which

@@ -1,10 +1,10 @@
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { KeyedMutex, type StoreEvent } from '../../kube/index.ts';
+import { KeyedMutex, namespacedName, type StoreEvent } from '../../kube/index.ts';
 import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import type { BullmqRunner } from '../jobs/bullmq-runner.ts';
 import type { Job, JobRun, ReconcileResult } from '../jobs/job-runner.ts';
 import { type Fence, TenantLock } from '../jobs/tenant-lock.ts';
-import { type Caches, keyOf } from './caches.ts';
+import type { Caches } from './caches.ts';
 import { explain } from './errors.ts';
 import { assertHeld, fenced } from './fencing.ts';
 import { isDesiredStateChanged } from './jobs.ts';
@@ -150,7 +150,7 @@ export class SharedWorker {
 
   #onVirtualCluster({ type, object, previous }: StoreEvent<VirtualCluster>): void {
     if (type === 'modified' && previous !== undefined && isDesiredStateChanged(object, previous))
-      this.#interrupt(keyOf(object));
+      this.#interrupt(namespacedName(object.metadata));
   }
 
   #interrupt(key: string): void {

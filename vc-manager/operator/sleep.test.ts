@@ -140,6 +140,51 @@ describe('a tenant that nobody needs', () => {
     await world.until('a', (vc) => vc.status?.jobs?.renewed === 'now' && vc.status.phase === 'Ready');
   });
 
+  it.each([
+    ['wakes', 'sleep', 'wake', 'Ready'],
+    ['sleeps', 'wake', 'sleep', 'Asleep'],
+  ] as const)(
+    '%s in the end when it is asked to %s and then to %s before a manager looks',
+    async (_, first, then, phase) => {
+      const maker = world.run({ settings });
+      world.create('a');
+      await world.untilReady('a');
+      if (phase === 'Asleep') {
+        annotate('a', annotationKeys.sleep, 'one');
+        await untilStopped();
+      }
+      await maker.stop();
+      annotate('a', annotationKeys[first], '2026-03-01T12:00:00.000Z');
+      annotate('a', annotationKeys[then], '2026-03-01T12:00:01.000Z');
+      world.run({ settings });
+      const { status } = await world.until(
+        'a',
+        (vc) =>
+          vc.status?.sleep?.slept === vc.metadata.annotations?.[annotationKeys.sleep] &&
+          vc.status?.sleep?.woken === vc.metadata.annotations?.[annotationKeys.wake] &&
+          vc.status?.jobs?.current === undefined,
+      );
+      expect(status?.phase).toBe(phase);
+      expect(await runs()).toBe(phase === 'Ready');
+      expect(status?.jobs?.history?.[0]).toMatchObject({ kind: first, result: 'Succeeded' });
+      if (phase === 'Ready')
+        expect(status?.jobs?.history?.[0]?.message).toBe('it was asked to wake before it slept');
+    },
+  );
+
+  it('is awake in the end when that is asked for while it is being put to sleep, or cannot be', async () => {
+    world.run({ settings });
+    world.create('a');
+    await world.untilReady('a');
+    const fault = { kind: 'status', code: 500 } as const;
+    world.tenant.inject({ plural: 'cronjobs', fault, times: Number.POSITIVE_INFINITY });
+    annotate('a', annotationKeys.sleep, '2026-03-01T12:00:00.000Z');
+    await world.until('a', ({ status }) => status?.jobs?.current?.failing === true);
+    annotate('a', annotationKeys.wake, '2026-03-01T12:00:01.000Z');
+    const { status } = await world.until('a', (vc) => vc.status?.jobs?.current === undefined);
+    expect(status).toMatchObject({ phase: 'Ready', jobs: { history: [{ kind: 'sleep' }, {}] } });
+  });
+
   it('is stopped for good by the next manager when one died between the two steps', async () => {
     const first = world.run({ settings });
     world.create('a');

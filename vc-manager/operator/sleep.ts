@@ -9,7 +9,7 @@ import type { Services } from './services.ts';
 type SleepServices = Pick<Services, 'activity' | 'settings' | 'clock'>;
 
 /** Whether its control plane is stopped, or about to be, because it is not needed. */
-export function isAsleep({ status }: VirtualCluster): boolean {
+export function hasPhaseAsleep({ status }: VirtualCluster): boolean {
   return status?.phase === 'Asleep';
 }
 
@@ -18,8 +18,14 @@ export function sleepRequest(vc: VirtualCluster): string | undefined {
   return newRequest(vc, annotationKeys.sleep, vc.status?.sleep?.slept);
 }
 
-function wakeRequest(vc: VirtualCluster): string | undefined {
+/** The same of the annotation that asks it to wake. */
+export function wakeRequest(vc: VirtualCluster): string | undefined {
   return newRequest(vc, annotationKeys.wake, vc.status?.sleep?.woken);
+}
+
+/** Whether one request of the two was made after the other: both are the time, as the CLI writes it. */
+export function isLaterRequest(request: string | undefined, other: string | undefined): boolean {
+  return Date.parse(request ?? '') > Date.parse(other ?? '');
 }
 
 /** Why one that is asleep is to wake: it was asked for, or it has no reason to sleep any more. Undefined: it sleeps on. */

@@ -1,6 +1,6 @@
 import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { resources } from '../../kube/index.ts';
+import { namespacedName, resources } from '../../kube/index.ts';
 import type { SnapshotHeader } from '../snapshot/archive.ts';
 import { isOlder } from './caches.ts';
 import {
@@ -69,7 +69,7 @@ export async function certificatesIn(
     if (status?.identities?.tenant === identity && identity !== '')
       throw certificatesInUse(`${namespace}/${name}`);
     if (spec?.restoreCertificates !== true || status?.id === undefined) continue;
-    const key = `${metadata.namespace}/${metadata.name}`;
+    const key = namespacedName(metadata);
     const pki = await findInternalSecret({ key, signal }, services, status.id, 'pki');
     // `confirmCertificates` takes its claim away.
     if (isGivenUp(other) && !isStarted(other) && (pki === undefined || isClaim(pki))) continue;
@@ -128,7 +128,7 @@ export async function confirmCertificates(
     const { metadata, spec, status } = other;
     const otherId = status?.id ?? metadata.annotations?.[annotationKeys.id];
     if (metadata.uid === tenant.uid || spec?.restoreCertificates !== true || otherId === undefined) continue;
-    const key = `${metadata.namespace}/${metadata.name}`;
+    const key = namespacedName(metadata);
     const found = await findStoredSecret({ key, signal }, services, otherId, 'pki');
     if (found === undefined || !hasAnyOf(found.data, own)) continue;
     const isOtherClaim = isClaim(found.data) && !isStarted(other);

@@ -157,6 +157,31 @@ describe('snapshots', () => {
     expect(world.get('a')?.status?.snapshots?.left).toBeUndefined();
   });
 
+  it('that are cancelled when the file is there leave nothing behind', async () => {
+    const write = snapshots.store.write.bind(snapshots.store);
+    const written = Promise.withResolvers<void>();
+    snapshots.store.write = async (...args) => {
+      await write(...args);
+      written.resolve();
+      const { signal } = args[2];
+      return new Promise((_, reject) =>
+        signal.addEventListener('abort', () => reject(signal.reason), { once: true }),
+      );
+    };
+    world.run({ snapshots });
+    await make();
+    annotate('a', annotationKeys.snapshot, '1');
+    await written.promise;
+    expect(await files()).toHaveLength(1);
+    cancel('a');
+    const { status } = await world.until('a', (vc) => vc.status?.snapshots?.left !== undefined);
+    expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'snapshot', result: 'Cancelled' });
+    expect(await files()).toEqual([]);
+    snapshots.store.write = write;
+    await take('2');
+    expect(world.get('a')?.status?.snapshots?.left).toBeUndefined();
+  });
+
   it('are not kept for a VirtualCluster of another namespace, which cannot be made of them', async () => {
     world.run({ snapshots });
     await make();
@@ -642,7 +667,7 @@ describe('snapshots', () => {
       async function* forgotten(): AsyncGenerator<Entry> {
         for await (const each of entries) {
           yield each;
-          throw new EtcdError('compacted', 'required revision has been compacted');
+          throw new EtcdError('Compacted', 'required revision has been compacted');
         }
       }
       return { ...others, entries: forgotten() };

@@ -1,5 +1,5 @@
 import { noSyncerReason } from '../../api/conditions.ts';
-import { labelKeys } from '../../api/labels.ts';
+import { syncerSelector } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   findCondition,
@@ -11,7 +11,7 @@ import {
   setCondition,
 } from '../../kube/index.ts';
 import type { Services } from './services.ts';
-import { isAsleep } from './sleep.ts';
+import { hasPhaseAsleep } from './sleep.ts';
 
 const lookEveryMs = 30_000;
 /** A replica that takes over, an upgrade and a restart are shorter. */
@@ -52,8 +52,11 @@ export class SyncerPresence {
   async look(signal: AbortSignal): Promise<void> {
     const { client, clock, settings, virtualClusters } = this.#services;
     const { namespace } = settings;
-    const labelSelector = `${labelKeys.component}=vc-syncer`;
-    const { items } = await client.list<Lease>(resources.leases, { namespace, labelSelector, signal });
+    const { items } = await client.list<Lease>(resources.leases, {
+      namespace,
+      labelSelector: syncerSelector,
+      signal,
+    });
     const renewed = items
       .map(({ metadata, spec }) => `${metadata.uid} ${spec?.renewTime}`)
       .sort()
@@ -83,5 +86,5 @@ export class SyncerPresence {
 
 /** Of one that is asleep no syncer would say it anew. */
 function isSaidToBeSynced(vc: VirtualCluster): boolean {
-  return !isAsleep(vc) && findCondition(vc.status?.conditions, 'Synced')?.status === 'True';
+  return !hasPhaseAsleep(vc) && findCondition(vc.status?.conditions, 'Synced')?.status === 'True';
 }

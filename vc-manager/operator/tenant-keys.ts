@@ -122,7 +122,7 @@ export function datastoreLimits({ status }: VirtualCluster): KeyspaceSize {
  * The same entries, as long as the tenant may have as much in the etcd of all tenants. Counts as `measureKeys` does. Throws
  * `DatastoreQuotaExceeded` before the first that is too much.
  */
-export async function* withinDatastoreQuota(
+async function* withinDatastoreQuota(
   { id, vc }: Pick<Tenant, 'id' | 'vc'>,
   entries: AsyncIterable<Entry>,
 ): AsyncGenerator<Entry> {

@@ -97,6 +97,8 @@ export class Tenant {
   choice: TemplateChoice | undefined;
   /** Set by the step `version`: the version that runs is to be changed. */
   change: { from: string; to: string } | undefined;
+  /** Set by the step `defaults`: nothing was in its datastore before its API server started in this reconcile. */
+  beganEmpty = false;
   /** Set by a step that waits for something: reconcile again after this long at the latest. */
   lookAgainMs = Number.POSITIVE_INFINITY;
   /** Set by a step whose job goes on in a later reconcile, or cannot go on for the reason `failing`. */

@@ -16,18 +16,18 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../api/warm-pool.ts';
 import {
   type Clock,
+  type ConfigMap,
   deleteIfPresent,
   ignoreNotFound,
   isNotFound,
   type KubeClient,
-  type KubeObject,
   modifyStatus,
+  namespacedName,
   parseQuantity,
   repeatUntilAborted,
   resources,
   type Store,
 } from '../../kube/index.ts';
-import { keyOf } from './caches.ts';
 import { explain } from './errors.ts';
 import type { OperatorSettings } from './settings.ts';
 
@@ -40,10 +40,6 @@ const GiB = 2 ** 30;
 /** Older ConfigMaps are deleted. */
 const keptMonths = 13;
 const countCallsMs = 10 * 60_000;
-
-interface UsageMap extends KubeObject {
-  data?: Record<string, string>;
-}
 
 /** One tenant, as it is metered. */
 interface Meter {
@@ -157,10 +153,13 @@ export class UsageMeter {
       meter.dirty.add(day);
       this.#meters.set(uid, meter);
       try {
-        onUsage(keyOf(vc), used);
+        onUsage(namespacedName(vc.metadata), used);
       } catch (error) {
         // The counter of one tenant is no reason to leave the others out.
-        logger.warn({ err: error, virtualCluster: keyOf(vc) }, 'its usage is not in the metrics');
+        logger.warn(
+          { err: error, virtualCluster: namespacedName(vc.metadata) },
+          'its usage is not in the metrics',
+        );
       }
     }
   }
@@ -179,7 +178,7 @@ export class UsageMeter {
   ): Promise<void> {
     const month = dayOf(clock.now()).slice(0, 7);
     const options = { namespace: settings.namespace, labelSelector: `${usageLabel}=${month}`, signal };
-    const { items } = await client.list<UsageMap>(resources.configMaps, options);
+    const { items } = await client.list<ConfigMap>(resources.configMaps, options);
     const byName = new Map(items.map((item) => [item.metadata.name, item]));
     for (const vc of virtualClusters.list()) {
       const { uid = '' } = vc.metadata;
@@ -255,7 +254,7 @@ async function flush(
     const metadata = {
       // Without the label of what is made for a tenant: it is no copy, and outlives it.
       labels: { [usageLabel]: month, [labelKeys.managedBy]: 'skerry' },
-      annotations: { [annotationKeys.tenantName]: keyOf(vc) },
+      annotations: { [annotationKeys.tenantName]: namespacedName(vc.metadata) },
     };
     const patch = client.patch(
       resources.configMaps,
@@ -264,7 +263,7 @@ async function flush(
       { type: 'merge', signal },
     );
     if ((await ignoreNotFound(patch)) === undefined) {
-      const made: UsageMap = { metadata: { ...metadata, namespace, name }, data };
+      const made: ConfigMap = { metadata: { ...metadata, namespace, name }, data };
       await client.create(resources.configMaps, made, { signal });
     }
     for (const day of which) dirty.delete(day);
@@ -292,7 +291,7 @@ async function publish(
     signal.throwIfAborted();
     if (isNotFound(error)) return;
     logger.warn(
-      { err: error, virtualCluster: keyOf(known) },
+      { err: error, virtualCluster: namespacedName(known.metadata) },
       `its usage cannot be shown: ${explain(error).message}`,
     );
   }

@@ -3,6 +3,7 @@ import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
 import type { VirtualClusterPolicy } from '../../api/policy.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { loadTemplates } from '../control-plane/template.ts';
+import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import { wantedMove } from './moves.ts';
 import { versionChoice } from './version-choice.ts';
 
@@ -28,7 +29,10 @@ function withTemplates(...others: ControlPlaneTemplate[]): ControlPlaneTemplate[
 function look(
   spec: VirtualCluster['spec'],
   status: Partial<NonNullable<VirtualCluster['status']>>,
-  { templates = packaged, allowed }: { templates?: ControlPlaneTemplate[]; allowed?: string[] } = {},
+  {
+    templates = packaged,
+    allowed,
+  }: { templates?: ControlPlaneTemplate[]; allowed?: string[] | undefined } = {},
 ) {
   const vc = {
     metadata: { name: 'a', namespace: 'tenants', generation: 2 },
@@ -46,7 +50,7 @@ function look(
     policies: { list: () => (allowed === undefined ? [] : [policy as VirtualClusterPolicy]) },
     settings: { defaultVersion: '1.36', gateway: undefined, etcdEndpoint: 'http://127.0.0.1:2379' },
     superVersion: '1.38.0',
-    drivers: new Map(),
+    drivers: new Map([['process', {} as ControlPlaneDriver]] as const),
   };
   const { choice, elsewhere, refusal } = versionChoice(vc, services);
   return {
@@ -55,10 +59,16 @@ function look(
     elsewhere: elsewhere?.template.metadata.name,
     move: wantedMove(vc, services)?.to.datastore,
     reason: refusal?.reason,
+    stays: wantedMove(vc, services)?.refusal?.reason,
   };
 }
 
-const stays = { template: own, version: '1.36.3', elsewhere: undefined, move: undefined };
+const stays = {
+  ...{ template: own, version: '1.36.3' },
+  elsewhere: undefined,
+  move: undefined,
+  stays: undefined,
+};
 
 describe('with an etcd of its own', () => {
   const has = { template: own, datastore: 'own' } as const;
@@ -111,13 +121,54 @@ describe('with an etcd of its own', () => {
     expect(look({}, has, { templates })).toMatchObject({ ...stays, template: 'another-own-etcd' });
   });
 
-  it('goes to the datastore of the template that the spec names, also beside a refusal', () => {
-    const goes = { template: own, elsewhere: 'v1-36', move: 'shared' };
+  it('goes to the datastore of the template that the spec names', () => {
+    const goes = { template: own, elsewhere: 'v1-36', move: 'shared', reason: undefined, stays: undefined };
     expect(look({ template: 'v1-36' }, has)).toMatchObject(goes);
-    expect(look({ template: 'v1-36', version: '1.35' }, has)).toMatchObject({
-      ...goes,
-      reason: 'UnsupportedVersion',
+  });
+
+  it.each([
+    ['UnsupportedVersion', '1.35', has],
+    ['UnsupportedVersion', '1.38', has],
+    ['VersionDowngrade', '1.36.1', has],
+    ['RolledBack', '1.36.9', { ...has, ...held }],
+    ['DatastoreChanged', '1.36.9', has],
+  ])('stays beside a version that is refused, with %s, and says so of both', (reason, version, status) => {
+    expect(look({ template: 'v1-36', version }, status as typeof has)).toEqual({
+      ...{ template: own, version: '1.36.3', elsewhere: 'v1-36', move: 'shared' },
+      ...{ reason, stays: reason },
     });
+  });
+
+  it('keeps to the templates that the policy allows when its own is gone and the spec names another datastore', () => {
+    const templates = withTemplates(
+      like(own, own, { kubernetesVersion: '1.38.0' }),
+      like(own, 'big'),
+      like(own, 'small'),
+    );
+    const goes = (allowed?: string[]) => look({ template: 'v1-36' }, has, { templates, allowed });
+    expect(goes().template).toBe('big');
+    expect(goes(['v1-36', 'small']).template).toBe('small');
+    expect(() => goes(['v1-36'])).toThrow(expect.objectContaining({ code: 'TemplateNotAllowed' }));
+  });
+
+  it.each([
+    ['preparing', true],
+    ['copying', false],
+    ['returning', false],
+  ] as const)('the same while it moves, as long as it runs: %s', (stage, isRefused) => {
+    const templates = withTemplates(like(own, own, { kubernetesVersion: '1.38.0' }), like(own, 'big'));
+    const place = { driver: 'process', template: own } as const;
+    const move = {
+      ...{ stage, startedAt: '' },
+      from: { ...place, datastore: 'own' },
+      to: { ...place, datastore: 'shared' },
+    } as const;
+    const moves = (allowed: string[]) =>
+      look({ template: 'v1-36' }, { ...has, move }, { templates, allowed });
+    expect(moves(['v1-36', 'big']).template).toBe('big');
+    if (isRefused)
+      expect(() => moves(['v1-36'])).toThrow(expect.objectContaining({ code: 'TemplateNotAllowed' }));
+    else expect(moves(['v1-36']).template).toBe('big');
   });
 });
 

@@ -29,7 +29,7 @@ export interface VersionChoice {
   choice: TemplateChoice;
   /** The control plane runs another version and may change to that of the choice. */
   change?: { from: string; to: string };
-  /** Where the spec has it go: a template with another datastore than it has. */
+  /** Where the spec would have it go: a template with another datastore than it has. Beside a refusal it stays. */
   elsewhere?: TemplateChoice;
   /** Why it keeps the version that it runs although the spec asks for another. */
   refusal?: { reason: string; message: string };
@@ -52,17 +52,15 @@ export function versionChoice(vc: VirtualCluster, sources: VersionSources): Vers
   const has = vc.status?.datastore ?? 'shared';
   if (running !== undefined && vc.status?.move !== undefined) {
     // One thing at a time.
-    const choice = withDatastore(vc, running, has, sources);
-    if (choice === undefined) throw datastoreChanged(vc.status.template ?? '', has);
-    return { choice };
+    return { choice: withDatastore(vc, running, has, sources) };
   }
   const found = ofSpec(vc, sources);
   if (running === undefined || datastoreOf(found.choice) === has) return found;
   const choice = withDatastore(vc, running, has, sources);
-  if (choice === undefined) throw datastoreChanged(found.choice.template.metadata.name, has);
-  if (found.change === undefined) return { ...found, choice, elsewhere: found.choice };
+  const { change, ...kept } = found;
   const message = `It stays at ${running}: its version and its datastore cannot be changed together. Change one first.`;
-  return { choice, refusal: { reason: 'DatastoreChanged', message } };
+  const refusal = change && { refusal: { reason: 'DatastoreChanged', message } };
+  return { ...kept, ...refusal, choice, elsewhere: found.choice };
 }
 
 /** The datastore that the spec asks for, whatever else it asks for; undefined when that cannot be told. */
@@ -79,21 +77,33 @@ export function datastoreOf({ template }: TemplateChoice): DatastoreName {
   return template.spec.datastore ?? 'shared';
 }
 
-/** The template that it was built from last, or the one of its version that has this datastore. */
+/**
+ * The template that is named, by default the one that it was built from last; where that is gone, one of its version with
+ * this datastore that the policy allows. Throws `DatastoreChanged` when there is none, and `TemplateNotAllowed` when the
+ * policy allows none of them: but not during a move that has stopped the control plane, which has to come back.
+ */
 export function withDatastore(
   vc: VirtualCluster,
   version: string,
   datastore: DatastoreName,
   sources: VersionSources,
   named = vc.status?.template,
-): TemplateChoice | undefined {
+): TemplateChoice {
   const suitable = [...sources.templates.list()].filter(
     ({ spec }) =>
       (spec.datastore ?? 'shared') === datastore && minorOf(spec.kubernetesVersion) === minorOf(version),
   );
-  const template = suitable.find(({ metadata }) => metadata.name === named)?.metadata.name;
-  if (suitable.length === 0) return undefined;
-  return select({ ...sources, templates: { list: () => suitable } }, { template, version });
+  if (suitable.length === 0) throw datastoreChanged(named ?? '', datastore);
+  const among = { ...sources, templates: { list: () => suitable } };
+  if (suitable.some(({ metadata }) => metadata.name === named))
+    return select(among, { template: named, version });
+  const policy = limitingPolicy(vc.metadata.namespace ?? '', sources.policies.list());
+  const allowed = policy?.spec?.templates;
+  if (suitable.some(({ metadata }) => allowed?.includes(metadata.name) === true))
+    return select(among, { version }, allowed);
+  const any = select(among, { version });
+  if (allowed === undefined || (vc.status?.move?.stage ?? 'preparing') !== 'preparing') return any;
+  throw templateNotAllowed(any.template.metadata.name, policy?.metadata.name ?? '', allowed);
 }
 
 /**
@@ -165,33 +175,22 @@ function keep(vc: VirtualCluster, running: string, sources: VersionSources): Tem
   return choice;
 }
 
-/**
- * The version that runs, of a template with the datastore that it has. Throws `TemplateNotAllowed` when all that is left is
- * one that the policy does not allow, and `DatastoreChanged` when there is none.
- */
+/** The version that runs, of a template with the datastore that it has. Throws as `withDatastore` does. */
 function unnamed(vc: VirtualCluster, running: string, sources: VersionSources): TemplateChoice {
   const has = vc.status?.datastore ?? 'shared';
-  const policy = limitingPolicy(vc.metadata.namespace ?? '', sources.policies.list());
-  const allowed = policy?.spec?.templates;
+  const allowed = limitingPolicy(vc.metadata.namespace ?? '', sources.policies.list())?.spec?.templates;
   const built = builtFrom(vc.status, running, sources);
   // Without a version, and under such a policy, it was not the version that has chosen the template.
   const isByVersion = vc.spec?.version !== undefined && allowed === undefined;
   if (built !== undefined && !isByVersion) return select(sources, { template: built, version: running });
   const ofVersion = select(sources, { version: running });
   if (isByVersion && datastoreOf(ofVersion) === has) return ofVersion;
-  const suitable = withDatastore(vc, running, has, sources);
-  if (suitable === undefined) throw datastoreChanged(ofVersion.template.metadata.name, has);
-  if (allowed === undefined) return suitable;
-  const known = [...sources.templates.list()].filter(({ metadata }) => allowed.includes(metadata.name));
-  const permitted = withDatastore(vc, running, has, { ...sources, templates: { list: () => known } });
-  if (permitted === undefined)
-    throw templateNotAllowed(suitable.template.metadata.name, policy?.metadata.name ?? '', allowed);
-  return permitted;
+  return withDatastore(vc, running, has, sources);
 }
 
 /**
  * The version that runs, of the template that it was built from last: nothing of the spec is followed that cannot be followed
- * whole. But for a template with another datastore that the spec names, as a move is not held back by that.
+ * whole. But for a template with another datastore that the spec names: `wantedMove` says that it does not go there.
  */
 function asItIs(vc: VirtualCluster, running: string, sources: VersionSources): TemplateChoice {
   const template = builtFrom(vc.status, running, sources);

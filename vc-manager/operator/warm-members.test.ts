@@ -219,6 +219,32 @@ describe('a control plane of the warm pool', () => {
 });
 
 describe('a manager that dies', () => {
+  it('at any write while it fills the pool leaves one member, and nothing of another', async () => {
+    const writes = await dieAtEveryWrite({
+      options: () => ({ settings }),
+      begin: () => World.start(hurried(5)),
+      untilDone: untilMember,
+      check: async (world, when) => {
+        const [{ status, metadata } = {} as VirtualCluster, ...others] = members(world);
+        expect(others, when).toEqual([]);
+        const { addresses, ...left } = await world.leftovers();
+        expect(left, when).toEqual({
+          secrets: [`tenant-${status?.id}-pki`],
+          controlPlanes: [status?.id],
+          datastore: [status?.id],
+        });
+        expect(addresses, when).toHaveLength(2);
+        const owners = world.superCluster
+          .list(resources.ipAddresses)
+          .map((each) => each.metadata.labels?.[labelKeys.tenant]);
+        expect(new Set(owners), when).toEqual(new Set([metadata.uid]));
+        expect([...world.datastore.seen], when).toEqual([status?.id]);
+      },
+      end: (world) => world.end(),
+    });
+    expect(writes).toBeGreaterThan(6);
+  }, 120_000);
+
   it.each(['stays', 'is deleted'])(
     'at any write while it gives one away leaves one owner, or none, of one that %s',
     async (fate) => {

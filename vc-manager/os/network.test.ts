@@ -32,13 +32,13 @@ describe('a range of addresses', () => {
     'of the address %j is refused, and the message shows how an address looks',
     (text) => {
       expect(() => parse(`${text}/8`)).toThrow(
-        expect.objectContaining({ code: 'invalid-address', message: expect.stringContaining('10.112.0.1') }),
+        expect.objectContaining({ code: 'InvalidAddress', message: expect.stringContaining('10.112.0.1') }),
       );
     },
   );
 
   it('of IPv6 is not supported rather than wrong', () => {
-    expect(() => parse('fd00::1/64')).toThrow(expect.objectContaining({ code: 'family-not-supported' }));
+    expect(() => parse('fd00::1/64')).toThrow(expect.objectContaining({ code: 'FamilyNotSupported' }));
   });
 
   it.each([
@@ -50,7 +50,7 @@ describe('a range of addresses', () => {
     '10.0.0.0/8/8',
     '10.0.0.0/8.0',
   ])('cannot be %j', (text) => {
-    expect(() => parse(text)).toThrow(expect.objectContaining({ code: 'invalid-range' }));
+    expect(() => parse(text)).toThrow(expect.objectContaining({ code: 'InvalidRange' }));
   });
 
   it('has the message name the range that was probably meant when host bits are set', () => {
@@ -77,7 +77,7 @@ describe('addressAt', () => {
 
   it.each([-1, 1024, 0.5, Number.NaN])('refuses the address %d of a range of 1024', (index) => {
     expect(() => addressAt('10.112.4.0/22', index)).toThrow(
-      expect.objectContaining({ code: 'address-out-of-range' }),
+      expect.objectContaining({ code: 'AddressOutOfRange' }),
     );
   });
 });
@@ -105,11 +105,11 @@ describe('allocateSlice', () => {
 
   it('refuses a slice larger than the pool and a range that it cannot read', () => {
     expect(() => allocateSlice('10.112.0.0/24', 22, [])).toThrow(
-      expect.objectContaining({ code: 'slice-larger-than-pool' }),
+      expect.objectContaining({ code: 'SliceLargerThanPool' }),
     );
-    expect(() => allocateSlice(pool, 33, [])).toThrow(expect.objectContaining({ code: 'invalid-range' }));
+    expect(() => allocateSlice(pool, 33, [])).toThrow(expect.objectContaining({ code: 'InvalidRange' }));
     expect(() => allocateSlice(pool, 22, ['10.112.0.0'])).toThrow(
-      expect.objectContaining({ code: 'invalid-range' }),
+      expect.objectContaining({ code: 'InvalidRange' }),
     );
   });
 
@@ -192,7 +192,7 @@ describe('free port', () => {
     it('passes over a port that is promised, and says so when none is left', async () => {
       const port = await listenWithFreeNeighbour();
       await expect(freePort({ host, range: [port, port + 1], taken: [port + 1] })).rejects.toMatchObject({
-        code: 'no-free-port',
+        code: 'NoFreePort',
         retryable: true,
       });
     });
@@ -205,7 +205,7 @@ describe('free port', () => {
 
     it('tells an address of another machine from a port in use', async () => {
       await expect(freePort({ host: '203.0.113.1', range: [20_000, 20_001] })).rejects.toMatchObject({
-        code: 'cannot-listen',
+        code: 'CannotListen',
         subject: '203.0.113.1',
       });
     });
@@ -217,7 +217,7 @@ describe('free port', () => {
       [1.5, 3],
     ] as const)('refuses the range %d-%d', async (first, last) => {
       await expect(freePort({ host, range: [first, last] })).rejects.toMatchObject({
-        code: 'invalid-port-range',
+        code: 'InvalidPortRange',
       });
     });
   });

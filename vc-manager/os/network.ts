@@ -5,14 +5,14 @@ import ipaddr from 'ipaddr.js';
 import { CodedError, messageOf } from '../../kube/index.ts';
 
 export type NetworkErrorCode =
-  | 'invalid-address'
-  | 'invalid-range'
-  | 'family-not-supported'
-  | 'address-out-of-range'
-  | 'slice-larger-than-pool'
-  | 'invalid-port-range'
-  | 'no-free-port'
-  | 'cannot-listen';
+  | 'InvalidAddress'
+  | 'InvalidRange'
+  | 'FamilyNotSupported'
+  | 'AddressOutOfRange'
+  | 'SliceLargerThanPool'
+  | 'InvalidPortRange'
+  | 'NoFreePort'
+  | 'CannotListen';
 
 /** Retryable only where the machine may change: a port that is given back, an address that appears. */
 export class NetworkError extends CodedError<NetworkErrorCode> {
@@ -21,7 +21,7 @@ export class NetworkError extends CodedError<NetworkErrorCode> {
   readonly subject: string;
 
   constructor(code: NetworkErrorCode, subject: string, message: string, options?: ErrorOptions) {
-    super(code, message, code === 'no-free-port' || code === 'cannot-listen', options);
+    super(code, message, code === 'NoFreePort' || code === 'CannotListen', options);
     this.subject = subject;
   }
 }
@@ -40,7 +40,7 @@ export function addressAt(range: string, index: number): string {
   const { first, end } = parseRange(range);
   if (!Number.isSafeInteger(index) || index < 0 || index >= end - first) {
     throw new NetworkError(
-      'address-out-of-range',
+      'AddressOutOfRange',
       String(index),
       `${range} has ${end - first} addresses, counted from 0: there is no address ${index}. Use a larger range.`,
     );
@@ -64,7 +64,7 @@ export function allocateSlice(
   }
   if (prefixLength < poolPrefixLength) {
     throw new NetworkError(
-      'slice-larger-than-pool',
+      'SliceLargerThanPool',
       `/${prefixLength}`,
       `The pool ${pool} is smaller than one slice of /${prefixLength}. Use a larger pool, or slices of /${poolPrefixLength} or smaller.`,
     );
@@ -104,14 +104,14 @@ function parseRange(text: string): AddressRange {
   }
   if (ipaddr.IPv6.isValid(address)) {
     throw new NetworkError(
-      'family-not-supported',
+      'FamilyNotSupported',
       address,
       `"${address}" is IPv6, which is not supported yet. Use an IPv4 range or address, for example 10.112.0.0/12.`,
     );
   }
   if (!ipaddr.IPv4.isValidFourPartDecimal(address)) {
     throw new NetworkError(
-      'invalid-address',
+      'InvalidAddress',
       address,
       `"${address}" is not an IPv4 address. Write four numbers from 0 to 255 without leading zeros, for example 10.112.0.1.`,
     );
@@ -139,7 +139,7 @@ function sizeOf(prefixLength: number): number {
 }
 
 function invalidRange(text: string, why: string, remedy: string): NetworkError {
-  return new NetworkError('invalid-range', text, `"${text}" is not an address range: ${why}. ${remedy}`);
+  return new NetworkError('InvalidRange', text, `"${text}" is not an address range: ${why}. ${remedy}`);
 }
 
 interface FreePortOptions {
@@ -154,14 +154,14 @@ interface FreePortOptions {
 /**
  * The lowest port of the range that is not in `taken` and on which one can listen right now. Nothing reserves it
  * afterwards: a caller that needs two ports has to put the first answer into `taken`.
- * Throws NetworkError `invalid-port-range`, `no-free-port`, or `cannot-listen` when the host is not this machine's.
+ * Throws NetworkError `InvalidPortRange`, `NoFreePort`, or `CannotListen` when the host is not this machine's.
  */
 export async function freePort(options: FreePortOptions): Promise<number> {
   const [first, last] = options.range;
   const isPort = (port: number) => Number.isInteger(port) && port >= 1 && port <= 65_535;
   if (!isPort(first) || !isPort(last) || first > last) {
     throw new NetworkError(
-      'invalid-port-range',
+      'InvalidPortRange',
       `${first}-${last}`,
       `${first}-${last} is not a range of ports: use two whole numbers from 1 to 65535, the smaller one first.`,
     );
@@ -171,7 +171,7 @@ export async function freePort(options: FreePortOptions): Promise<number> {
     if (!taken.has(port) && (await canListen(options.host, port))) return port;
   }
   throw new NetworkError(
-    'no-free-port',
+    'NoFreePort',
     `${first}-${last}`,
     `No port from ${first} to ${last} is free on ${options.host}. Stop what uses them, delete tenants, or choose a larger range.`,
   );
@@ -186,7 +186,7 @@ async function canListen(host: string, port: number): Promise<boolean> {
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
     if (code === 'EADDRINUSE' || code === 'EACCES') return false;
     throw new NetworkError(
-      'cannot-listen',
+      'CannotListen',
       host,
       `Cannot listen on ${host} (${messageOf(error)}). Use an address of this machine, for example 127.0.0.1.`,
       { cause: error },

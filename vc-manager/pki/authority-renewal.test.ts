@@ -132,7 +132,7 @@ describe('a renewal of the authorities', () => {
 
   it('is refused where its state is damaged', async () => {
     await expect(ensure({ ...first, 'authorities.json': '{' }, 'one')).rejects.toMatchObject({
-      code: 'damaged-authority',
+      code: 'DamagedAuthority',
     });
   });
 });

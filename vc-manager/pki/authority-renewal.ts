@@ -60,7 +60,7 @@ export function parseAuthorityRequest(value: string): AuthorityRequest {
   return { request: value, overlapMs: Math.min(overlapMs, longestOverlapMs) };
 }
 
-/** Throws `damaged-authority` when the entry cannot be read: which authorities are trusted would be unknown. */
+/** Throws `DamagedAuthority` when the entry cannot be read: which authorities are trusted would be unknown. */
 export function authorityState(data: PkiData | undefined): AuthorityState {
   const text = data?.[entry];
   if (text === undefined || text === '') return {};

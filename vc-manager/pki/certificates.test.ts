@@ -100,14 +100,14 @@ describe('issue', () => {
     await expect(
       issue(authority, { ...request, now: new Date(now.getTime() + 366 * dayMs) }),
     ).rejects.toMatchObject({
-      code: 'expired-authority',
+      code: 'ExpiredAuthority',
     });
-    await expect(issue(leaf, request)).rejects.toMatchObject({ code: 'damaged-authority' });
+    await expect(issue(leaf, request)).rejects.toMatchObject({ code: 'DamagedAuthority' });
     await expect(issue({ ...authority, keyPem: other.keyPem }, request)).rejects.toMatchObject({
-      code: 'damaged-authority',
+      code: 'DamagedAuthority',
     });
     await expect(issue({ ...authority, keyPem: '' }, request)).rejects.toMatchObject({
-      code: 'damaged-authority',
+      code: 'DamagedAuthority',
     });
   });
 
@@ -130,7 +130,7 @@ describe('issue', () => {
     await expect(
       issue(authority, { commonName: 'x', dnsNames: [host], usage: ['server'] }),
     ).rejects.toMatchObject({
-      code: 'invalid-name',
+      code: 'InvalidName',
       subject: host,
     });
   });
@@ -140,7 +140,7 @@ describe('issue', () => {
     await expect(
       issue(authority, { commonName: 'x', usage: ['client'], validForMs: 0 }),
     ).rejects.toMatchObject({
-      code: 'invalid-validity',
+      code: 'InvalidValidity',
     });
   });
 });

@@ -66,7 +66,7 @@ const label = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
 /**
  * Sorts hosts into DNS names and addresses and brings them into the one form in which they are compared.
- * Throws `invalid-name` for what neither is.
+ * Throws `InvalidName` for what neither is.
  */
 export function subjectNames(hosts: Iterable<string>): SubjectNames {
   const dnsNames = new Set<string>();
@@ -265,7 +265,7 @@ const yearMs = 365 * 24 * 60 * 60_000;
 
 /**
  * A new key with a certificate signed by `authority`.
- * Throws PkiError: `damaged-authority`, `expired-authority`, `invalid-name`, `invalid-validity`.
+ * Throws PkiError: `DamagedAuthority`, `ExpiredAuthority`, `InvalidName`, `InvalidValidity`.
  */
 export async function issue(
   authority: CertificateAuthority,

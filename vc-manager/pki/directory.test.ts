@@ -101,7 +101,7 @@ describe('ensureManagerPki', () => {
   it('stops at an authority that is half gone instead of replacing it', async () => {
     await ensureManagerPki(directory, { now });
     await rm(join(directory, 'etcd-ca.key'));
-    await expect(ensureManagerPki(directory, { now })).rejects.toMatchObject({ code: 'damaged-authority' });
+    await expect(ensureManagerPki(directory, { now })).rejects.toMatchObject({ code: 'DamagedAuthority' });
   });
 
   it.each([['etcd-ca.key', 'etcd-ca.crt'], ['etcd-root.password']])(
@@ -109,14 +109,14 @@ describe('ensureManagerPki', () => {
     async (...names) => {
       await ensureManagerPki(directory, { now });
       for (const name of names) await rm(join(directory, name));
-      await expect(ensureManagerPki(directory, { now })).rejects.toMatchObject({ code: 'damaged-authority' });
+      await expect(ensureManagerPki(directory, { now })).rejects.toMatchObject({ code: 'DamagedAuthority' });
     },
   );
 
   it('refuses to use a file as directory', async () => {
     await mkdir(dirname(directory));
     await writeFile(directory, '');
-    await expect(ensureManagerPki(directory, { now })).rejects.toMatchObject({ code: 'unsafe-directory' });
+    await expect(ensureManagerPki(directory, { now })).rejects.toMatchObject({ code: 'UnsafeDirectory' });
   });
 });
 

@@ -82,7 +82,7 @@ describe('encryption keys of a tenant', () => {
   });
 
   it('are not left out under a template that does not use them', () => {
-    const changed = expect.objectContaining({ code: 'encryption-changed' });
+    const changed = expect.objectContaining({ code: 'EncryptionChanged' });
     const off = { ...started, isConfigured: false, request: 'one' };
     expect(() => ensureEncryption(encryptionData({ current: k1 }), off)).toThrow(changed);
     expect(() => ensureEncryption(encryptionData(ensureEncryption({}, started)), off)).toThrow(changed);
@@ -124,7 +124,7 @@ describe('encryption keys of a tenant', () => {
     ['half a rotation', { 'encryption.json': JSON.stringify({ current: k1, rotation: null }) }],
   ])('that were lost are an error, not replaced: %s', (_, stored) => {
     expect(() => ensureEncryption(stored, { ...started, reported: k1.name })).toThrow(
-      expect.objectContaining({ code: 'damaged-authority' }),
+      expect.objectContaining({ code: 'DamagedAuthority' }),
     );
   });
 });

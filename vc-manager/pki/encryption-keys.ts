@@ -10,7 +10,7 @@ export interface EncryptionKey {
 }
 
 /** Nothing is encrypted: how the Secrets of a control plane are stored that was made without a key. */
-export const unencrypted = 'identity';
+const unencrypted = 'identity';
 
 /**
  * One stage of a change of key. Each begins when the API servers, all of them, have taken up the one before:
@@ -78,7 +78,7 @@ interface EnsureOptions {
 /**
  * The state as the PKI Secret has it, with what is asked for: a key from the beginning for a new control plane, a
  * rotation for one that stores its Secrets as they are or whose user asks for one.
- * Throws PkiError `damaged-authority` when the status reports a key that is not stored, and `encryption-changed` when
+ * Throws PkiError `DamagedAuthority` when the status reports a key that is not stored, and `EncryptionChanged` when
  * there is a key and the template does not use it: the API server could not read its Secrets.
  */
 export function ensureEncryption(stored: PkiData | undefined, options: EnsureOptions): EncryptionState {
@@ -156,7 +156,7 @@ export function encryptionProviders({ current, rotation }: EncryptionState): str
   return JSON.stringify(providers);
 }
 
-/** What the PKI Secret says of a control plane that was started. Throws PkiError `damaged-authority`. */
+/** What the PKI Secret says of a control plane that was started. Throws PkiError `DamagedAuthority`. */
 export function storedEncryption(stored: PkiData | undefined): EncryptionState {
   return read(stored) ?? readSingle(stored, true) ?? { current: unencrypted };
 }

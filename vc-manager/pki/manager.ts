@@ -108,7 +108,7 @@ export interface ManagerPkiSecretOptions extends ManagerPkiOptions {
 
 /**
  * Keeps the manager's PKI in a Secret of the super cluster; safe to call at any time and by several managers at once:
- * of two that make it one wins, and the other takes what the winner made. Throws PkiError `damaged-authority` when
+ * of two that make it one wins, and the other takes what the winner made. Throws PkiError `DamagedAuthority` when
  * the Secret has gone from under a datastore that knows its authority, and what the client throws.
  */
 export async function ensureManagerPkiSecret(options: ManagerPkiSecretOptions): Promise<ManagerPki> {

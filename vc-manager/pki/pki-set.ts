@@ -240,7 +240,7 @@ async function ensureServiceAccountKey(
   }
 }
 
-/** An authority or a leaf of a set; throws `damaged-authority` when a half of it is missing. */
+/** An authority or a leaf of a set; throws `DamagedAuthority` when a half of it is missing. */
 export function pairOf(data: PkiData, name: string): KeyPair {
   const { certPem, keyPem } = storedPair(data, name);
   if (certPem === undefined && keyPem === undefined)

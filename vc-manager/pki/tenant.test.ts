@@ -141,7 +141,7 @@ describe('tenant', () => {
     });
 
     it('is refused an id that could reach into another tenant', async () => {
-      await expect(ensure(undefined, { id: 'a/b' })).rejects.toMatchObject({ code: 'invalid-tenant-id' });
+      await expect(ensure(undefined, { id: 'a/b' })).rejects.toMatchObject({ code: 'InvalidTenantId' });
     });
   });
 
@@ -314,7 +314,7 @@ describe('tenant losses', () => {
       async (name) => {
         const { [name]: _lost, ...rest } = first.data;
         await expect(ensure(rest)).rejects.toMatchObject({
-          code: 'damaged-authority',
+          code: 'DamagedAuthority',
           subject: name.replace(/\.(crt|key)$/, ''),
           message: expect.stringContaining('backup'),
         });
@@ -329,7 +329,7 @@ describe('tenant losses', () => {
         const authorities = Object.fromEntries(Object.entries(rest).filter(([part]) => lifelong.test(part)));
         for (const data of [rest, authorities]) {
           await expect(ensure(data)).rejects.toMatchObject({
-            code: 'damaged-authority',
+            code: 'DamagedAuthority',
             subject: name,
             message: expect.stringContaining('backup'),
           });
@@ -350,7 +350,7 @@ describe('tenant losses', () => {
       ]);
       const { 'client-ca.key': _lost, ...half } = first.data;
       await expect(ensure({ ...half, 'client-ca.crt': '' })).rejects.toMatchObject({
-        code: 'damaged-authority',
+        code: 'DamagedAuthority',
       });
     });
 
@@ -367,15 +367,15 @@ describe('tenant losses', () => {
     });
 
     it('is given nothing in the place of a Secret that has come back empty', async () => {
-      await expect(ensure({})).rejects.toMatchObject({ code: 'damaged-authority' });
+      await expect(ensure({})).rejects.toMatchObject({ code: 'DamagedAuthority' });
     });
 
     it('is not given a new token key when the stored one cannot be read or is lost', async () => {
       await expect(ensure({ ...first.data, 'service-account.key': 'nonsense' })).rejects.toMatchObject({
-        code: 'damaged-authority',
+        code: 'DamagedAuthority',
       });
       const { 'service-account.key': _lost, ...rest } = first.data;
-      await expect(ensure(rest)).rejects.toMatchObject({ code: 'damaged-authority' });
+      await expect(ensure(rest)).rejects.toMatchObject({ code: 'DamagedAuthority' });
     });
   });
 });

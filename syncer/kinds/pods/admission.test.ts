@@ -387,6 +387,27 @@ describe('admission', () => {
         expect(reads()).toBe(once);
       });
 
+      it.each([
+        ['annotations', 'unheard-of.example/'],
+        ['labels', 'istio.io/'],
+      ])('reads its %s once', (field, prefix) => {
+        let walks = 0;
+        const many = Array.from({ length: 1_000 }, (_, at) => [`${prefix}${at}`, 'x']);
+        const keys = new Proxy<Record<string, string>>(Object.fromEntries(many), {
+          ownKeys: (target) => {
+            walks++;
+            return Reflect.ownKeys(target);
+          },
+        });
+        const pod = tenantPod({ metadata: { [field]: keys } });
+        const told = { wanted: true, notice: { message: expect.stringContaining('and 995 more') } };
+        expect(podKind.admit?.(pod, context)).toMatchObject(told);
+        const once = walks;
+        expect(once).toBeGreaterThan(0);
+        for (let look = 0; look < 10; look++) expect(podKind.admit?.(pod, context)).toMatchObject(told);
+        expect(walks).toBe(once);
+      });
+
       it('is found anew under other settings, and when what it waits for comes', () => {
         const name = 'n'.repeat(250);
         const pod = tenantPod({ spec: { volumes: [{ name: 'v', configMap: { name } }] } });

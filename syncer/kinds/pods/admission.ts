@@ -4,7 +4,7 @@ import { isPortRangeListed } from '../../../api/policy-lists.ts';
 import { resources } from '../../../kube/index.ts';
 import type { KeyRef, SyncContext, TenantInfo } from '../../context.ts';
 import { originalUid } from '../../mapping/labels.ts';
-import { refusedAnnotations } from '../../mapping/metadata.ts';
+import { refusedAnnotations, refusedPodLabels } from '../../mapping/metadata.ts';
 import { superNamespaceName, superRootCaName } from '../../mapping/names.ts';
 import { hostNameLabel, shownNodeName } from '../../mapping/node-names.ts';
 import type { Admission, Notice } from '../contract.ts';
@@ -12,8 +12,8 @@ import { isMissing, isTooLongForLate } from '../late-references.ts';
 import { isReserved, nodeLeaseNamespace } from '../reserved-names.ts';
 import { refused, refusedButKept, warning } from '../validation.ts';
 import { malformedAdmission } from '../well-formed.ts';
-import { givenPod, ownVolumes, sourcesOf } from './given.ts';
-import { refusedImage } from './images.ts';
+import { givenPod, givenRepositories, ownVolumes, sourcesOf } from './given.ts';
+import { isRepositoryAllowed, refusedImage } from './images.ts';
 import { fieldPaths } from './mirrored-keys.ts';
 import { podSecurityViolation } from './pod-security.ts';
 import { references } from './references.ts';
@@ -113,7 +113,7 @@ export function admitPod(tenantPod: Pod, context: SyncContext): Admission {
       ? wanted
       : refused('NotSupported', 'spec.nodeName is set: pods are placed by the scheduler, and only by it');
   }
-  const { refusal, longReferences, sources } = staticAdmission(tenantPod, context.tenant);
+  const { refusal, leftBehind, longReferences, sources } = staticAdmission(tenantPod, context.tenant);
   if (refusal !== undefined) return refusal;
   const pod = asCreated(tenantPod);
   const { spec = {} } = pod;
@@ -125,10 +125,7 @@ export function admitPod(tenantPod: Pod, context: SyncContext): Admission {
   // A super pod that is there was small enough when it was made; what came later does not take it away.
   if (excess !== undefined) return refusedButKept('TooManyServiceVariables', excess);
 
-  const notice =
-    priorityNotice(spec, context) ??
-    tolerationNotice(spec, context.tenant.policy) ??
-    annotationNotice(pod, context);
+  const notice = priorityNotice(spec, context) ?? leftBehind;
   return notice === undefined ? wanted : { wanted: true, notice };
 }
 
@@ -143,8 +140,8 @@ export function isRefusedBySettings(tenantPod: Pod, tenant: TenantInfo): boolean
 
 /**
  * The same of a pod of which nothing but its super object is known: by what the super object shows of what the tenant has
- * given. Where that may be the doing of the super cluster as well, as with nodes, schedulers and images that a webhook has
- * from a mirror, it counts for nothing.
+ * given. Where that may be the doing of the super cluster as well, as with nodes and schedulers, it counts for nothing. Images,
+ * which a webhook may have from a mirror, are those that the annotation names.
  */
 export function isRefusedAsItStands(superPod: Pod, { policy }: TenantInfo): boolean {
   const pod = givenPod(superPod);
@@ -153,6 +150,8 @@ export function isRefusedAsItStands(superPod: Pod, { policy }: TenantInfo): bool
   return (
     podSecurityViolation(pod, policy.podSecurity) !== undefined ||
     unsupportedVolume(spec, policy.volumeTypes) !== undefined ||
+    !givenRepositories(superPod).every((repository) => isRepositoryAllowed(repository, policy)) ||
+    refusedImage({ volumes: spec.volumes ?? [] }, policy) !== undefined ||
     excessPrivilege(spec, policy) !== undefined
   );
 }
@@ -161,6 +160,8 @@ export function isRefusedAsItStands(superPod: Pod, { policy }: TenantInfo): bool
 interface StaticAdmission {
   readonly tenant: TenantInfo;
   readonly refusal: Admission | undefined;
+  /** What of it stays behind, where it is not refused. */
+  readonly leftBehind: Notice | undefined;
   /** What it refers to by names that are too long to wait for. */
   readonly longReferences: readonly KeyRef[];
   readonly sources: readonly VariableSource[];
@@ -179,7 +180,12 @@ function staticAdmission(tenantPod: Pod, tenant: TenantInfo): StaticAdmission {
   const all = references(pod);
   const longReferences = all.filter(({ name }) => isTooLongForLate(name));
   const sources = variableSources(allContainers(pod.spec ?? {}));
-  const found = { tenant, refusal: staticRefusal(pod, all, tenant), longReferences, sources };
+  const refusal = staticRefusal(pod, all, tenant);
+  const leftBehind =
+    refusal === undefined
+      ? (tolerationNotice(pod.spec ?? {}, tenant.policy) ?? metadataNotice(pod, tenant))
+      : undefined;
+  const found = { tenant, refusal, leftBehind, longReferences, sources };
   staticAdmissions.set(tenantPod, found);
   return found;
 }
@@ -214,15 +220,28 @@ function tolerationNotice(spec: PodSpec, policy: TenantPolicy): Notice | undefin
   const keys = new Set(
     refused.map((toleration) => (isBlanket(toleration) ? 'all taints' : String(toleration.key))),
   );
-  const message = `the cluster does not allow tolerations of ${[...keys].join(', ')} (policy: tolerations); the pod runs without`;
+  const message = `the cluster does not allow tolerations of ${firstNames([...keys])} (policy: tolerations); the pod runs without`;
   return warning('TolerationsNotAllowed', message);
 }
 
-function annotationNotice(pod: Pod, { tenant }: SyncContext): Notice | undefined {
-  const keys = refusedAnnotations(pod, tenant);
-  if (keys.length === 0) return undefined;
-  const message = `the cluster does not allow the annotations ${keys.join(', ')}; the pod runs without`;
+function metadataNotice(pod: Pod, tenant: TenantInfo): Notice | undefined {
+  const annotations = refusedAnnotations(pod, tenant);
+  const labels = refusedPodLabels(pod, tenant);
+  const kinds = [
+    ...(annotations.length === 0 ? [] : [`the annotations ${firstNames(annotations)}`]),
+    ...(labels.length === 0 ? [] : [`the labels ${firstNames(labels)}`]),
+  ];
+  if (kinds.length === 0) return undefined;
+  const message = `the cluster does not allow ${kinds.join(' and ')}; the pod runs without`;
   return warning('NotSupported', message);
+}
+
+const mostNamed = 5;
+
+/** The first of them by name, and how many more there are. */
+function firstNames(keys: readonly string[]): string {
+  const named = keys.slice(0, mostNamed).join(', ');
+  return keys.length > mostNamed ? `${named} and ${keys.length - mostNamed} more` : named;
 }
 
 /** Why a pod may not refer to what it does; undefined: it may. */

@@ -68,8 +68,87 @@ describe('a pod that waits for a node, of which only the super object is known (
     ).toBe(true);
   });
 
-  it('stays with images from elsewhere: a webhook of the super cluster may have put a mirror in their place', () => {
-    expect(isKept(cached(restricted), { imageRegistries: ['better.example'] })).toBe(true);
+  describe('by its images', () => {
+    const mirrored = (list: Container[] = []) => list.map((each) => ({ ...each, image: 'mirror.example/a' }));
+
+    /** Its images are those of a mirror, which a webhook of the super cluster has put in the place of the tenant's. */
+    function asMirrored(image: string, list: 'containers' | 'initContainers'): [tenant: Pod, inSuper: Pod] {
+      const [own] = restricted.containers ?? [];
+      const spec = {
+        ...restricted,
+        [list]: [{ ...own, name: list === 'containers' ? 'main' : 'first', image }],
+      };
+      const inSuper = cached(spec, (s) => ({
+        ...s,
+        containers: mirrored(s.containers),
+        initContainers: mirrored(s.initContainers),
+      }));
+      return [tenantPod({ spec }), inSuper];
+    }
+
+    const allowed = ['good.example', 'docker.io/library', 'docker.io/foo'];
+
+    it.each([
+      'good.example/a:1',
+      'nginx',
+      'evil.example/a',
+      'mirror.example/a',
+      'docker.io/evil.example/a',
+      'FOO/a',
+      `foo/${'a/'.repeat(509)}a`,
+      'no image',
+      `good.example/${'a'.repeat(1_024)}`,
+    ])('says the same as where the tenant object is known: %s', (image) => {
+      const over = under({ imageRegistries: allowed });
+      for (const list of ['containers', 'initContainers'] as const) {
+        const [tenant, inSuper] = asMirrored(image, list);
+        expect(podKind.enforce?.(inSuper, undefined, over)).toEqual(podKind.enforce?.(inSuper, tenant, over));
+      }
+    });
+
+    it('goes with one that is allowed no more, and stays with another, whatever a webhook has made of them', () => {
+      const [, good] = asMirrored('good.example/a:1', 'containers');
+      const [, evil] = asMirrored('evil.example/a:1', 'containers');
+      expect(isKept(good, { imageRegistries: allowed })).toBe(true);
+      expect(isKept(evil, { imageRegistries: allowed })).toBe(false);
+      expect(isKept(evil, {})).toBe(true);
+    });
+
+    it('goes with a volume of one', () => {
+      const spec = { ...restricted, volumes: [{ name: 'v', image: { reference: 'evil.example/a' } }] };
+      const policy = { volumeTypes: ['image'] } as const;
+      expect(isKept(cached(spec), { ...policy, imageRegistries: ['good.example', 'evil.example'] })).toBe(
+        true,
+      );
+      expect(isKept(cached(spec), { ...policy, imageRegistries: allowed })).toBe(false);
+    });
+
+    it('stays where a version before the annotation has made it', () => {
+      const { metadata, ...pod } = asMirrored('evil.example/a', 'containers')[1];
+      for (const images of [undefined, '{', '"x"']) {
+        const annotations = { ...metadata.annotations, [annotationKeys.images]: images };
+        const s = { ...pod, metadata: { ...metadata, annotations } } as Pod;
+        expect(isKept(s, { imageRegistries: allowed })).toBe(true);
+      }
+    });
+
+    it('is told in a limited number of bytes, and goes where policy has a list if it says none', () => {
+      const many = (count: number) =>
+        cached({
+          ...restricted,
+          containers: Array.from({ length: count }, (_, at) => ({
+            ...restricted.containers?.[0],
+            name: `c${at}`,
+            image: `good.example/${'a'.repeat(900)}${at}`,
+          })),
+        });
+      const told = (pod: Pod) => pod.metadata.annotations?.[annotationKeys.images] ?? '';
+      expect(told(many(17)).length).toBeGreaterThan(15_000);
+      expect(isKept(many(17), { imageRegistries: allowed })).toBe(true);
+      expect(told(many(18))).toBe('[null]');
+      expect(isKept(many(18), { imageRegistries: allowed })).toBe(false);
+      expect(isKept(many(18), {})).toBe(true);
+    });
   });
 
   it('stays where all that is refused was put there by the super cluster', () => {

@@ -1,4 +1,5 @@
 import { annotationKeys } from '../../../api/labels.ts';
+import { repositoryOf } from '../../../api/policy-lists.ts';
 import { isRecord } from '../../../kube/index.ts';
 import type { Container, Pod, PodSpec, Volume } from './types.ts';
 
@@ -34,6 +35,23 @@ export function givenVolumes({ volumes }: PodSpec): string | undefined {
   return given.size === 0 ? undefined : `[${[...given].join()}]`;
 }
 
+const maxImagesBytes = 16_384;
+
+/**
+ * Value of the annotation `skerry.dev/images`: repositories of the images that the tenant has given its containers, as JSON,
+ * each once. `null`: an image that has none, and all of them where they are too long to be kept.
+ */
+export function givenImages({ initContainers = [], containers = [] }: PodSpec): string {
+  const given = new Set([...initContainers, ...containers].map(({ image }) => repositoryOf(image) ?? null));
+  const json = JSON.stringify([...given]);
+  return json.length <= maxImagesBytes ? json : '[null]';
+}
+
+/** What that annotation says; nothing on pods of versions before it. */
+export function givenRepositories({ metadata }: Pod): readonly unknown[] {
+  return listOf(metadata.annotations?.[annotationKeys.images]);
+}
+
 /**
  * What the super object shows of the pod that the tenant has given: without what the super cluster's webhooks have put
  * beside it. Of its volumes, those that policy has to allow. Undefined: the super object does not say which part that is.
@@ -51,10 +69,17 @@ export function givenPod(superPod: Pod): Pod | undefined {
 }
 
 function volumesOf(annotation: string | undefined): Volume[] {
+  return listOf(annotation)
+    .filter(isRecord)
+    .map((source) => ({ ...source, name: '' }));
+}
+
+/** Tolerates anything: the annotation can be edited in the super cluster. */
+function listOf(annotation: string | undefined): readonly unknown[] {
   if (annotation === undefined) return [];
   try {
-    const sources: unknown = JSON.parse(annotation);
-    return Array.isArray(sources) ? sources.filter(isRecord).map((source) => ({ ...source, name: '' })) : [];
+    const list: unknown = JSON.parse(annotation);
+    return Array.isArray(list) ? list : [];
   } catch {
     return [];
   }

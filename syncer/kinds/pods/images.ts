@@ -3,10 +3,14 @@ import { isRepositoryListed, repositoryOf } from '../../../api/policy-lists.ts';
 import { allContainers, mapContainers, mapItems, type Pod, type PodSpec, type PodStep } from './types.ts';
 
 /** Whether an image comes from where the policy allows it. Where it allows any, whatever it is. */
-export function isImageAllowed(image: unknown, { imageRegistries }: TenantPolicy): boolean {
+export function isImageAllowed(image: unknown, policy: TenantPolicy): boolean {
+  return policy.imageRegistries === undefined || isRepositoryAllowed(repositoryOf(image), policy);
+}
+
+/** The same of what `repositoryOf` has found. */
+export function isRepositoryAllowed(repository: unknown, { imageRegistries }: TenantPolicy): boolean {
   if (imageRegistries === undefined) return true;
-  const repository = repositoryOf(image);
-  return repository !== undefined && isRepositoryListed(imageRegistries, repository);
+  return typeof repository === 'string' && isRepositoryListed(imageRegistries, repository);
 }
 
 /** Why the images of containers and volumes are not all to be had; undefined: they are. */

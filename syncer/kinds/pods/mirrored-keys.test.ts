@@ -37,8 +37,11 @@ describe('the annotations of a pod (sync rule `allowed-annotations`)', () => {
     expect(harmless.filter((key) => !(key in down))).toEqual([]);
     const { wanted, notice } = podKind.admit?.(pod, podContext()) ?? {};
     expect(wanted).toBe(true);
-    expect(notice).toMatchObject({ reason: 'NotSupported' });
-    for (const key of hostile) expect(notice?.message).toContain(key);
+    expect(notice).toEqual({
+      type: 'Warning',
+      reason: 'NotSupported',
+      message: `the cluster does not allow the annotations ${hostile.slice(0, 5).join(', ')} and 4 more; the pod runs without`,
+    });
   });
 
   it('do so when they are added later, too', () => {
@@ -119,6 +122,26 @@ describe('the labels of a pod (sync rule `denied-metadata`)', () => {
 
   it('stay behind where meshes, agents and operators act on them; others go down, as selectors go by them', () => {
     expect(downOf([...actedOn, ...selectedBy])).toEqual(selectedBy);
+  });
+
+  it('are named by an event, with the annotations that stay', () => {
+    const said = (labels: readonly string[], annotations: readonly string[] = []) =>
+      podKind.admit?.(
+        tenantPod({ metadata: { labels: all(labels), annotations: all(annotations) } }),
+        podContext(),
+      )?.notice?.message;
+    const [first = '', second = ''] = actedOn;
+    expect(said([first, second, ...selectedBy])).toBe(
+      `the cluster does not allow the labels ${first}, ${second}; the pod runs without`,
+    );
+    const seven = actedOn.slice(0, 7);
+    expect(said([...selectedBy, ...seven], ['note', 'linkerd.io/inject'])).toBe(
+      `the cluster does not allow the annotations linkerd.io/inject and the labels ${seven.slice(0, 5).join(', ')} and 2 more; the pod runs without`,
+    );
+    // Tools put it there, and the API server when the pod is bound.
+    expect(
+      said([...selectedBy, 'argocd.argoproj.io/instance', 'topology.kubernetes.io/zone']),
+    ).toBeUndefined();
   });
 
   it('are let down by the operator, but for what never goes down', () => {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { annotationKeys } from '../../../api/labels.ts';
 import { defaultPolicy } from '../../../api/policy.ts';
 import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
 import { lateName } from '../late-references.ts';
@@ -84,6 +85,50 @@ describe('updates of a pod (sync rule `pod-updates`)', () => {
     const [main] = made.spec?.containers ?? [];
     expect(after.spec?.containers).toEqual([injected, { ...main, image: 'nginx:2' }]);
     expect(after.spec?.initContainers).toMatchObject([{ name: 'init', image: 'busybox:2' }]);
+  });
+
+  it('carry a new image and the mark of its repository in one patch', () => {
+    const t = tenantPod({ metadata: { labels: { app: 'web' } } });
+    const wanted = changed(t, {
+      metadata: { labels: { app: 'shop' } },
+      spec: { containers: [{ name: 'main', image: 'other.example/nginx:2' }] },
+    });
+    const images = '["other.example/nginx"]';
+    const made = superPod(t);
+    const { [annotationKeys.images]: _, ...annotations } = made.metadata.annotations ?? {};
+    const old = { ...made, metadata: { ...made.metadata, annotations } };
+    for (const s of [made, old]) {
+      expect(podKind.down(wanted, s, context)).toMatchObject([
+        {
+          do: 'patchSuper',
+          patch: {
+            metadata: { labels: { app: 'shop' }, annotations: { [annotationKeys.images]: images } },
+            spec: { containers: [{ image: 'other.example/nginx:2' }] },
+          },
+        },
+      ]);
+      expect(settle(wanted, s).metadata.annotations?.[annotationKeys.images]).toBe(images);
+    }
+  });
+
+  it('leave a pod alone that has no such mark, as a version before it has made it', () => {
+    const t = tenantPod();
+    const made = superPod(t);
+    const { [annotationKeys.images]: _, ...annotations } = made.metadata.annotations ?? {};
+    const old = { ...made, metadata: { ...made.metadata, annotations } };
+    expect(podKind.down(t, old, context)).toEqual([]);
+    const later = changed(t, { spec: { activeDeadlineSeconds: 60 } });
+    expect(settle(later, old).metadata.annotations).toEqual(annotations);
+  });
+
+  it('bring no mark of images up, and take none from the tenant object', () => {
+    const t = tenantPod({ metadata: { annotations: { [annotationKeys.images]: '["good.example/a"]' } } });
+    const open = podContext({ tenant: { allowedAnnotations: ['skerry.dev/'] } });
+    const s = superPod(t, {}, open);
+    expect(podKind.down(t, s, open)).toEqual([]);
+    const transparent = podContext({ tenant: { transparentKeyPrefixes: ['skerry.dev/'] } });
+    expect(podKind.up?.(tenantPod(), s, transparent)).toEqual([]);
+    expect(podKind.down(t, superPod(tenantPod(), {}, transparent), transparent)).toEqual([]);
   });
 
   it('put an image back that somebody changed in the super cluster', () => {

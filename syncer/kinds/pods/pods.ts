@@ -68,9 +68,11 @@ function addressesOf(pod: Pod): string[] {
 function podDown(tenantPod: Pod, superPod: Pod, context: SyncContext): readonly Action[] {
   const options = podMetadataOptions(tenantPod, context, superPod);
   const metadata = superMetadataPatch(tenantPod, superPod, context, options);
-  const patch = {
-    ...withoutPolicyLabels(metadata, superPod, options.labels),
-    ...(isDeleting(tenantPod) ? undefined : specPatch(tenantPod, superPod, context.tenant.policy)),
+  const update = isDeleting(tenantPod) ? undefined : specPatch(tenantPod, superPod, context.tenant.policy);
+  const own = withoutPolicyLabels(metadata, superPod, options.labels);
+  const patch: MergePatch = {
+    ...update,
+    ...withKeys(own, 'annotations', update?.metadata?.annotations ?? {}),
   };
   const actions: Action[] = [];
   if (isWithheld(tenantPod, superPod, options.labels, context))
@@ -180,6 +182,7 @@ export const podKind: DownKind = {
   name: 'pods',
   direction: 'down',
   joinsFirst: true,
+  waitsForIsolation: true,
   resource: resources.pods,
   indexes: { tenant: tenantIndexes, super: superIndexes },
   references: { of: references, needed: ['configmaps', 'secrets'], needs: needsReferences },

@@ -4,7 +4,7 @@ import type { SyncContext } from '../../context.ts';
 import { originalUid } from '../../mapping/labels.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
 import { memoized } from '../memoized.ts';
-import { hasAddress, isApiServerService, type Service, type ServicePort } from '../services/types.ts';
+import { hasAddress, isOfApiServer, type Service, type ServicePort } from '../services/types.ts';
 import {
   type Container,
   type EnvFromSource,
@@ -198,7 +198,7 @@ const apiServerPort = { name: 'https', port: 443 };
 const servicesIn = memoized(resources.services, (objects, namespace) => {
   const services = objects
     .byIndex<Service>(resources.services, 'byNamespace', namespace)
-    .filter((service) => !isApiServerService(service))
+    .filter((service) => !isOfApiServer(service))
     .sort((a, b) => ((a.metadata.name ?? '') < (b.metadata.name ?? '') ? -1 : 1));
   let variablesBytes = 0;
   for (const { metadata, spec: { ports = [] } = {} } of services) {

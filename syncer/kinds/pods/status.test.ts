@@ -308,6 +308,45 @@ describe('status', () => {
       ]);
     });
 
+    it("repeats of the tenant's own conditions none but those of gates, once there are too many of them", () => {
+      const gate = { type: 'example.com/gate', status: 'True' } as const;
+      const own = (count: number): Pod =>
+        applyMergePatch(bound, {
+          spec: { readinessGates: [{ conditionType: gate.type }] },
+          status: {
+            conditions: [
+              ...Array.from({ length: count }, (_, at) => ({ type: `own.example/${at}`, status: 'True' })),
+              { type: 'Ready', status: 'False' },
+              gate,
+            ],
+          },
+        }) as Pod;
+      const readinessGates = [{ conditionType: gate.type }];
+      const shownOf = (count: number) => statusOf(running, own(count), { readinessGates }).conditions ?? [];
+      const types = ['Ready', 'PodScheduled', gate.type];
+      expect(shownOf(10_000).map(({ type }) => type)).toEqual(types);
+      expect(shownOf(10)).toHaveLength(10 + types.length);
+      // While nothing differs, nothing is written.
+      const t = own(10_000);
+      const shown = {
+        ...t,
+        status: {
+          ...running,
+          conditions: [
+            ...(running.conditions ?? []),
+            ...(t.status?.conditions ?? []).filter(({ type }) => type !== 'Ready'),
+          ],
+        },
+      };
+      expect(
+        podKind.up?.(
+          shown,
+          superPod(t, { spec: { nodeName: 'n1', readinessGates }, status: running }),
+          context,
+        ),
+      ).toEqual([]);
+    });
+
     it('does not mind the order of conditions, nor a time that is null here and absent there', () => {
       const t = {
         ...bound,

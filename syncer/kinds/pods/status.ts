@@ -24,7 +24,7 @@ const passingTypes = new Set(['PodResizePending', 'PodResizeInProgress', 'AllCon
  * The tenant object's conditions as they should be, or undefined when they are (sync rule `pod-status`). Each type has
  * one owner:
  * The tenant object's readiness gates are the tenant's, gates that only the super object has are hidden, the rest is
- * the super object's.
+ * the super object's. A list that is too large is not repeated: the tenant's other conditions go with the next change.
  * `inSync`: the super object has the spec made from the tenant object's present generation.
  */
 function wantedConditions(
@@ -43,6 +43,7 @@ function wantedConditions(
     if (tenantGates.has(condition.type) || superGates.has(condition.type)) continue;
     wanted.push(translated(condition, present.get(condition.type), tenantPod, superPod, context, inSync));
   }
+  const translatedCount = wanted.length;
   const types = new Set(wanted.map(({ type }) => type));
   for (const condition of own) {
     const tenants = tenantGates.has(condition.type) || !passingTypes.has(condition.type);
@@ -53,7 +54,9 @@ function wantedConditions(
   const same =
     wanted.length === own.length &&
     wanted.every((condition) => isSame(condition, present.get(condition.type)));
-  return same ? undefined : wanted;
+  if (same) return undefined;
+  if (!isTooLargeToRepeat(own)) return wanted;
+  return wanted.filter(({ type }, index) => index < translatedCount || tenantGates.has(type));
 }
 
 /**

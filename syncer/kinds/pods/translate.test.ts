@@ -64,6 +64,23 @@ describe('translate', () => {
       expect(metadata.annotations?.[annotationKeys.containers]).toBe('first,main,proxy');
     });
 
+    it('is marked with the repositories of the images that it is made with, once each and whatever the tenant says', () => {
+      const { metadata } = toSuper({
+        metadata: { annotations: { [annotationKeys.images]: '["good.example/a"]' } },
+        spec: {
+          initContainers: [{ name: 'first', image: `evil.example:5000/a/b@sha256:${'a'.repeat(64)}` }],
+          containers: [
+            { name: 'main', image: 'nginx:1' },
+            { name: 'proxy', image: 'docker.io/library/nginx' },
+            { name: 'none' },
+          ],
+          ephemeralContainers: [{ name: 'injected', image: 'i' }],
+        },
+      });
+      const images = ['evil.example:5000/a/b', 'docker.io/library/nginx', null];
+      expect(metadata.annotations?.[annotationKeys.images]).toBe(JSON.stringify(images));
+    });
+
     it('leaves what nobody translates as it is, fields of tomorrow included', () => {
       const spec = {
         hostAliases: [{ ip: '10.0.0.1', hostnames: ['a'] }],

@@ -33,7 +33,7 @@ import { hostNameLabel, realNodeName } from '../../mapping/node-names.ts';
 import { scrub } from '../../mapping/scrub.ts';
 import type { SuperWrite } from '../contract.ts';
 import type { Service } from '../services/types.ts';
-import { givenVolumes } from './given.ts';
+import { givenImages, givenVolumes } from './given.ts';
 import { pullPolicy } from './images.ts';
 import { mirroredKeys, superFieldPath } from './mirrored-keys.ts';
 import { ephemeralClaimName, lateReferences } from './references.ts';
@@ -519,6 +519,7 @@ export function toSuperPod(pod: Pod, context: SyncContext): KubeObject {
     [annotationKeys.containers]: [...(pod.spec?.initContainers ?? []), ...(pod.spec?.containers ?? [])]
       .map(({ name }) => name)
       .join(),
+    [annotationKeys.images]: givenImages(pod.spec ?? {}),
     ...(volumes === undefined ? {} : { [annotationKeys.volumes]: volumes }),
     ...(asked === undefined ? {} : { [resourcesAnnotation]: asked }),
   };

@@ -6,6 +6,7 @@ import type { SyncContext } from '../../context.ts';
 import type { Action, Notice } from '../contract.ts';
 import { warning } from '../validation.ts';
 import { reservedReference, unsupportedInContainer } from './admission.ts';
+import { givenImages } from './given.ts';
 import { isImageAllowed } from './images.ts';
 import { podSecurityViolation } from './pod-security.ts';
 import { requiredObjects } from './references.ts';
@@ -14,12 +15,18 @@ import { excessiveVariables, variableSources } from './service-variables.ts';
 import { translatedContainers } from './translate.ts';
 import { type Container, mapChanged, type Pod, type PodSpec, type Toleration } from './types.ts';
 
+type PodUpdate = {
+  readonly spec: MergePatch;
+  readonly metadata?: { readonly annotations: Readonly<Record<string, string>> };
+};
+
 /**
  * What a pod's owner may change after its creation (sync rule `pod-updates`): images, a deadline that comes nearer, a
  * negative grace period, more tolerations. Compares just these, so that what the super cluster's server and webhooks
- * have put into the super object is no difference. As `{ spec: … }`; undefined when the super object has them all.
+ * have put into the super object is no difference. New images come with the annotation that names them. Undefined when
+ * the super object has them all.
  */
-export function specPatch(tenantPod: Pod, superPod: Pod, policy: TenantPolicy): MergePatch | undefined {
+export function specPatch(tenantPod: Pod, superPod: Pod, policy: TenantPolicy): PodUpdate | undefined {
   const t = tenantPod.spec ?? {};
   const s = superPod.spec ?? {};
   let patch: MergePatch | undefined;
@@ -37,7 +44,11 @@ export function specPatch(tenantPod: Pod, superPod: Pod, policy: TenantPolicy): 
     patch = { ...patch, terminationGracePeriodSeconds };
   const tolerations = withTolerations(s, t.tolerations, policy);
   if (tolerations !== s.tolerations) patch = { ...patch, tolerations };
-  return patch === undefined ? undefined : { spec: patch };
+  if (patch === undefined) return undefined;
+  const hasNewImages = patch['containers'] !== undefined || patch['initContainers'] !== undefined;
+  // A pod of a version before the annotation gets it with a new image: an upgrade of Skerry writes nothing.
+  if (!hasNewImages) return { spec: patch };
+  return { spec: patch, metadata: { annotations: { [annotationKeys.images]: givenImages(t) } } };
 }
 
 /** The super object's containers, injected ones included, with the tenant object's images by name. */

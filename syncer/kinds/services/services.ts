@@ -47,7 +47,7 @@ import {
 import {
   allInside,
   hasAddress,
-  isApiServerService,
+  isOfApiServer,
   type Service,
   type ServicePort,
   type ServiceSpec,
@@ -62,7 +62,7 @@ import { validateService } from './validation.ts';
  */
 function wantedSpec(tenantObject: KubeObject, context: SyncContext): ServiceSpec {
   const own = specOf(tenantObject);
-  if (isApiServerService(tenantObject)) return apiServerSpec(own, context);
+  if (isOfApiServer(tenantObject)) return apiServerSpec(own, context);
   const {
     clusterIP,
     clusterIPs,
@@ -136,7 +136,7 @@ function healthCheckPortIsTaken(refused: RefusedWrite): boolean {
 }
 
 function moveTenant(tenantObject: KubeObject, context: SyncContext): readonly Action[] | undefined {
-  if (context.tenant.serviceIpMode !== 'slice' || isApiServerService(tenantObject)) return undefined;
+  if (context.tenant.serviceIpMode !== 'slice' || isOfApiServer(tenantObject)) return undefined;
   const address = specOf(tenantObject).clusterIP ?? '';
   const message = `cluster IP ${address} is taken in the cluster; the Service gets another one`;
   return [
@@ -279,8 +279,8 @@ function ingressesOfExternalName(
 function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   const malformed = malformedAdmission(tenantObject);
   if (malformed !== undefined) return malformed;
-  if (isApiServerService(tenantObject) && context.tenant.apiServer.isService) return { wanted: false };
-  if (staysInTenant(tenantObject) && !isApiServerService(tenantObject)) return { wanted: false };
+  if (isOfApiServer(tenantObject) && context.tenant.apiServer.isService) return { wanted: false };
+  if (staysInTenant(tenantObject) && !isOfApiServer(tenantObject)) return { wanted: false };
   const spec = specOf(tenantObject);
   const { serviceIpMode, serviceCidrs } = context.tenant;
   if (serviceIpMode === 'slice' && hasAddress(spec)) {
@@ -457,7 +457,7 @@ function up(tenantObject: KubeObject, superObject: KubeObject, context: SyncCont
 /** Whether the tenant object has a number that cannot be changed in place and that the super object got otherwise. */
 function mustFollow(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): boolean {
   // The address of this one is in the certificate of the tenant's API server.
-  if (isApiServerService(tenantObject)) return false;
+  if (isOfApiServer(tenantObject)) return false;
   const own = specOf(tenantObject);
   const there = specOf(superObject);
   if (context.tenant.serviceIpMode === 'assigned' && hasAddress(own) && hasAddress(there)) {

@@ -65,8 +65,11 @@ export function specOf(service: KubeObject): ServiceSpec {
   return (service as Service).spec ?? {};
 }
 
-/** The Service through which pods reach their API server (sync rule `kubernetes-service`). */
-export function isApiServerService(tenantObject: KubeObject): boolean {
+/**
+ * Whether this is the Service through which pods reach their API server, or its EndpointSlice (sync rule
+ * `kubernetes-service`): what is in them is not the tenant's to choose.
+ */
+export function isOfApiServer(tenantObject: KubeObject): boolean {
   return tenantObject.metadata.name === 'kubernetes' && tenantObject.metadata.namespace === 'default';
 }
 

@@ -195,7 +195,7 @@ export class KubeletWorld implements AsyncDisposable {
   /** Asks for an upgrade; the answer when there is none. */
   async upgrade(
     path: string,
-    pair: TestPair,
+    pair: TestPair | undefined,
     headers: Record<string, string | string[]> = { 'x-stream-protocol-version': ['v4.channel.k8s.io'] },
   ): Promise<Stream | Answer> {
     const asked = this.#request(path, pair, {

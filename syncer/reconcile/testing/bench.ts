@@ -72,7 +72,10 @@ export class Bench implements AsyncDisposable {
     this.tokens = new PodTokenController({
       ...options,
       tenant: (uid) => (uid === this.state.info.uid ? this.state : undefined),
-      quota: { reserve: () => undefined, enlarge: () => undefined, giveBack: () => undefined },
+      quota: {
+        ...{ reserve: () => undefined, enlarge: () => undefined, giveBack: () => undefined },
+        chargeDeletion: () => this.reports.push('deletion charged'),
+      },
     });
     this.reconciler = new Reconciler({
       ...options,

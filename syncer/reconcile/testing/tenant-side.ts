@@ -1,7 +1,7 @@
 import { type Clock, type KubeObject, Reflector, type Resource, resources } from '../../../kube/index.ts';
 import type { FakeCluster } from '../../../kube/testing/index.ts';
 import type { TenantInfo } from '../../context.ts';
-import { loadExistingCopies } from '../../controllers/events.ts';
+import type { SyncEngine } from '../../engine.ts';
 import { allKinds } from '../../kinds/registry.ts';
 import { superNamespaceName } from '../../mapping/names.ts';
 import { Caches } from '../caches.ts';
@@ -24,6 +24,7 @@ export class TenantSide {
 
   /** Fills new caches and keeps them up to date until aborted. */
   async follow(
+    engine: SyncEngine,
     superCaches: Caches,
     clock: Clock,
     signal: AbortSignal,
@@ -53,7 +54,7 @@ export class TenantSide {
     );
     const running = reflectors.map((reflector) => reflector.run(signal));
     // As a session does: what cannot be recalled is tried one by one.
-    const recalled = loadExistingCopies(state, signal).catch(() => undefined);
+    const recalled = engine.loadEventCopies(state, signal).catch(() => undefined);
     await Promise.all([...reflectors.map((reflector) => reflector.synced(signal)), recalled]);
     return { state, running };
   }

@@ -164,7 +164,12 @@ export class TwoSides implements AsyncDisposable {
 
   async #join(life: Life, tenant: TenantSide): Promise<void> {
     const clock = this.#options.clock ?? systemClock;
-    const { state, running } = await tenant.follow(life.superSide.caches, clock, life.stop.signal);
+    const { state, running } = await tenant.follow(
+      life.engine,
+      life.superSide.caches,
+      clock,
+      life.stop.signal,
+    );
     life.states.set(tenant, state);
     life.running.push(...running);
     life.engine.join(state, 1);

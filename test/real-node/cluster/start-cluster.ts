@@ -6,6 +6,7 @@ import { poll } from '../../harness/poll.ts';
 import { isAlive, send } from '../../harness/processes.ts';
 import { type ImageName, suiteImages } from '../images/recipes.ts';
 import { listClaims, whyNot } from '../machine/machine.ts';
+import { endedDaemons } from '../node/real-node.ts';
 import { cleanUp } from './clean-up.ts';
 import type { ClusterInfo } from './cluster-info.ts';
 import type { KeeperOptions } from './keeper.ts';
@@ -68,16 +69,21 @@ export async function startCluster(options: StartOptions): Promise<ClusterInfo> 
   return info;
 }
 
-/** Takes down what runs or was left in the directory; false when there is nothing. */
+/**
+ * Takes down what runs or was left in the directory; false when there is nothing. Rejects afterwards when a daemon of a
+ * node had ended by itself, since the cluster was then not what tests took it for.
+ */
 export async function stopCluster(directory: string): Promise<boolean> {
   const path = resolve(directory);
   const claim = (await listClaims()).find((each) => each.directory === path);
   if (claim === undefined) return false;
+  const ended = endedDaemons(join(path, 'nodes'));
   if (claim.isLive) {
     send(claim.keeper, 'SIGTERM');
     await poll('the cluster to go down', () => !isAlive(claim.keeper), { timeoutMs: downTimeoutMs });
   }
   const left = (await listClaims()).find((each) => each.directory === path);
   if (left !== undefined) await cleanUp(left);
+  if (ended.length > 0) throw new Error(`daemons of nodes ended by themselves:\n${ended.join('')}`);
   return true;
 }

@@ -1,5 +1,6 @@
+import { appendFileSync, globSync, readFileSync } from 'node:fs';
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { poll } from '../../harness/poll.ts';
 import type { Tell } from '../build/programs.ts';
 import { makeCgroup } from '../machine/machine.ts';
@@ -32,6 +33,12 @@ interface RealNodeOptions {
 
 const startTimeoutMs = 30_000;
 const restartPauseMs = 1_000;
+
+/** Of all nodes whose directories lie in this one: which daemons ended by themselves, with their last words. */
+export function endedDaemons(nodes: string): string[] {
+  const logs = globSync(new NodeFiles('*').log('ended'), { cwd: nodes });
+  return logs.map((log) => readFileSync(join(nodes, log), 'utf8'));
+}
 
 /** A machine in the machine: namespaces of its own, and in them containerd, kubelet and kube-proxy. */
 export class RealNode {
@@ -156,7 +163,7 @@ export class RealNode {
     return `${this.#o.cgroup}/${this.name}`;
   }
 
-  /** Starts a program inside; when it ends by itself it is started again, as an init system would. */
+  /** Starts a program inside; when it ends by itself it is started again, as an init system would, and recorded. */
   #run(name: string, command: readonly string[], env: Readonly<Record<string, string>> = {}): void {
     const daemon = new NodeProcess({
       name: `${name} of ${this.name}`,
@@ -168,7 +175,9 @@ export class RealNode {
     this.#daemons.set(name, daemon);
     void daemon.ended.then((how) => {
       if (this.#isStopping) return;
-      this.#o.tell(`${name} of ${this.name} ended (${how}): ${daemon.lastWords(3)}`);
+      const line = `${name} of ${this.name} ended (${how}): ${daemon.lastWords(3)}`;
+      this.#o.tell(line);
+      appendFileSync(this.#files.log('ended'), `${line}\n`);
       setTimeout(() => {
         if (!this.#isStopping) this.#run(name, command, env);
       }, restartPauseMs);

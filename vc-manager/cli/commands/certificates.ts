@@ -6,7 +6,7 @@ import { confirm, tenantArgument, waitTimeoutOption, withCompletion, yesOption }
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
 import { followsRequest, hasEnded, requestAndWait, sendRequest } from '../manager-request.ts';
-import { json, table } from '../output.ts';
+import { serialize, table } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, namespaceFlag, validRef } from '../virtual-clusters.ts';
 
@@ -17,7 +17,7 @@ interface Flags extends GlobalFlags {
   now?: boolean;
   dryRun?: boolean;
   yes?: boolean;
-  output?: 'json';
+  output?: 'json' | 'yaml';
   wait?: boolean;
   timeout: number;
 }
@@ -62,7 +62,7 @@ export function configure(command: Command, cli: Cli): void {
     .option('--now', 'with --ca: no overlap, what is there ends at once')
     .option('--dry-run', 'change nothing; say what would be issued anew, and what ends by it')
     .option(yesOption.flags, yesOption.description)
-    .addOption(new Option('-o, --output <format>', 'of "show"').choices(['json']))
+    .addOption(new Option('-o, --output <format>', 'of "show"').choices(['json', 'yaml']))
     .option('--wait', 'return when the control plane has taken them up')
     .addOption(waitTimeoutOption())
     .addHelpText('after', help)
@@ -155,8 +155,8 @@ async function showCertificates(cli: Cli, name: string, flags: Flags): Promise<v
   await withSuperCluster(cli, flags, async (client) => {
     const { status } = await getVirtualCluster(client, ref, cli.signal);
     const { certificates = [], authorities } = status ?? {};
-    if (flags.output === 'json') {
-      cli.stdout.write(json({ certificates, ...(authorities && { authorities }) }));
+    if (flags.output !== undefined) {
+      cli.stdout.write(serialize(flags.output, { certificates, ...(authorities && { authorities }) }));
       return;
     }
     if (certificates.length === 0) throw new CliError('NotReady', `${name} has no certificates yet`);

@@ -61,6 +61,7 @@ describe('complete', () => {
 
   it('offers components after the tenant', async () => {
     expect(await words('logs', 'tenant-1', 'kube-a')).toEqual(['kube-apiserver']);
+    expect(await words('logs', 'tenant-1', 'e')).toEqual(['etcd']);
   });
 
   it('leaves file names to the shell', async () => {

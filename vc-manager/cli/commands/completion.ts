@@ -65,7 +65,7 @@ Examples:
 
 export function configure(command: Command, cli: Cli): void {
   command
-    .addArgument(new Argument('<shell>').choices(shells))
+    .addArgument(new Argument('<shell>', 'that reads the script').choices(shells))
     .addHelpText('after', help)
     .action((shell: Shell) => {
       cli.stdout.write(completionScript(shell));

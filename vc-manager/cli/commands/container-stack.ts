@@ -1,5 +1,6 @@
 import { Argument, type Command, InvalidArgumentError } from 'commander';
-import { type KubeObject, resources } from '../../../kube/index.ts';
+import { defaultSystemNamespace } from '../../../api/names.ts';
+import { type Lease, resources } from '../../../kube/index.ts';
 import { ContainerStack, defaultContainerPorts } from '../../local-stack/container-stack.ts';
 import { type StackPorts, stackPortNames } from '../../local-stack/stack-ports.ts';
 import { ipAddress, wholeNumber } from '../arguments.ts';
@@ -14,8 +15,6 @@ interface Flags extends GlobalFlags {
   port?: Partial<StackPorts>;
   syncerPorts: { metrics: number; kubelet: number };
 }
-
-type LeaseObject = KubeObject & { spec?: { holderIdentity?: string; renewTime?: string } };
 
 const help = `
 docker-compose.yml calls these steps; each ends when it is done.
@@ -82,8 +81,8 @@ async function containerStack(cli: Cli, step: string, names: string[], flags: Fl
 
 async function leaseHolder(cli: Cli, flags: Flags): Promise<string> {
   return withSuperCluster(cli, flags, async (client) => {
-    const name = { namespace: 'skerry-system', name: 'skerry-vc-manager' };
-    const lease = await client.get<LeaseObject>(resources.leases, name, { signal: cli.signal });
+    const name = { namespace: defaultSystemNamespace, name: 'skerry-vc-manager' };
+    const lease = await client.get<Lease>(resources.leases, name, { signal: cli.signal });
     const { holderIdentity, renewTime } = lease.spec ?? {};
     const age = cli.clock.now() - Date.parse(renewTime ?? '');
     if (holderIdentity && age < leaseFreshMs) return holderIdentity;

@@ -10,7 +10,14 @@ import {
   type VirtualClusterSpec,
   virtualClusterProblems,
 } from '../../../api/virtual-cluster.ts';
-import { isAlreadyExists, isNotFound, type KubeClient, messageOf, resources } from '../../../kube/index.ts';
+import {
+  isAlreadyExists,
+  isNotFound,
+  type KubeClient,
+  messageOf,
+  resources,
+  withoutUndefined,
+} from '../../../kube/index.ts';
 import { selectTemplate } from '../../control-plane/template.ts';
 import { kubernetesVersion, labelPairs, wholeNumber } from '../arguments.ts';
 import { waitTimeoutOption } from '../command-line.ts';
@@ -241,13 +248,6 @@ function specOf(flags: Flags): VirtualClusterSpec {
     policy: isEmpty(policy) ? undefined : policy,
     nodes: isEmpty(shown) ? undefined : shown,
   });
-}
-
-/** Drops undefined fields: an API server distinguishes absent from null. */
-function withoutUndefined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as ReturnType<
-    typeof withoutUndefined<T>
-  >;
 }
 
 function isEmpty(object: object): boolean {

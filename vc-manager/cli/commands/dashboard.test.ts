@@ -7,7 +7,7 @@ import { Browser } from '../../../dashboard/testing/dashboard-world.ts';
 import { ReviewingServer } from '../../../dashboard/testing/reviewing-server.ts';
 import { resources, systemClock } from '../../../kube/index.ts';
 import { buildProgram } from '../program.ts';
-import { Captured } from '../testing/captured.ts';
+import { Captured, runCaptured } from '../testing/captured.ts';
 
 it('shows the tenants of the cluster that --kubeconfig names, as its user, by a link', async () => {
   const home = await mkdtemp(join(tmpdir(), 'skerry-dashboard-'));
@@ -27,7 +27,7 @@ it('shows the tenants of the cluster that --kubeconfig names, as its user, by a 
   const env = { HOME: home, KUBECONFIG: join(home, 'mine') };
   const cli = {
     ...{ env, stdout, stderr, clock: systemClock, signal: stop.signal },
-    ...{ onSignal: () => undefined, setExitCode: () => undefined },
+    ...{ onSignal: () => undefined, setExitCode: () => undefined, outlivesReader: () => undefined },
   };
   const args = ['dashboard', '--kubeconfig', file];
   const ended = (await buildProgram(args, cli)).parseAsync(args, { from: 'user' });
@@ -48,4 +48,12 @@ it('shows the tenants of the cluster that --kubeconfig names, as its user, by a 
     await cluster.stop();
     await rm(home, { recursive: true, force: true });
   }
+});
+
+it('names what serves a team where it would listen beyond loopback, before it does anything', async () => {
+  for (const address of ['0.0.0.0:0', '[::]:0'])
+    expect(await runCaptured(['dashboard', '--listen', address])).toMatchObject({
+      ...{ exitCode: 2, stdout: '' },
+      stderr: expect.stringContaining(`"vc-manager operator --dashboard-listen ${address}" serves a team`),
+    });
 });

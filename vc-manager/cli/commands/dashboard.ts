@@ -1,9 +1,13 @@
 import { type Command, Option } from 'commander';
+import { hostInUrl, isLoopback } from '../../../program/addresses.ts';
+import { systemNamespaceOption } from '../../../program/flags.ts';
 import { hostAndPort } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { listeningDashboard } from '../dashboard/serve.ts';
+import { invalidArgument } from '../errors.ts';
 import { stateChoice } from '../state-directory.ts';
 import { findSuperCluster } from '../super-cluster.ts';
+import { dashboardBackend } from './dashboard-backend.ts';
 
 interface Flags extends GlobalFlags {
   listen: { host: string; port: number };
@@ -26,14 +30,21 @@ export function configure(command: Command, cli: Cli): void {
         .argParser(hostAndPort)
         .default({ host: '127.0.0.1', port: 0 }, '127.0.0.1 and a free port'),
     )
-    .option('--system-namespace <namespace>', 'where the syncers have their Leases', 'skerry-system')
+    .addOption(systemNamespaceOption('where the syncers have their Leases'))
     .addHelpText('after', help)
     .action(async (_, chosen: Command) => dashboard(cli, chosen.optsWithGlobals<Flags>()));
 }
 
 async function dashboard(cli: Cli, flags: Flags): Promise<void> {
+  const { host, port } = flags.listen;
+  if (!isLoopback(host))
+    throw invalidArgument(
+      `this dashboard is for you alone, on loopback, and ${host} is beyond it: "vc-manager operator --dashboard-listen ` +
+        `${hostInUrl(host)}:${port}" serves a team, with --dashboard-tls-cert and --dashboard-tls-key or behind --dashboard-url`,
+    );
   const superCluster = await findSuperCluster(cli, flags);
   const served = await listeningDashboard(cli, {
+    backend: dashboardBackend,
     superCluster,
     address: flags.listen,
     stateDir: stateChoice(cli.env, flags).directory,

@@ -58,7 +58,11 @@ export function configure(command: Command, cli: Cli): void {
 
 async function remove(cli: Cli, names: readonly string[], flags: Flags): Promise<void> {
   const refs = names.map((name) => validRef(name, flags.namespace));
-  if (!flags.dryRun) requireTerminal(cli, flags);
+  if (!flags.dryRun) {
+    requireTerminal(cli, flags);
+    // `| head` ends after the first snapshot, before anything is deleted.
+    cli.outlivesReader();
+  }
   await withProgress(cli, (progress) =>
     withSuperCluster(cli, flags, async (client) => {
       const found: VirtualCluster[] = [];

@@ -136,6 +136,21 @@ describe('advice', () => {
     expect(advice(tenant('Ready'), soon).join()).toContain('No syncer has joined it yet');
   });
 
+  it('names the logs of an installation by the chart beside those of the local stack', () => {
+    const deleted = tenant('Deleting');
+    deleted.metadata.deletionTimestamp = '2030-01-01T00:00:00Z';
+    for (const [program, lines] of [
+      ['manager', advice(tenant('Pending'), late)],
+      ['manager', advice(deleted, late)],
+      ['syncer', advice(tenant('Ready'), late)],
+    ] as const) {
+      expect(lines.join()).toContain(`"vc-manager logs --stack vc-${program}"`);
+      expect(lines.join()).toContain(
+        `kubectl -n skerry-system logs -l app.kubernetes.io/component=${program} --prefix`,
+      );
+    }
+  });
+
   it('repeats why a tenant has failed, and names the logs', () => {
     const ready: Condition = { type: 'Ready', status: 'False', message: 'no port is free' };
     const lines = advice(tenant('Failed', [ready]), soon);

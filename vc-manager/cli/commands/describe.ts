@@ -20,6 +20,7 @@ import {
   getVirtualCluster,
   limitations,
   namespaceFlag,
+  programLogs,
   quotaOf,
   readyCondition,
   validRef,
@@ -323,8 +324,8 @@ export function advice(vc: VirtualCluster, nowMs = Date.now()): string[] {
       return [...held, 'Wait: it is about to be provisioned.'];
     return [
       ...held,
-      'No manager works on it. Is one running? "vc-manager up" or "vc-manager operator" starts one; ' +
-        '"vc-manager logs --stack vc-manager" shows what it says.',
+      'No manager works on it. Is one running? "vc-manager up", "vc-manager operator" or the Helm chart starts one.',
+      programLogs('manager'),
     ];
   }
   if (isOld(vc.metadata.creationTimestamp, nowMs)) {
@@ -345,9 +346,7 @@ function pendingDecisions(vc: VirtualCluster): string[] {
     if ((synced?.status === 'False' && synced.reason !== 'Joining') || synced?.reason === noSyncerReason)
       lines.push(`It is not synced: ${synced.message ?? synced.reason ?? 'no reason given'}`);
     if (synced === undefined) {
-      lines.push(
-        'No syncer has joined it yet. Is one running? "vc-manager logs --stack vc-syncer" shows what it says.',
-      );
+      lines.push('No syncer has joined it yet. Is one running?', programLogs('syncer'));
     }
   }
   return lines;
@@ -358,7 +357,9 @@ function deletionAdvice(vc: VirtualCluster, nowMs: number, where: string): strin
   const message = readyCondition(vc)?.message;
   return [
     `Its removal takes unusually long${message === undefined ? '' : `: ${message}`}`,
-    `A manager has to run for it to end; "vc-manager logs --stack vc-manager" shows what it says. Never remove the finalizer by hand: vc-manager describe ${vc.metadata.name}${where} names what is left.`,
+    'A manager has to run for it to end.',
+    programLogs('manager'),
+    `Never remove the finalizer by hand: vc-manager describe ${vc.metadata.name}${where} names what is left.`,
   ];
 }
 

@@ -1,11 +1,12 @@
 import { type Command, Option } from 'commander';
 import type { Difference, DifferenceReport } from '../../../api/difference-report.ts';
-import { printable } from '../../../kube/index.ts';
+import { namespacedName, printable } from '../../../kube/index.ts';
+import { systemNamespaceOption } from '../../../program/flags.ts';
 import { wholeNumber } from '../arguments.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { json, table } from '../output.ts';
+import { serialize, table } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, validRef } from '../virtual-clusters.ts';
 import { explainNoAnswer, queryReplicas, replicaAt, replicasToAsk } from './trace.ts';
@@ -15,7 +16,7 @@ interface Flags extends GlobalFlags {
   most: number;
   syncer?: string;
   systemNamespace: string;
-  output?: 'json';
+  output?: 'json' | 'yaml';
 }
 
 const listedByDefault = 200;
@@ -45,8 +46,10 @@ export function configure(command: Command, cli: Cli): void {
         .default(listedByDefault),
     )
     .option('--syncer <url>', 'ask the syncer at this address instead of those that have a Lease')
-    .option('--system-namespace <namespace>', 'where the syncers have their Leases', 'skerry-system')
-    .addOption(new Option('-o, --output <format>', 'print it as a program reads it').choices(['json']))
+    .addOption(systemNamespaceOption('where the syncers have their Leases'))
+    .addOption(
+      new Option('-o, --output <format>', 'print it as a program reads it').choices(['json', 'yaml']),
+    )
     .addHelpText('after', help)
     .action(async (name: string, _, chosen: Command) => diff(cli, name, chosen.optsWithGlobals<Flags>()));
 }
@@ -57,7 +60,7 @@ async function diff(cli: Cli, name: string, flags: Flags): Promise<void> {
   if (flags.syncer !== undefined) replicaAt(flags.syncer);
   const report = await withSuperCluster(cli, flags, async (client) => {
     const { metadata } = await getVirtualCluster(client, ref, cli.signal);
-    const tenant = `${metadata.namespace}/${metadata.name}`;
+    const tenant = namespacedName(metadata);
     const replicas = await replicasToAsk(client, flags, cli.signal);
     const query = { tenant, most: String(flags.most) };
     const answers = await queryReplicas<DifferenceReport>(replicas, query, cli.signal, '/debug/differences');
@@ -66,8 +69,8 @@ async function diff(cli: Cli, name: string, flags: Flags): Promise<void> {
       throw new CliError('NotRunning', explainNoAnswer(answers, tenant, flags.systemNamespace));
     return known.body;
   });
-  if (flags.output === 'json') {
-    cli.stdout.write(json(report));
+  if (flags.output !== undefined) {
+    cli.stdout.write(serialize(flags.output, report));
     return;
   }
   const { compared, total, differences } = report;

@@ -1,12 +1,15 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { identify } from '../../os/process-identity.ts';
+import { runCli } from '../program.ts';
 import { claimStateDirectory } from '../state-directory.ts';
-import { runCaptured } from '../testing/captured.ts';
+import { Captured, runCaptured } from '../testing/captured.ts';
 
 let stateDir: string;
 
@@ -28,6 +31,21 @@ describe('down', () => {
     const purge = await runCaptured(['down', '--purge', '--dry-run', '--state-dir', stateDir]);
     expect(purge.stdout).toContain(`${stateDir} would be removed`);
     expect(await readdir(join(stateDir, 'control-planes'))).toEqual(['abcdefghij']);
+  });
+
+  it.each([
+    ['asks on a terminal before it removes anything, and goes on for yes', true, [], 'y\n', 0],
+    ['removes nothing for any other answer', true, [], '\n', 130],
+    ['does not ask with --yes', true, ['--yes'], '', 0],
+    ['does not ask where nobody can be asked', false, [], '', 0],
+  ])('%s', async (_, isTTY, flags, answer, exitCode) => {
+    const stdin = Object.assign(new PassThrough(), { isTTY });
+    const stderr = new Captured({ isTTY });
+    stdin.write(answer);
+    const args = ['down', '--purge', '--state-dir', stateDir, ...flags];
+    expect(await runCli(args, { env: {}, stdin, stdout: new Captured(), stderr })).toBe(exitCode);
+    expect(stderr.text.includes('[y/N]')).toBe(answer !== '');
+    expect(existsSync(stateDir)).toBe(exitCode !== 0);
   });
 
   it('waits for a supervisor that is on its way out to end', async () => {

@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import { loadKubeconfig, resources } from '../../../kube/index.ts';
 import { controlPlanesIn } from '../../drivers/driver.ts';
 import { identify, isAlive } from '../../os/process-identity.ts';
+import { confirm, hasTerminal } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, describeFailure } from '../errors.ts';
 import { type Progress, withProgress, withStep } from '../progress.ts';
@@ -22,6 +23,7 @@ interface Flags extends GlobalFlags {
   purge?: boolean;
   force?: boolean;
   dryRun?: boolean;
+  yes?: boolean;
 }
 
 const help = `
@@ -37,6 +39,7 @@ export function configure(command: Command, cli: Cli): void {
   command
     .option('--purge', 'then remove the state directory, with all tenants and their data')
     .option('--force', 'with --purge: also when tenants are left in a super cluster of yours')
+    .option('-y, --yes', 'with --purge: do not ask on a terminal')
     .option('--dry-run', 'stop and remove nothing, and say what would be')
     .addHelpText('after', help)
     .action(async (_, chosen: Command) => down(cli, chosen.optsWithGlobals<Flags>()));
@@ -49,6 +52,8 @@ async function down(cli: Cli, flags: Flags): Promise<void> {
     return;
   }
   if (flags.dryRun) return sayWhat(cli, stateDir, flags.purge === true);
+  if (flags.purge && hasTerminal(cli))
+    await confirm(cli, flags, `Stop everything and remove ${stateDir}, with all tenants and their data?`);
   await withProgress(cli, async (progress) => {
     await stopStack(cli, { stateDir, progress, purge: flags.purge === true, force: flags.force === true });
     if (!flags.purge) return progress.note(`Stopped. The state is kept in ${stateDir}.`);

@@ -1,9 +1,9 @@
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { type KubeClient, type KubeObject, messageOf, printable, resources } from '../../../kube/index.ts';
-import { tenantArgument } from '../command-line.ts';
+import { outputOption, tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { ageSince, json, table } from '../output.ts';
+import { ageSince, serialize, type TableFormat, table } from '../output.ts';
 import { withConnection, withSuperCluster } from '../super-cluster.ts';
 import {
   backgroundConnection,
@@ -14,7 +14,7 @@ import {
 
 interface Flags extends GlobalFlags {
   namespace: string;
-  output?: 'json';
+  output: TableFormat;
 }
 
 const help = `
@@ -29,7 +29,7 @@ export function configure(command: Command, cli: Cli): void {
   command
     .addArgument(tenantArgument('<name>'))
     .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
-    .addOption(new Option('-o, --output <format>', 'print a list of objects').choices(['json']))
+    .addOption(outputOption())
     .addHelpText('after', help)
     .action(async (name: string, _, chosen: Command) => events(cli, name, chosen.optsWithGlobals<Flags>()));
 }
@@ -64,8 +64,8 @@ async function events(cli: Cli, name: string, flags: Flags): Promise<void> {
     const own = await eventsOf(client, ref, vc, cli.signal);
     const all = [...own, ...(await fromTenant(cli, client, vc))].map(shownEvent);
     all.sort((a, b) => (a.at < b.at ? -1 : 1));
-    if (flags.output === 'json') {
-      cli.stdout.write(json(all));
+    if (flags.output !== 'table') {
+      cli.stdout.write(serialize(flags.output, all));
       return;
     }
     if (all.length === 0) {

@@ -14,17 +14,19 @@ import type { ControlPlaneDriver } from '../../drivers/driver.ts';
 import { EtcdAdmin } from '../../etcd/admin.ts';
 import { findOrphans } from '../../operator/orphans.ts';
 import { defaultAdvertiseAddress } from '../arguments.ts';
+import { outputOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { driverChoices, noteProblems, readOnlyDriver } from '../drivers.ts';
 import { CliError, describeFailure, exitCodes } from '../errors.ts';
 import { managerPkiInDirectory } from '../manager-pki.ts';
-import { table } from '../output.ts';
+import { serialize, type TableFormat, table } from '../output.ts';
 import { stateChoice } from '../state-directory.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 
 interface Flags extends GlobalFlags {
   yes?: boolean;
   dryRun?: boolean;
+  output: TableFormat;
 }
 
 const help = `
@@ -37,8 +39,9 @@ Examples:
 
 export function configure(command: Command, cli: Cli): void {
   command
-    .option('--yes', 'delete what is listed')
+    .option('-y, --yes', 'delete what is listed')
     .option('--dry-run', 'only list, also with --yes')
+    .addOption(outputOption())
     .addHelpText('after', help)
     .action(async (_, chosen: Command) => gc(cli, chosen.optsWithGlobals<Flags>()));
 }
@@ -46,13 +49,17 @@ export function configure(command: Command, cli: Cli): void {
 async function gc(cli: Cli, flags: Flags): Promise<void> {
   const remove = flags.yes === true && flags.dryRun !== true;
   const leftovers = await collectGarbage(cli, flags, { remove });
-  if (leftovers.length === 0) {
-    cli.stderr.write('Nothing is left over.\n');
-    return;
-  }
-  const rows = leftovers.map(({ kind, name, result }) => [kind, name, result]);
-  cli.stdout.write(table(['KIND', 'NAME', 'RESULT'], rows));
-  if (!remove) cli.stderr.write('Nothing was deleted: "vc-manager gc --yes" deletes what is listed.\n');
+  const rows = leftovers.map(({ kind, name, result }) => ({ kind, name, result }));
+  if (flags.output !== 'table') cli.stdout.write(serialize(flags.output, rows));
+  else if (rows.length > 0)
+    cli.stdout.write(
+      table(
+        ['KIND', 'NAME', 'RESULT'],
+        rows.map((row) => Object.values(row)),
+      ),
+    );
+  if (rows.length === 0) cli.stderr.write('Nothing is left over.\n');
+  else if (!remove) cli.stderr.write('Nothing was deleted: "vc-manager gc --yes" deletes what is listed.\n');
   if (leftovers.some(({ failed }) => failed)) cli.setExitCode(exitCodes.failure);
 }
 

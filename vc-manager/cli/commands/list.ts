@@ -1,6 +1,13 @@
 import { type Command, Option } from 'commander';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { isForbidden, isNotFound, type KubeClient, type KubeList, resources } from '../../../kube/index.ts';
+import {
+  isForbidden,
+  isNotFound,
+  type KubeClient,
+  type KubeList,
+  namespacedName,
+  resources,
+} from '../../../kube/index.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
 import {
@@ -102,7 +109,7 @@ export function virtualClusterTable(
   if (items.length === 0) return '';
   const header = ['NAMESPACE', 'NAME', 'PHASE', 'VERSION', 'PODS', 'AGE', 'PROBLEM'];
   if (isWide) header.push('ENDPOINT', 'ID', 'SERVICES', 'WEIGHT', 'MESSAGE');
-  const sorted = items.toSorted((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
+  const sorted = items.toSorted((a, b) => (namespacedName(a.metadata) < namespacedName(b.metadata) ? -1 : 1));
   return table(
     header,
     sorted.map((vc) => tableRow(vc, isWide, nowMs)),
@@ -130,8 +137,4 @@ function tableRow(vc: VirtualCluster, isWide: boolean, nowMs: number): string[] 
     String(spec?.weight ?? 1),
     message ?? '-',
   ];
-}
-
-function nameOf({ metadata }: VirtualCluster): string {
-  return `${metadata.namespace}/${metadata.name}`;
 }

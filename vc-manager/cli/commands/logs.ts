@@ -33,8 +33,11 @@ export function configure(command: Command, cli: Cli): void {
     .addArgument(tenantArgument('[name]'))
     .addArgument(
       withCompletion(
-        new Argument('[component]', 'kube-apiserver or kube-controller-manager (default: both)'),
-        () => wordsOnly(['kube-apiserver', 'kube-controller-manager']),
+        new Argument(
+          '[component]',
+          'kube-apiserver, kube-controller-manager or, of a tenant with its own datastore, etcd (default: all)',
+        ),
+        () => wordsOnly(['kube-apiserver', 'kube-controller-manager', 'etcd']),
       ),
     )
     .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
 import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
-import { endOf, planMove } from './move.ts';
+import { loadTemplates } from '../../control-plane/template.ts';
+import { endOf, objection, planMove } from './move.ts';
 
 const template = (name: string, datastore: 'shared' | 'own', kubernetesVersion = '1.36.3') =>
   ({
@@ -58,6 +59,44 @@ describe('what is asked of the manager to move a tenant', () => {
     expect(await refused({ datastore: 'own' }, vc(), several)).toMatch(
       /--template.*: big-etcd, v1-36-own-etcd/,
     );
+  });
+});
+
+describe('what a dry run of a move says against it', () => {
+  const against = async (to: Parameters<typeof planMove>[1], policy: object, spec: object = {}) => {
+    const of = vc({ template: 'v1-36' }, { spec });
+    of.metadata.namespace = 'team';
+    const templates = await loadTemplates();
+    return objection(of, await plan(to, of), {
+      templates: { list: () => templates },
+      policies: {
+        list: () => [{ metadata: { name: 'gold' }, spec: { namespaces: ['team'], ...policy } }] as never,
+      },
+      settings: { defaultVersion: '1.36' },
+      superVersion: 'v1.36.3',
+    });
+  };
+
+  it.each([
+    [
+      'the template',
+      { datastore: 'own' },
+      { templates: ['v1-36'] },
+      {},
+      /gold does not allow the template v1-36-own-etcd/,
+    ],
+    ['the driver', { driver: 'compose' }, { drivers: ['process'] }, {}, /gold does not allow.*compose/],
+    ['a version beside it', { datastore: 'own' }, {}, { version: '1.36.9' }, /cannot be changed together/],
+    ['a version that is refused', { datastore: 'own' }, {}, { version: '1.35' }, /stays at 1.36.3/],
+  ] as const)('%s', async (_, to, policy, spec, why) => {
+    expect(await against(to, policy, spec)).toMatch(why);
+  });
+
+  it('nothing where nothing does', async () => {
+    expect(await against({ datastore: 'own' }, { templates: ['v1-36-own-etcd'] })).toBeUndefined();
+    expect(
+      await against({ driver: 'compose' }, { drivers: ['compose'] }, { version: '1.36.9' }),
+    ).toBeUndefined();
   });
 });
 

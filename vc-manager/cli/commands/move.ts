@@ -3,10 +3,12 @@ import type { ControlPlaneTemplate } from '../../../api/control-plane-template.t
 import { type DriverName, defaultDriver } from '../../../api/drivers.ts';
 import { annotationKeys } from '../../../api/labels.ts';
 import type { ControlPlanePlacement, DatastoreName, VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { findCondition, type KubeClient, resources } from '../../../kube/index.ts';
-import { minorOf } from '../../control-plane/template.ts';
+import { findCondition, isForbidden, type KubeClient, resources } from '../../../kube/index.ts';
+import { ControlPlaneError, minorOf } from '../../control-plane/template.ts';
 import { isHeld } from '../../jobs/job-status.ts';
-import { placementText } from '../../operator/moves.ts';
+import { OperatorError } from '../../operator/errors.ts';
+import { checkPlacement, placementText } from '../../operator/moves.ts';
+import { type VersionSources, versionChoice } from '../../operator/version-choice.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { driverChoices } from '../drivers.ts';
@@ -17,6 +19,7 @@ import { withProgress, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, namespaceFlag, type VirtualClusterRef, validRef } from '../virtual-clusters.ts';
 import { waitFor } from '../wait-for.ts';
+import { readSources } from './upgrade.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
@@ -58,7 +61,7 @@ export function configure(command: Command, cli: Cli): void {
       ]),
     )
     .option('--template <name>', 'ControlPlaneTemplate with that datastore, where there are several')
-    .option('--dry-run', 'change nothing, and say what would be changed')
+    .option('--dry-run', 'change nothing, and say what would be changed, or what speaks against it')
     .option('--wait', 'return when it is there, or back')
     .addOption(waitTimeoutOption())
     .addOption(new Option('-o, --output <format>', 'print what is, or was, done').choices(['json']))
@@ -89,6 +92,7 @@ async function move(cli: Cli, name: string, flags: Flags): Promise<void> {
     const { from, to } = planned;
     const where = `from ${placementText(from)} to ${placementText(to)}`;
     if (flags.dryRun) {
+      await refuseMove(cli, client, vc, planned);
       if (flags.output === 'json') cli.stdout.write(json({ ...ref, from, to, dryRun: true }));
       else cli.stdout.write(dryRunText(vc, planned));
       return;
@@ -143,6 +147,38 @@ export async function planMove(
         : `say with --template which one it is to be: ${suitable.join(', ')}`,
     );
   return { from, to, spec: { ...driver, template } };
+}
+
+/** Throws `Conflict` with what the manager would have against it, as far as that is told by policies and versions. */
+async function refuseMove(
+  { signal, stderr }: Cli,
+  client: KubeClient,
+  vc: VirtualCluster,
+  planned: PlannedMove,
+): Promise<void> {
+  let why: string | undefined;
+  try {
+    why = objection(vc, planned, await readSources(client, vc.status?.version ?? '', signal));
+  } catch (error) {
+    if (!isForbidden(error)) throw error;
+    stderr.write('note: whether its policy allows it is unknown: you may not list policies or templates\n');
+  }
+  if (why !== undefined) throw new CliError('Conflict', `${vc.metadata.name} would stay where it is: ${why}`);
+}
+
+export function objection(
+  vc: VirtualCluster,
+  { from, to, spec }: PlannedMove,
+  sources: VersionSources,
+): string | undefined {
+  try {
+    checkPlacement(vc, from, { ...to, template: spec.template ?? '' }, sources);
+    const { refusal } = versionChoice({ ...vc, spec: { ...vc.spec, ...spec } }, sources);
+    return from.datastore === to.datastore ? undefined : refusal?.message;
+  } catch (error) {
+    if (!(error instanceof OperatorError || error instanceof ControlPlaneError)) throw error;
+    return error.message;
+  }
 }
 
 function only(names: readonly string[], usual: string): string | undefined {

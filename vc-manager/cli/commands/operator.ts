@@ -13,7 +13,7 @@ import {
   loadKubeconfig,
   messageOf,
 } from '../../../kube/index.ts';
-import { type Address, dnsDomain } from '../../../program/flags.ts';
+import { type Address, dnsDomain, repeatable, systemNamespaceOption } from '../../../program/flags.ts';
 import { HealthServer } from '../../../program/health-server.ts';
 import { loadTemplates } from '../../control-plane/template.ts';
 import type { OnProblem } from '../../drivers/driver.ts';
@@ -32,7 +32,6 @@ import {
   ipAddress,
   memoryQuantity,
   portRange,
-  repeatable,
   wholeNumber,
 } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -42,6 +41,7 @@ import { CliError, invalidArgument } from '../errors.ts';
 import { managerPkiProvider, type PkiFlags } from '../manager-pki.ts';
 import { snapshotKeys, snapshotStoreFlag, snapshotsDirectory } from '../snapshot-store.ts';
 import { ensureStateDirectory, stateChoice } from '../state-directory.ts';
+import { dashboardBackend } from './dashboard-backend.ts';
 
 const help = `
 Makes and removes tenant control planes for the VirtualClusters of a super cluster. Control planes run on when the
@@ -134,7 +134,7 @@ export function configure(command: Command, cli: Cli): void {
     )
     .option(
       '--gateway-pod-address <ip>',
-      'pods reach vc-gateway at this address, and through it the API server of their tenant, which they so wake; needs --gateway-ports, and is no address of a Service',
+      'address at which pods reach vc-gateway, so that their requests wake their tenant; needs --gateway-ports; must not be the address of a Service',
     )
     .option(
       '--gateway-ports-for-pods',
@@ -149,7 +149,7 @@ export function configure(command: Command, cli: Cli): void {
         .default('coredns'),
     )
     .option('--redis <url>', 'share jobs with other managers, as redis://HOST:6379 (or set SKERRY_REDIS)')
-    .option('--system-namespace <namespace>', 'for what belongs to Skerry itself', 'skerry-system')
+    .addOption(systemNamespaceOption('for what belongs to Skerry itself'))
     .option(
       '--pki-secret <name>',
       'keep its authorities in this Secret of the system namespace, for several managers to share (default: in the state directory)',
@@ -333,6 +333,7 @@ async function runOperator(cli: Cli, flags: OperatorFlags & { stateDir: string }
   const dashboard =
     flags.dashboardListen &&
     (await listeningDashboard(cli, {
+      backend: dashboardBackend,
       superCluster,
       address: flags.dashboardListen,
       stateDir,

@@ -1,14 +1,14 @@
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { parseExactQuantity } from '../../../kube/index.ts';
-import { tenantArgument } from '../command-line.ts';
+import { outputOption, tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { json, table } from '../output.ts';
+import { serialize, type TableFormat, table } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { getVirtualCluster, quotaOf, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace: string;
-  output?: 'json';
+  output: TableFormat;
 }
 
 const help = `
@@ -23,7 +23,7 @@ export function configure(command: Command, cli: Cli): void {
   command
     .addArgument(tenantArgument('<name>'))
     .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
-    .addOption(new Option('-o, --output <format>', 'print a list of objects').choices(['json']))
+    .addOption(outputOption())
     .addHelpText('after', help)
     .action(async (name: string, _, chosen: Command) => quota(cli, name, chosen.optsWithGlobals<Flags>()));
 }
@@ -34,8 +34,8 @@ async function quota(cli: Cli, name: string, flags: Flags): Promise<void> {
   const rows = quotaOf(vc)
     .map((row) => ({ ...row, share: shareOf(row) }))
     .sort((a, b) => (b.share ?? -1) - (a.share ?? -1));
-  if (flags.output === 'json') {
-    cli.stdout.write(json(rows));
+  if (flags.output !== 'table') {
+    cli.stdout.write(serialize(flags.output, rows));
     return;
   }
   if (rows.length === 0) {

@@ -42,6 +42,18 @@ describe('sleep', () => {
 });
 
 describe('wake', () => {
+  it('is asked of one that is awake and about to sleep, and the other way round', async () => {
+    for (const [first, then, status] of [
+      ['sleep', 'wake', { phase: 'Ready', identities }],
+      ['wake', 'sleep', { phase: 'Asleep', identities, sleep: { stopped: true } }],
+    ] as const) {
+      world.put(first, status);
+      await world.run(first, first);
+      expect((await world.run(then, first)).stdout).not.toContain('already');
+      expect(world.get(first)?.metadata.annotations).toHaveProperty([annotationKeys[then]]);
+    }
+  });
+
   it('ends the wait when the tenant fails or goes', async () => {
     for (const [name, isGone] of [
       ['blue', false],

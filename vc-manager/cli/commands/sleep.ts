@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
+import { sleepRequest, wakeRequest } from '../../operator/sleep.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
@@ -15,9 +16,9 @@ interface Flags extends GlobalFlags {
 }
 
 const sleepHelp = `
-Stops the control plane of a tenant: no process of it runs, its pods run on, nothing is deleted. It wakes up when somebody
-connects to it through the gateway, by "vc-manager wake", or when something else that needs it is asked for. To have tenants
-sleep when nobody uses them, set spec.sleep.afterIdle.
+Stops all processes of a tenant's control plane. Its pods keep running and nothing is deleted. It starts again when a client
+connects through the gateway, with "vc-manager wake", and for operations that need it, such as an upgrade or a restore. To stop
+unused control planes automatically, set spec.sleep.afterIdle.
 
 Examples:
   vc-manager sleep team-blue --wait
@@ -53,7 +54,8 @@ async function sleep(cli: Cli, name: string, flags: Flags): Promise<void> {
   await ask(cli, name, flags, {
     annotation: annotationKeys.sleep,
     what: 'put it to sleep',
-    isThere: ({ status }) => status?.phase === 'Asleep' && status.sleep?.stopped === true,
+    isThere: (vc) =>
+      vc.status?.phase === 'Asleep' && vc.status.sleep?.stopped === true && wakeRequest(vc) === undefined,
     already: `${name} is asleep already`,
     asked: `${name} is asked to sleep: see "vc-manager list"`,
     done: `${name} is asleep`,
@@ -71,7 +73,7 @@ async function wake(cli: Cli, name: string, flags: Flags): Promise<void> {
   await ask(cli, name, flags, {
     annotation: annotationKeys.wake,
     what: 'wake it',
-    isThere: ({ status }) => status?.phase === 'Ready',
+    isThere: (vc) => vc.status?.phase === 'Ready' && sleepRequest(vc) === undefined,
     already: `${name} is awake already`,
     asked: `${name} is woken: see "vc-manager list"`,
     done: `${name} is awake`,

@@ -211,7 +211,13 @@ describe('snapshot --remove', () => {
     });
     for (const wrong of [[other], ['../one.snapshot'], [name, '--list'], [name, '-o', 'x']])
       expect(await remove(...wrong, '--yes')).toMatchObject({ exitCode: exitCodes.usage, stdout: '' });
+    expect(await remove(name, '--dry-run')).toEqual({
+      exitCode: 0,
+      stdout: `${name} would be removed from ${store.location} (dry run). There would be no way back.\n`,
+      stderr: '',
+    });
     expect((await store.sizes('default', { signal })).size).toBe(2);
+    expect(await world.run('snapshot', 'blue', '--dry-run')).toMatchObject({ exitCode: exitCodes.usage });
     expect(await remove(name, '--yes')).toMatchObject({ exitCode: 0, stdout: `${name} is removed\n` });
     expect([...(await store.sizes('default', { signal })).keys()]).toEqual([other]);
     expect(await remove(name, '--yes')).toMatchObject({ exitCode: exitCodes.notFound, stdout: '' });

@@ -23,6 +23,7 @@ interface Flags extends SnapshotFlags {
   copy?: string;
   add?: string;
   remove?: string;
+  dryRun?: boolean;
   yes?: boolean;
   withCertificates?: boolean;
   /** `json`, or a file. */
@@ -72,6 +73,7 @@ export function configure(command: Command, cli: Cli): void {
       'take none, and copy a file, or standard input for -, into the store; prints its name there',
     )
     .option('--remove <snapshot>', 'take none, and remove one from the store: its name, as --list shows it')
+    .option('--dry-run', 'of --remove: remove nothing, and say what would be removed')
     .option(yesOption.flags, yesOption.description)
     .option('-o, --output <file>', 'the same as --file; with --list the format, json')
     .option(
@@ -88,11 +90,12 @@ export function configure(command: Command, cli: Cli): void {
 
 /** Throws `InvalidArgument` for a format where there is nothing to print, or a file where nothing is taken. */
 function withFile(flags: Flags): Flags {
-  const { output, file, list, copy, add, remove } = flags;
+  const { output, file, list, copy, add, remove, dryRun } = flags;
   if ([list === true, copy !== undefined, add !== undefined, remove !== undefined].filter(Boolean).length > 1)
     throw invalidArgument(
       '--list, --copy, --add and --remove are four things to do: leave three of them out',
     );
+  if (dryRun && remove === undefined) throw invalidArgument('--dry-run is about --remove');
   if (remove !== undefined && (file ?? output) !== undefined)
     throw invalidArgument('--remove takes no --file and no -o');
   if (add !== undefined && (file ?? output) !== undefined)
@@ -120,7 +123,7 @@ async function snapshot(cli: Cli, name: string, flags: Flags): Promise<void> {
     cli.stderr.write(`${added.name}: ${added.summary}\n`);
     if (added.isEncrypted)
       cli.stderr.write(
-        'It is encrypted, so that nobody can see here whether it is whole: compare both with what --copy has said\n',
+        'It is encrypted, so its content cannot be checked here: compare size and digest with what --copy printed\n',
       );
     cli.stdout.write(`${added.name}\n`);
     return;
@@ -224,6 +227,12 @@ async function removeKept(cli: Cli, ref: VirtualClusterRef, flags: Flags, kept: 
   const { signal } = cli;
   if (!(await store.list(ref.namespace, ref.name, { signal })).includes(kept))
     throw new CliError('NotFound', `${kept} is not in ${store.location}: nothing was removed`);
+  if (flags.dryRun) {
+    cli.stdout.write(
+      `${kept} would be removed from ${store.location} (dry run). There would be no way back.\n`,
+    );
+    return;
+  }
   await confirm(cli, flags, `Remove ${kept} from ${store.location}? There is no way back.`);
   await store.remove(kept, { signal });
   cli.stdout.write(`${kept} is removed\n`);

@@ -9,9 +9,11 @@ import {
   type KubeClient,
   type KubeObject,
   messageOf,
+  namespacedName,
   type Resource,
   resources,
 } from '../../../kube/index.ts';
+import { systemNamespaceOption } from '../../../program/flags.ts';
 import type { ControlPlaneDriver } from '../../drivers/driver.ts';
 import { ProcessDriver } from '../../drivers/process/process-driver.ts';
 import { wholeNumber } from '../arguments.ts';
@@ -47,7 +49,7 @@ export function configure(command: Command, cli: Cli): void {
   command
     .option('-f, --file <file>', 'where to write it (default: skerry-support-TIME.tar.gz here)')
     .option('--tail <lines>', 'of each log', wholeNumber(0, 1_000_000), 2_000)
-    .option('--system-namespace <namespace>', "of Skerry's own objects", 'skerry-system')
+    .addOption(systemNamespaceOption("of Skerry's own objects"))
     .addHelpText('after', help)
     .action(async (_, chosen: Command) => supportBundle(cli, chosen.optsWithGlobals<Flags>()));
 }
@@ -146,7 +148,7 @@ async function fromSuperCluster(bundle: Bundle, client: KubeClient, cli: Cli, fl
       clock: cli.clock,
       onProblem: noteProblems(cli),
     });
-    const whose = { id: status.id, name: `${metadata.namespace}/${metadata.name}` };
+    const whose = { id: status.id, name: namespacedName(metadata) };
     await bundle.addLogs(`logs/${metadata.namespace}_${metadata.name}`, driver, whose, tail);
   }
 }

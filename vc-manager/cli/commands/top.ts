@@ -1,15 +1,15 @@
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { parseQuantity } from '../../../kube/index.ts';
-import { tenantArgument } from '../command-line.ts';
+import { outputOption, tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { json, table } from '../output.ts';
+import { serialize, type TableFormat, table } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { oneOrAllTenants } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace?: string;
-  output?: 'json';
+  output: TableFormat;
 }
 
 const help = `
@@ -26,7 +26,7 @@ export function configure(command: Command, cli: Cli): void {
   command
     .addArgument(tenantArgument('[name]'))
     .option('-n, --namespace <namespace>', 'of the VirtualCluster (default: all, or "default" with a name)')
-    .addOption(new Option('-o, --output <format>', 'print a list of objects').choices(['json']))
+    .addOption(outputOption())
     .addHelpText('after', help)
     .action(async (name: string | undefined, _, chosen: Command) =>
       top(cli, name, chosen.optsWithGlobals<Flags>()),
@@ -54,7 +54,7 @@ async function top(cli: Cli, name: string | undefined, flags: Flags): Promise<vo
   const rows = items
     .map((vc) => topRow(vc, cli.clock.now()))
     .sort((a, b) => weight(b) - weight(a) || (a.tenant < b.tenant ? -1 : 1));
-  if (flags.output === 'json') cli.stdout.write(json(rows));
+  if (flags.output !== 'table') cli.stdout.write(serialize(flags.output, rows));
   else if (rows.length > 0) cli.stdout.write(topTable(rows));
   else cli.stderr.write('There are no tenants.\n');
 }

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { annotationKeys, labelKeys } from '../../../api/labels.ts';
+import { annotationKeys, labelKeys, syncerSelector } from '../../../api/labels.ts';
 import {
   type PodList,
   type PodReport,
@@ -16,21 +16,25 @@ import {
   isForbidden,
   type KubeClient,
   type KubeObject,
+  type Lease,
+  namespacedName,
   printable,
   resources,
   withoutUndefined,
 } from '../../../kube/index.ts';
+import { systemNamespaceOption } from '../../../program/flags.ts';
 import { wholeNumber } from '../arguments.ts';
 import { withCompletion, wordsOnly } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError, invalidArgument } from '../errors.ts';
-import { elapsed, json, table } from '../output.ts';
+import { elapsed, serialize, table } from '../output.ts';
 import { withConnection, withSuperCluster } from '../super-cluster.ts';
 import {
   backgroundConnection,
   checkNamespace,
   getVirtualCluster,
   listTenants,
+  programLogs,
   validRef,
 } from '../virtual-clusters.ts';
 
@@ -40,7 +44,7 @@ interface Flags extends GlobalFlags {
   slowest?: number | true;
   syncer?: string;
   systemNamespace: string;
-  output?: 'json';
+  output?: 'json' | 'yaml';
 }
 
 const listedByDefault = 10;
@@ -74,8 +78,10 @@ export function configure(command: Command, cli: Cli): void {
       ).argParser(wholeNumber(1, maxListed)),
     )
     .option('--syncer <url>', 'ask the syncer at this address instead of those that have a Lease')
-    .option('--system-namespace <namespace>', 'where the syncers have their Leases', 'skerry-system')
-    .addOption(new Option('-o, --output <format>', 'print it as a program reads it').choices(['json']))
+    .addOption(systemNamespaceOption('where the syncers have their Leases'))
+    .addOption(
+      new Option('-o, --output <format>', 'print it as a program reads it').choices(['json', 'yaml']),
+    )
     .addHelpText('after', help)
     .action(async (pod: string | undefined, _, chosen: Command) =>
       trace(cli, pod, chosen.optsWithGlobals<Flags>()),
@@ -117,7 +123,9 @@ async function showPod(
   if (traced.source === 'syncer') {
     const { source, syncer, report } = traced;
     cli.stdout.write(
-      flags.output === 'json' ? json({ source, syncer, ...report }) : waterfall(report, 'milliseconds'),
+      flags.output
+        ? serialize(flags.output, { source, syncer, ...report })
+        : waterfall(report, 'milliseconds'),
     );
     return;
   }
@@ -125,7 +133,9 @@ async function showPod(
   cli.stderr.write(
     `note: ${why}. The times below come from what the objects themselves say: in whole seconds, and only of their latest changes\n`,
   );
-  cli.stdout.write(flags.output === 'json' ? json({ source, ...report }) : waterfall(report, 'seconds'));
+  cli.stdout.write(
+    flags.output ? serialize(flags.output, { source, ...report }) : waterfall(report, 'seconds'),
+  );
 }
 
 type Traced =
@@ -142,7 +152,7 @@ export async function tracePod(
   pod: { namespace: string; name: string },
   systemNamespace: string,
 ): Promise<Traced> {
-  const tenant = labelOf(vc);
+  const tenant = namespacedName(vc.metadata);
   const answers = await queryReplicas<PodReport>(replicas, { tenant, ...pod }, cli.signal);
   const known = answers.find((answer) => answer.is === 'answer');
   if (known !== undefined) {
@@ -183,10 +193,10 @@ async function listSlowest(
   replicas: readonly Replica[],
   flags: Flags,
 ): Promise<void> {
-  const tenant = labelOf(vc);
+  const tenant = namespacedName(vc.metadata);
   const slowest = typeof flags.slowest === 'number' ? flags.slowest : listedByDefault;
   const list = await slowestPods(vc, replicas, { ...flags, slowest, signal: cli.signal });
-  cli.stdout.write(flags.output === 'json' ? json(list) : slowestTable(list));
+  cli.stdout.write(flags.output ? serialize(flags.output, list) : slowestTable(list));
   if (flags.output === undefined && list.known === 0) {
     const where = flags.namespace === undefined ? '' : ` in namespace ${flags.namespace}`;
     cli.stderr.write(
@@ -202,7 +212,7 @@ export async function slowestPods(
   replicas: readonly Replica[],
   options: { slowest: number; namespace?: string | undefined; systemNamespace: string; signal: AbortSignal },
 ): Promise<PodList> {
-  const tenant = labelOf(vc);
+  const tenant = namespacedName(vc.metadata);
   const { namespace } = options;
   const query = { tenant, slowest: String(options.slowest), ...withoutUndefined({ namespace }) };
   const answers = await queryReplicas<PodList>(replicas, query, options.signal);
@@ -226,14 +236,13 @@ async function onlyTenant(client: KubeClient, { signal }: Cli): Promise<VirtualC
   if (only === undefined)
     throw new CliError('NotFound', 'there are no tenants: "vc-manager create NAME --wait" makes one');
   if (another === undefined) return only;
-  const some = items.slice(0, 3).map(labelOf).join(', ');
+  const some = items
+    .slice(0, 3)
+    .map(({ metadata }) => namespacedName(metadata))
+    .join(', ');
   throw invalidArgument(
     `there are ${items.length} tenants (${some}${items.length > 3 ? ', ..' : ''}): add -t NAME`,
   );
-}
-
-function labelOf({ metadata }: VirtualCluster): string {
-  return `${metadata.namespace}/${metadata.name}`;
 }
 
 /** A syncer whose Lease names the address of its debug endpoint. */
@@ -249,11 +258,6 @@ type ReplicaAnswer<T> =
   | { is: 'UnknownTenant' | 'UnknownPod'; replica: Replica }
   | { is: 'unreachable'; replica: Replica; why: string };
 
-interface Lease extends KubeObject {
-  spec?: { holderIdentity?: string };
-}
-
-const component = `${labelKeys.component}=vc-syncer`;
 const replicaTimeoutMs = 10_000;
 
 /** The syncers that hold a Lease; a Lease without a holder was released and does not count. */
@@ -264,7 +268,7 @@ export async function findReplicas(
 ): Promise<Replica[]> {
   const { items } = await client.list<Lease>(resources.leases, {
     namespace,
-    labelSelector: component,
+    labelSelector: syncerSelector,
     signal,
   });
   return items.flatMap(({ metadata, spec }) => {
@@ -288,8 +292,8 @@ export async function replicasToAsk(
     const said = error.status?.message ?? error.message;
     throw new CliError(
       'Forbidden',
-      `${said}: syncers are found by their Leases. Whoever runs Skerry can let you list leases in ${systemNamespace}, ` +
-        'or say where a syncer is to be asked: --syncer http://HOST:PORT',
+      `${said}. Syncers are found by their Leases: ask for the right to list leases in ${systemNamespace}, ` +
+        'or give the address of a syncer with --syncer http://HOST:PORT',
       { cause: error },
     );
   }
@@ -320,8 +324,8 @@ export function explainNoAnswer(
   const [vcNamespace, name] = tenant.split('/');
   if (answers.length === 0) {
     return (
-      `no syncer has a Lease in namespace ${namespace}, so that none can be asked: ` +
-      'is one running? "vc-manager logs --stack vc-syncer" shows what that of the local stack says'
+      `no syncer has a Lease in namespace ${namespace}, so none can be asked. Is one running? ` +
+      programLogs('syncer', namespace)
     );
   }
   const knows = answers.find(({ is }) => is === 'UnknownPod');
@@ -373,7 +377,7 @@ function isHttp(url: string): boolean {
   return URL.canParse(url) && /^https?:$/.test(new URL(url).protocol);
 }
 
-interface Pod extends KubeObject {
+export interface Pod extends KubeObject {
   spec?: { nodeName?: string };
   status?: { phase?: string; conditions?: Condition[] };
 }
@@ -396,7 +400,7 @@ async function traceFromObjects(
   const superPod = items.find(
     ({ metadata }) => metadata.annotations?.[annotationKeys.uid] === tenantPod.metadata.uid,
   );
-  const tenant = `${vc.metadata.namespace}/${vc.metadata.name}`;
+  const tenant = namespacedName(vc.metadata);
   return reportFromObjects(tenant, tenantPod, superPod, cli.clock.now());
 }
 
@@ -545,7 +549,7 @@ type Precision = 'milliseconds' | 'seconds';
 /** Facts about one pod, then a line for each span with a bar that shows its place in the whole time. */
 export function waterfall(report: PodReport, precision: Precision): string {
   const facts = table(undefined, [
-    ['Pod:', `${report.namespace}/${report.name}`],
+    ['Pod:', namespacedName(report)],
     ['Tenant:', report.tenant],
     ['Node:', report.node ?? '-'],
     [precision === 'seconds' ? 'Created:' : 'Seen:', report.seenAt],

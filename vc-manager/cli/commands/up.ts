@@ -1,7 +1,8 @@
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { dnsChoices } from '../../../api/virtual-cluster.ts';
-import { egressTarget, ipAddress, repeatable, wholeNumber } from '../arguments.ts';
+import { repeatable } from '../../../program/flags.ts';
+import { egressTarget, ipAddress, wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { describeFailure, invalidArgument } from '../errors.ts';
 import { progressFor } from '../progress.ts';
@@ -100,6 +101,8 @@ export function configure(command: Command, cli: Cli): void {
     .action(async (_, chosen: Command) => up(cli, chosen));
 }
 
+const loadBackend = async () => (await import('./dashboard-backend.ts')).dashboardBackend;
+
 /** Checked here, and read by the manager that it is handed on to. */
 function egressArgument(text: string, before?: readonly string[]): string[] {
   egressTarget(text);
@@ -128,10 +131,13 @@ async function up(cli: Cli, command: Command): Promise<void> {
       cli.stdout.write(renderSummary(summary, { command: invocation, stopHint }, cli));
       return;
     }
+    // Whatever becomes of the summary's reader, the stack has to be watched and stopped in order.
+    cli.outlivesReader();
     const { supervise } = await import('../up/supervise.ts');
     await supervise(cli, {
       ...options,
       progress,
+      loadBackend,
       onReady: (summary) => {
         const stopHint = 'Ctrl-C stops everything and keeps its state.';
         cli.stdout.write(`${renderSummary(summary, { command: invocation, stopHint }, cli)}\n`);
@@ -150,6 +156,7 @@ async function runSupervised(cli: Cli, options: UpOptions): Promise<void> {
     await supervise(cli, {
       ...options,
       progress,
+      loadBackend,
       onReady: (summary) => sendToParent({ type: 'ready', summary }),
     });
   } catch (error) {

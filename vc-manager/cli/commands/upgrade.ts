@@ -230,7 +230,8 @@ async function waitUntilRunning(
   );
 }
 
-async function readSources(
+/** Throws `Forbidden` for a client that may not list templates or policies. */
+export async function readSources(
   client: KubeClient,
   running: string,
   signal: AbortSignal,

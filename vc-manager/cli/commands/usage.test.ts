@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { Connection, KubeClient, resources } from '../../../kube/index.ts';
 import { FakeApiServer } from '../../../kube/testing/index.ts';
+import { CommandWorld } from '../testing/captured.ts';
 import { readUsage, usageCsv, usageTable, usageTotals } from './usage.ts';
 
 const day = {
@@ -15,6 +16,26 @@ const day = {
   apiCalls: 1_000,
 };
 
+/** Usage of tenants in the namespaces `teams` and `default`. */
+function putUsage(server: FakeApiServer): void {
+  const put = (id: string, month: string, tenant: string, data: Record<string, string>): void => {
+    const labels = { 'skerry.dev/usage': month };
+    const annotations = { 'skerry.dev/tenant-name': tenant };
+    const metadata = { name: `usage-${id}-${month}`, namespace: 'skerry-system', labels, annotations };
+    server.put(resources.configMaps, { metadata, data });
+  };
+  const row = JSON.stringify(day);
+  put('b2', '2026-03', 'teams/blue', {
+    '2026-03-02': row,
+    '2026-03-01': row,
+    README: row,
+    '2026-03-03': '{}',
+  });
+  put('b2', '2026-04', 'teams/blue', { '2026-04-01': row });
+  put('a1', '2026-03', 'default/green', { '2026-03-31': row });
+  put('z9', '2026-01', 'default/gone', { '2026-01-01': row });
+}
+
 describe('usage', () => {
   let server: FakeApiServer;
   let connection: Connection;
@@ -23,25 +44,10 @@ describe('usage', () => {
     await server.stop();
   });
 
-  async function read(options: { since: string; until: string; tenant?: string }) {
+  async function read(options: { since: string; until: string; isAsked?: (tenant: string) => boolean }) {
     server = await FakeApiServer.start();
     connection = new Connection(server.connectionOptions);
-    const put = (id: string, month: string, tenant: string, data: Record<string, string>): void => {
-      const labels = { 'skerry.dev/usage': month };
-      const annotations = { 'skerry.dev/tenant-name': tenant };
-      const metadata = { name: `usage-${id}-${month}`, namespace: 'skerry-system', labels, annotations };
-      server.put(resources.configMaps, { metadata, data });
-    };
-    const row = JSON.stringify(day);
-    put('b2', '2026-03', 'teams/blue', {
-      '2026-03-02': row,
-      '2026-03-01': row,
-      README: row,
-      '2026-03-03': '{}',
-    });
-    put('b2', '2026-04', 'teams/blue', { '2026-04-01': row });
-    put('a1', '2026-03', 'default/green', { '2026-03-31': row });
-    put('z9', '2026-01', 'default/gone', { '2026-01-01': row });
+    putUsage(server);
     const signal = new AbortController().signal;
     return readUsage(new KubeClient(connection), { namespace: 'skerry-system', signal, ...options });
   }
@@ -57,7 +63,7 @@ describe('usage', () => {
 
   it('is added up by tenant', async () => {
     const totals = usageTotals(
-      await read({ since: '2026-03-01', until: '2026-04-30', tenant: 'teams/blue' }),
+      await read({ since: '2026-03-01', until: '2026-04-30', isAsked: (tenant) => tenant === 'teams/blue' }),
     );
     expect(totals).toMatchObject([{ tenant: 'teams/blue', podHours: 144, apiCalls: 3_000 }]);
     expect(usageTable(totals)).toMatch(/^teams\/blue +72 +144 +4.5 /m);
@@ -69,5 +75,44 @@ describe('usage', () => {
       'tenant,id,day,hours,podHours,cpuHours,cpuRequestHours,memoryGiBHours,memoryRequestGiBHours,storageGiBHours,datastoreGiBHours,apiCalls\r\n' +
         'default/green,a1,2026-03-31,24,48,1.5,12,3,24,240,0.1,1000\r\n',
     );
+  });
+});
+
+describe('the command usage', () => {
+  it.each([
+    [[], ['default/green', 'teams/blue', 'teams/blue']],
+    [
+      ['-n', 'teams'],
+      ['teams/blue', 'teams/blue'],
+    ],
+    [['-n', 'team'], []],
+    [['green'], ['default/green']],
+    [['blue'], []],
+    [
+      ['blue', '-n', 'teams'],
+      ['teams/blue', 'teams/blue'],
+    ],
+  ])('is about all tenants, those of a namespace, or one: %j', async (args, tenants) => {
+    await using world = await CommandWorld.start();
+    putUsage(world.server);
+    const { stdout } = await world.run(
+      'usage',
+      ...args,
+      '--since',
+      '2026-03',
+      '--until',
+      '2026-03',
+      '-o',
+      'json',
+    );
+    expect((JSON.parse(stdout) as { tenant: string }[]).map(({ tenant }) => tenant)).toEqual(tenants);
+  });
+
+  it('refuses what is no name of a namespace', async () => {
+    await using world = await CommandWorld.start();
+    expect(await world.run('usage', '-n', 'Teams')).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringContaining('"Teams" is not valid'),
+    });
   });
 });

@@ -1,16 +1,25 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
-import { addUsage, noUsage, type UsageDay, usageDays, usageFields, usageLabel } from '../../../api/usage.ts';
-import { type KubeClient, type KubeObject, resources } from '../../../kube/index.ts';
+import {
+  addUsage,
+  noUsage,
+  type UsageDay,
+  usageConfigMapId,
+  usageDays,
+  usageFields,
+  usageLabel,
+} from '../../../api/usage.ts';
+import { type ConfigMap, type KubeClient, resources } from '../../../kube/index.ts';
+import { systemNamespaceOption } from '../../../program/flags.ts';
 import { tenantArgument } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { invalidArgument } from '../errors.ts';
 import { json, table } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { validRef } from '../virtual-clusters.ts';
+import { checkNamespace, validRef } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
-  namespace: string;
+  namespace?: string;
   since?: string;
   until?: string;
   systemNamespace: string;
@@ -23,16 +32,17 @@ manager adds it up each minute and keeps it for 13 months, in ConfigMaps of its 
 
 Examples:
   vc-manager usage                                     this month, all tenants
+  vc-manager usage -n teams                            of one namespace
   vc-manager usage team-blue --since 2026-03
   vc-manager usage --since 2026-03-01 --until 2026-03-31 -o csv > march.csv`;
 
 export function configure(command: Command, cli: Cli): void {
   command
     .addArgument(tenantArgument('[name]'))
-    .option('-n, --namespace <namespace>', 'namespace of the VirtualCluster', 'default')
+    .option('-n, --namespace <namespace>', 'of the VirtualCluster (default: all, or "default" with a name)')
     .option('--since <day>', 'first day or month, as 2026-03-01 or 2026-03 (default: this month)', day)
     .option('--until <day>', 'last day or month (default: today)', day)
-    .option('--system-namespace <namespace>', 'of the manager', 'skerry-system')
+    .addOption(systemNamespaceOption('of the manager'))
     .addOption(
       new Option('-o, --output <format>', 'how to print it')
         .choices(['table', 'csv', 'json'])
@@ -54,11 +64,15 @@ async function usage(cli: Cli, name: string | undefined, flags: Flags): Promise<
   const since = (flags.since ?? today.slice(0, 7)).padEnd(10, '-01');
   const until = flags.until?.length === 7 ? `${flags.until}-31` : (flags.until ?? today);
   if (since > until) throw invalidArgument(`--since ${since} is after ${until}`);
-  const ref = name === undefined ? undefined : validRef(name, flags.namespace);
+  const ref = name === undefined ? undefined : validRef(name, flags.namespace ?? 'default');
+  if (flags.namespace !== undefined) checkNamespace(flags.namespace);
   const rows = await withSuperCluster(cli, flags, (client) =>
     readUsage(client, {
       ...{ namespace: flags.systemNamespace, since, until, signal: cli.signal },
-      ...(ref === undefined ? {} : { tenant: `${ref.namespace}/${ref.name}` }),
+      isAsked: (tenant) =>
+        ref === undefined
+          ? flags.namespace === undefined || tenant.startsWith(`${flags.namespace}/`)
+          : tenant === `${ref.namespace}/${ref.name}`,
     }),
   );
   if (flags.output === 'csv') cli.stdout.write(usageCsv(rows));
@@ -75,22 +89,24 @@ export interface UsageRow extends UsageDay {
   day: string;
 }
 
-interface UsageMap extends KubeObject {
-  data?: Record<string, string>;
-}
-
-/** Rows of these days, both included, in order of tenant and day. */
+/** Rows of these days, both included, in order of tenant and day. `isAsked`: of `NAMESPACE/NAME`. */
 export async function readUsage(
   client: KubeClient,
-  options: { namespace: string; since: string; until: string; tenant?: string; signal: AbortSignal },
+  options: {
+    namespace: string;
+    since: string;
+    until: string;
+    isAsked?: (tenant: string) => boolean;
+    signal: AbortSignal;
+  },
 ): Promise<UsageRow[]> {
-  const { namespace, since, until, tenant, signal } = options;
+  const { namespace, since, until, isAsked, signal } = options;
   const labelSelector = `${usageLabel} in (${monthsOf(since, until).join(',')})`;
-  const { items } = await client.list<UsageMap>(resources.configMaps, { namespace, labelSelector, signal });
+  const { items } = await client.list<ConfigMap>(resources.configMaps, { namespace, labelSelector, signal });
   const rows = items.flatMap(({ metadata, data }) => {
     const of = metadata.annotations?.[annotationKeys.tenantName] ?? '';
-    if (tenant !== undefined && of !== tenant) return [];
-    const id = (metadata.name ?? '').replace(/^usage-|-\d{4}-\d\d$/g, '');
+    if (isAsked?.(of) === false) return [];
+    const id = usageConfigMapId(metadata.name ?? '');
     return usageDays(data)
       .filter(([day]) => day >= since && day <= until)
       .map(([day, used]): UsageRow => ({ tenant: of, id, day, ...used }));

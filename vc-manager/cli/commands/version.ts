@@ -1,14 +1,15 @@
 import { type Command, Option } from 'commander';
+import { systemNamespaceOption } from '../../../program/flags.ts';
 import { packageVersion } from '../../../program/package-root.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { ageSince, json, table } from '../output.ts';
+import { ageSince, serialize, table } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { readVersions, type Versions } from '../versions.ts';
 
 interface Flags extends GlobalFlags {
   all?: boolean;
   systemNamespace: string;
-  output?: 'json';
+  output?: 'json' | 'yaml';
 }
 
 const help = `
@@ -19,8 +20,8 @@ Examples:
 export function configure(command: Command, cli: Cli): void {
   command
     .option('--all', 'of managers, syncers, gateways, templates and tenants too: asks the super cluster')
-    .option('--system-namespace <namespace>', "of Skerry's own objects", 'skerry-system')
-    .addOption(new Option('-o, --output <format>', 'print an object').choices(['json']))
+    .addOption(systemNamespaceOption("of Skerry's own objects"))
+    .addOption(new Option('-o, --output <format>', 'print an object').choices(['json', 'yaml']))
     .addHelpText('after', help)
     .action(async (_, chosen: Command) => version(cli, chosen.optsWithGlobals<Flags>()));
 }
@@ -28,13 +29,13 @@ export function configure(command: Command, cli: Cli): void {
 async function version(cli: Cli, flags: Flags): Promise<void> {
   if (!flags.all) {
     const own = { skerry: packageVersion(), node: process.versions.node };
-    cli.stdout.write(flags.output === 'json' ? json(own) : `${own.skerry}\n`);
+    cli.stdout.write(flags.output ? serialize(flags.output, own) : `${own.skerry}\n`);
     return;
   }
   const versions = await withSuperCluster(cli, flags, (client) =>
     readVersions(client, flags.systemNamespace, cli.signal),
   );
-  cli.stdout.write(flags.output === 'json' ? json(versions) : shown(versions, cli.clock.now()));
+  cli.stdout.write(flags.output ? serialize(flags.output, versions) : shown(versions, cli.clock.now()));
 }
 
 function shown(versions: Versions, nowMs: number): string {

@@ -1,5 +1,6 @@
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { isDeepStrictEqual } from 'node:util';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { CurrentJob } from '../../../api/job-status.ts';
@@ -13,7 +14,7 @@ import { renderKubeconfig, resources, systemClock } from '../../../kube/index.ts
 import { freePort } from '../../../kube/testing/free-port.ts';
 import { sharedTestCertificates } from '../../../kube/testing/index.ts';
 import { loadTemplates } from '../../control-plane/template.ts';
-import { dashboardBackend } from './backend.ts';
+import { dashboardBackend } from '../commands/dashboard-backend.ts';
 
 const missing = whyNoBrowser();
 const why = missing === undefined ? '' : ` (${missing})`;
@@ -217,6 +218,7 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     const upgrade = dialog.getByRole('button', { name: 'Upgrade', exact: true });
     await page.getByRole('button', { name: 'Upgrade', exact: true }).click();
     await dialog.getByText('uses APIs that 1.36.3 does not have: widgets.v1.old.example.com').waitFor();
+    await expectNoOverflow(page);
     expect(await dialog.textContent()).not.toContain('dry run');
     expect(await upgrade.isDisabled()).toBe(true);
     await dialog.getByLabel('Upgrade it all the same').check();
@@ -293,6 +295,7 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     await dialog.getByRole('alert').filter({ hasText: 'is protected from deletion' }).waitFor();
     await dialog.getByRole('textbox').fill('guarded');
     expect(await dialog.getByRole('button', { name: 'Delete it for good' }).isDisabled()).toBe(true);
+    await expectNoOverflow(page);
     await dialog.getByRole('button', { name: 'Cancel' }).click();
     await dialog.waitFor({ state: 'detached' });
     await expect.poll(() => page.evaluate('document.activeElement?.textContent')).toBe('Delete');
@@ -334,6 +337,40 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     keep();
     await page.getByText('kept is being deleted, and kept as a/kept/').waitFor();
     expect(get('kept')).toBeUndefined();
+  });
+
+  it('is acted upon by the keyboard alone', async () => {
+    await putRunning('keys', { identities: { tenant: 't', superCluster: 's' } });
+    await open('keys');
+    await page.getByRole('button', { name: 'Sleep', exact: true }).waitFor();
+    const focused = () =>
+      page.evaluate(
+        "[document.activeElement.textContent.trim(), document.activeElement.closest('dialog') !== null]",
+      );
+    const press = async (key: string, name: string, isInDialog: boolean): Promise<void> => {
+      for (let presses = 0; ; presses++) {
+        const at = await focused();
+        if (isDeepStrictEqual(at, [name, isInDialog])) break;
+        expect(presses).toBeLessThan(60);
+        await page.keyboard.press('Tab');
+      }
+      await page.keyboard.press(key);
+    };
+    await press('Enter', 'Sleep', false);
+    const dialog = page.getByRole('dialog', { name: 'Sleep: keys' });
+    await dialog.waitFor();
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+    expect(get('keys')?.metadata.annotations).toBeUndefined();
+    await expect.poll(focused).toEqual(['Sleep', false]);
+    await press('Space', 'Sleep', false);
+    await dialog.waitFor();
+    await press('Enter', 'Sleep', true);
+    await dialog.waitFor({ state: 'detached' });
+    expect(get('keys')?.metadata.annotations).toEqual({
+      [annotationKeys.sleep]: expect.stringMatching(/^\d{4}-/),
+    });
+    await expect.poll(focused).toEqual(['Sleep', false]);
   });
 
   it('keeps what it shows while nobody answers, and not when it is gone', async () => {
@@ -381,6 +418,8 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     const apart = await browser.newContext();
     try {
       const own = await visit(apart, world.origin);
+      await own.getByRole('button', { name: 'Sign in' }).waitFor();
+      await expectNoOverflow(own);
       await own.locator('[name=token]').fill('admin-of-blue');
       await own.locator('[name=tenant]').fill('a/blue');
       await own.getByRole('button', { name: 'Sign in' }).click();
@@ -395,6 +434,11 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
         .getByText(/could not be asked how long pods took: there is no answer at the moment/)
         .waitFor();
       await own.getByRole('button', { name: 'shop/web' }).waitFor();
+      const names = own
+        .getByRole('table', { name: 'Authorities and certificates of the control plane' })
+        .getByRole('rowheader');
+      expect(await names.allTextContents()).toEqual(['admin', 'kube-apiserver', 'ca']);
+      await expectNoOverflow(own);
     } finally {
       await apart.close();
     }
@@ -438,15 +482,18 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
   it('is dark where the browser is, and can be read', async () => {
     await page.goto(`${world.origin}/#/tenants`);
     await page.getByRole('table').waitFor();
-    const contrast = () => page.evaluate<{ page: number; contrast: number }>(measureContrast);
+    const contrast = () =>
+      page.evaluate<{ page: number; contrasts: Record<string, number> }>(measureContrast);
     const light = await contrast();
     await page.emulateMedia({ colorScheme: 'dark' });
     const dark = await contrast();
     await page.emulateMedia({ colorScheme: null });
     expect(light.page).toBeGreaterThan(0.5);
     expect(dark.page).toBeLessThan(0.1);
+    expect(Object.keys(light.contrasts)).toHaveLength(15);
     // What WCAG asks for at level AA.
-    for (const each of [light, dark]) expect(each.contrast).toBeGreaterThanOrEqual(4.5);
+    for (const { contrasts } of [light, dark])
+      expect(Object.entries(contrasts).filter(([, ratio]) => ratio < 4.5)).toEqual([]);
   });
 
   it('shows a thousand tenants, a change of one of them, and finds one', async () => {
@@ -488,20 +535,58 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
   it('has no error of its own', () => expect(complaints).toEqual([]));
 });
 
+/** On a narrow screen nothing is to the right of the page, or of the dialog that is open. */
+async function expectNoOverflow(page: Page): Promise<void> {
+  const before = page.viewportSize() ?? { width: 1_280, height: 900 };
+  await page.setViewportSize({ width: 380, height: 800 });
+  expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(380);
+  if ((await page.getByRole('dialog').count()) > 0) expect(await page.evaluate(overflowOfDialog)).toBe(0);
+  await page.setViewportSize(before);
+}
+
 /** In the browser: how much of a dialog's content is to the right of it. */
 const overflowOfDialog = `(() => {
   const dialog = document.querySelector('dialog');
   return dialog.scrollWidth - dialog.clientWidth;
 })()`;
 
-/** In the browser: how bright the page is, 1 for white, and how its text stands out, as WCAG counts it. */
+/**
+ * In the browser: how bright the page is, 1 for white, and how text of each look stands out on a card, as WCAG counts it:
+ * that of marks, and their symbols.
+ */
 const measureContrast = `(() => {
-  const { color, backgroundColor } = getComputedStyle(document.documentElement);
-  const luminance = (text) => {
-    const [r, g, b] = text.match(/[\\d.]+/g).map(Number).map((each) => each / 255)
+  const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  const luminance = (color) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = color;
+    canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map((each) => each / 255)
       .map((each) => (each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
-  const [page, text] = [backgroundColor, color].map(luminance);
-  return { page, contrast: (Math.max(page, text) + 0.05) / (Math.min(page, text) + 0.05) };
+  const backgroundOf = (element) => {
+    const { backgroundColor } = getComputedStyle(element);
+    return backgroundColor === 'rgba(0, 0, 0, 0)' ? backgroundOf(element.parentElement) : backgroundColor;
+  };
+  const contrastOf = (element) => {
+    const [a, b] = [getComputedStyle(element).color, backgroundOf(element)].map(luminance);
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  };
+  const add = (parent, name, className) => {
+    const made = parent.appendChild(document.createElement(name));
+    made.className = className;
+    return made;
+  };
+  const root = document.documentElement;
+  const card = add(document.body, 'section', 'card');
+  const contrasts = { page: contrastOf(root), card: contrastOf(card) };
+  for (const [name, className] of [['span', 'muted'], ['p', 'problem'], ['button', 'danger']])
+    contrasts[className] = contrastOf(add(card, name, className));
+  for (const health of ['well', 'busy', 'asleep', 'limited', 'wrong']) {
+    const mark = add(card, 'span', 'mark ' + health);
+    contrasts[health] = contrastOf(mark);
+    contrasts[health + ' symbol'] = contrastOf(add(mark, 'span', ''));
+  }
+  card.remove();
+  return { page: luminance(backgroundOf(root)), contrasts };
 })()`;

@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../../kube/index.ts';
+import { dashboardBackend } from '../commands/dashboard-backend.ts';
 import { addDashboardOptions, type DashboardFlags, listeningDashboard } from './serve.ts';
 
 /** Why these options are refused. */
@@ -11,6 +12,7 @@ async function refusal(...args: string[]): Promise<string> {
     const dashboard = await listeningDashboard(
       { clock: systemClock },
       {
+        backend: dashboardBackend,
         superCluster: { server: 'http://127.0.0.1:1' },
         ...{ address: { host: '127.0.0.1', port: 0 }, stateDir: '/nowhere', systemNamespace: 's' },
         flags: command.opts<DashboardFlags>(),

@@ -2,15 +2,17 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Command, Option } from 'commander';
 import { loadAssets } from '../../../dashboard/assets.ts';
+import type { Backend } from '../../../dashboard/backend.ts';
 import { Dashboard } from '../../../dashboard/dashboard.ts';
 import type { OidcSettings } from '../../../dashboard/oidc.ts';
 import { type ConnectionOptions, messageOf } from '../../../kube/index.ts';
 import { isLoopback } from '../../../program/addresses.ts';
+import { repeatable } from '../../../program/flags.ts';
 import { packageRoot } from '../../../program/package-root.ts';
-import { addressRanges, repeatable } from '../arguments.ts';
+import type { OnProblem } from '../../drivers/driver.ts';
+import { addressRanges } from '../arguments.ts';
 import type { Cli } from '../context.ts';
 import { invalidArgument } from '../errors.ts';
-import { dashboardBackend } from './backend.ts';
 
 /** Options that say who reaches the dashboard, and who is let in. */
 export interface DashboardFlags {
@@ -66,7 +68,17 @@ function httpUrl(text: string): string {
   return text;
 }
 
-interface ServeOptions {
+/** What the dashboard's backend works with. */
+export interface BackendContext {
+  clock: Cli['clock'];
+  /** Where control planes are that run as processes or containers of this machine. */
+  stateDir: string;
+  systemNamespace: string;
+  onProblem: OnProblem;
+}
+
+export interface ServeOptions {
+  backend: (context: BackendContext) => Backend;
   superCluster: ConnectionOptions;
   address: { host: string; port: number };
   stateDir: string;
@@ -82,7 +94,7 @@ export async function listeningDashboard(cli: Pick<Cli, 'clock'>, options: Serve
   const readTls = tlsReader(flags);
   const dashboard = new Dashboard({
     superCluster,
-    backend: dashboardBackend({
+    backend: options.backend({
       ...{ clock: cli.clock, stateDir, systemNamespace },
       onProblem: (error, what) => onProblem(`${what}: ${messageOf(error)}`),
     }),

@@ -26,6 +26,13 @@ export class Captured extends Writable {
   }
 }
 
+/** A stream whose reader has gone. */
+export class Unread extends Captured {
+  override _write(_: Buffer, __: BufferEncoding, done: (error: Error) => void): void {
+    done(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }));
+  }
+}
+
 /** Runs a command line as the shell would, in an environment with nothing in it but what is given. */
 export async function runCaptured(
   args: readonly string[],

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { hostname, networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { labelKeys } from '../../../api/labels.ts';
+import { defaultSystemNamespace } from '../../../api/names.ts';
 import type { DnsChoice } from '../../../api/virtual-cluster.ts';
 import type { KubeClient } from '../../../kube/index.ts';
 import { hostInUrl } from '../../../program/addresses.ts';
@@ -225,20 +226,17 @@ function inheritedVariables(env: Cli['env']): Record<string, string> {
   return found;
 }
 
-/** Default namespace of Skerry's own objects. */
-export const systemNamespace = 'skerry-system';
-
 /** Users of Skerry's programs, and the group of all ServiceAccounts in their namespace. */
 export const componentUsers = {
   users: programs.map(userOf),
-  groups: [`system:serviceaccounts:${systemNamespace}`],
+  groups: [`system:serviceaccounts:${defaultSystemNamespace}`],
 };
 
 /** Grants Skerry's programs the same rights in a local super cluster as the Helm chart does. */
 export function grantComponentRights(client: KubeClient, signal: AbortSignal): Promise<void> {
   return grantRights(client, {
     chartDirectory: chartDirectory(),
-    namespace: systemNamespace,
+    namespace: defaultSystemNamespace,
     labels: { [labelKeys.managedBy]: 'skerry' },
     signal,
   });

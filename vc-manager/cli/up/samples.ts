@@ -1,6 +1,5 @@
 import { apiVersion } from '../../../api/names.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { isUnclaimed } from '../../../api/warm-pool.ts';
 import {
   connectionFromSecret,
   createIfAbsent,
@@ -14,7 +13,12 @@ import type { Cli } from '../context.ts';
 import { describeFailure } from '../errors.ts';
 import type { Progress } from '../progress.ts';
 import { withConnection } from '../super-cluster.ts';
-import { adminKubeconfig, getVirtualCluster, type VirtualClusterRef } from '../virtual-clusters.ts';
+import {
+  adminKubeconfig,
+  getVirtualCluster,
+  listTenants,
+  type VirtualClusterRef,
+} from '../virtual-clusters.ts';
 import { waitUntilUsable } from '../wait-for.ts';
 
 const tenantsTimeoutMs = 180_000;
@@ -35,7 +39,7 @@ export async function awaitTenants({
   clock,
   signal,
 }: SampleOptions): Promise<VirtualCluster[]> {
-  const tenants = await listTenants(client, signal);
+  const tenants = await keptTenants(client, signal);
   if (tenants.length === 0) return [];
   const waiting = new Set(tenants.map((vc) => vc.metadata.name));
   const step = progress.step(
@@ -166,9 +170,9 @@ export async function createSampleTenants(
 }
 
 /** All that have an owner and are not being deleted. */
-export async function listTenants(client: KubeClient, signal: AbortSignal): Promise<VirtualCluster[]> {
-  const { items } = await client.list<VirtualCluster>(resources.virtualClusters, { signal });
-  return items.filter((vc) => vc.metadata.deletionTimestamp === undefined && !isUnclaimed(vc));
+export async function keptTenants(client: KubeClient, signal: AbortSignal): Promise<VirtualCluster[]> {
+  const tenants = await listTenants(client, { signal });
+  return tenants.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
 }
 
 function refOf({ metadata }: VirtualCluster): VirtualClusterRef {

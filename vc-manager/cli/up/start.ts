@@ -20,7 +20,7 @@ import { type Progress, type Step, withStep } from '../progress.ts';
 import { readSettings, type StateSettings, writeSettings } from '../state-directory.ts';
 import { withConnection } from '../super-cluster.ts';
 import { componentUsers, grantComponentRights, managerComponent, skerryComponents } from './components.ts';
-import { awaitSamples, awaitTenants, createSampleTenants, hasSamples, listTenants } from './samples.ts';
+import { awaitSamples, awaitTenants, createSampleTenants, hasSamples, keptTenants } from './samples.ts';
 import type { UpSummary } from './summary.ts';
 
 /** Validated options of `up`. */
@@ -163,7 +163,7 @@ export async function startAll(
       withStorage: isLocal && options.nodes > 0,
     };
     await awaitSamples(await awaitTenants(samples), samples);
-    return listTenants(client, signal);
+    return keptTenants(client, signal);
   });
   const kubectl = await kubectlOrNone(fetching.kubectl, progress, signal);
   const summary = {

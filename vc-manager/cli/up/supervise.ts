@@ -1,14 +1,15 @@
+import { defaultSystemNamespace } from '../../../api/names.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { isUnclaimed } from '../../../api/warm-pool.ts';
 import { messageOf, Reflector, resources, Store } from '../../../kube/index.ts';
 import type { LocalStack } from '../../local-stack/local-stack.ts';
 import type { Cli } from '../context.ts';
+import type { ServeOptions } from '../dashboard/serve.ts';
 import { CliError } from '../errors.ts';
 import type { Progress } from '../progress.ts';
 import { asSupervisor, claimStateDirectory } from '../state-directory.ts';
 import { withConnection } from '../super-cluster.ts';
 import { readyCondition } from '../virtual-clusters.ts';
-import { systemNamespace } from './components.ts';
 import { startAll, type UpOptions } from './start.ts';
 import { stopAll } from './stop.ts';
 import type { UpSummary } from './summary.ts';
@@ -19,6 +20,7 @@ const oneKeypressMs = 1_000;
 interface SuperviseOptions extends UpOptions {
   progress: Progress;
   onReady: (summary: UpSummary) => void;
+  loadBackend: () => Promise<ServeOptions['backend']>;
 }
 
 /** Starts everything, keeps it running until a signal arrives, and then stops it in order. */
@@ -53,7 +55,7 @@ export async function supervise(cli: Cli, options: SuperviseOptions): Promise<vo
       isUp = true;
       const { signal } = stop;
       const dashboard = options.dashboard
-        ? await startDashboard(cli, { superCluster, port: dashboardPort, stateDir, progress, signal })
+        ? await startDashboard(cli, { ...options, superCluster, port: dashboardPort, signal })
         : undefined;
       options.onReady({ ...summary, dashboard: dashboard?.link });
       await Promise.all([
@@ -73,22 +75,29 @@ export async function supervise(cli: Cli, options: SuperviseOptions): Promise<vo
   });
 }
 
-interface StartDashboardOptions extends Pick<EventOptions, 'superCluster' | 'progress' | 'signal'> {
+interface StartDashboardOptions extends Pick<SuperviseOptions, 'stateDir' | 'progress' | 'loadBackend'> {
+  superCluster: EventOptions['superCluster'];
   port: number;
-  stateDir: string;
+  signal: AbortSignal;
 }
 
 /** What keeps the dashboard from being served keeps nothing else. */
 async function startDashboard(
   cli: Cli,
-  { superCluster, port, stateDir, progress, signal }: StartDashboardOptions,
+  { superCluster, port, stateDir, progress, loadBackend, signal }: StartDashboardOptions,
 ): Promise<{ link: string; ended: Promise<void> } | undefined> {
   const note = (error: unknown): void => progress.note(`There is no dashboard: ${messageOf(error)}`);
   try {
     const { listeningDashboard } = await import('../dashboard/serve.ts');
     const address = { host: '127.0.0.1', port };
     const dashboard = await listeningDashboard(cli, {
-      ...{ superCluster, address, stateDir, systemNamespace },
+      ...{
+        superCluster,
+        address,
+        stateDir,
+        systemNamespace: defaultSystemNamespace,
+        backend: await loadBackend(),
+      },
       onProblem: (problem) => progress.note(`The dashboard does not show what is: ${problem}`),
     });
     return { link: dashboard.link(), ended: dashboard.run(signal).catch(note) };
@@ -120,13 +129,7 @@ interface EventOptions extends Pick<Cli, 'clock'> {
 }
 
 /** Prints what happens to components and tenants until aborted. */
-export async function reportEvents({
-  stack,
-  superCluster,
-  progress,
-  clock,
-  signal,
-}: EventOptions): Promise<void> {
+async function reportEvents({ stack, superCluster, progress, clock, signal }: EventOptions): Promise<void> {
   const print = (message: string): void =>
     progress.note(`${new Date(clock.now()).toTimeString().slice(0, 8)} ${message}`);
   const stopWatching = stack?.driver.watch((_, component, what) => {

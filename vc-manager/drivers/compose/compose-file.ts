@@ -1,4 +1,5 @@
 import { stringify } from 'yaml';
+import { labelKeys } from '../../../api/labels.ts';
 import { parseQuantity, withoutUndefined } from '../../../kube/index.ts';
 import {
   type ComponentPlan,
@@ -14,9 +15,9 @@ import { noImage } from './docker.ts';
 
 /** Labels of what the driver makes; containers, volumes and the compose file carry the same ones. */
 export const labels = {
-  id: 'skerry.dev/id',
+  id: labelKeys.id,
   /** On the container and the volumes of a component: its slot. */
-  component: 'skerry.dev/component',
+  component: labelKeys.component,
   /** Digest of what the container was made for. */
   hash: 'skerry.dev/component-hash',
   /** Names of components, separated by commas. */

@@ -1,17 +1,10 @@
 import { isIPv6 } from 'node:net';
+import { labelKeys } from '../../../api/labels.ts';
 import { ApiError, resources } from '../../../kube/index.ts';
 import type { LocateOptions, Location } from '../driver.ts';
 import { namespaceManifest, serviceManifest } from './manifests.ts';
 import { ensureNamespace, type SuperObjects } from './super-objects.ts';
-import {
-  apiServer,
-  apiServerPort,
-  componentLabel,
-  datastore,
-  idLabel,
-  labelsOf,
-  namespaceOf,
-} from './types.ts';
+import { apiServer, apiServerPort, datastore, labelsOf, namespaceOf } from './types.ts';
 
 const name = 'kubernetes';
 
@@ -35,7 +28,7 @@ export async function routeToApiServers(
     spec: {
       type: 'ClusterIP',
       clusterIP: address,
-      selector: { [idLabel]: id, [componentLabel]: apiServer },
+      selector: { [labelKeys.id]: id, [labelKeys.component]: apiServer },
       ports: [{ name: 'https', protocol: 'TCP', port: apiServerPort, targetPort }],
     },
   };
@@ -52,7 +45,7 @@ export async function routeToApiServers(
 export async function removeRoute(objects: SuperObjects, id: string, signal: AbortSignal): Promise<void> {
   const ref = { namespace: namespaceOf(id), name };
   const there = await objects.find(resources.services, ref, signal);
-  if (there?.metadata.labels?.[idLabel] !== id) return;
+  if (there?.metadata.labels?.[labelKeys.id] !== id) return;
   await objects.delete(resources.services, ref, { signal, uid: there.metadata.uid });
 }
 

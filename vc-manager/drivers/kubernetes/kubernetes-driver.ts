@@ -1,3 +1,5 @@
+import { labelKeys } from '../../../api/labels.ts';
+import { defaultSystemNamespace } from '../../../api/names.ts';
 import {
   type Clock,
   KeyedMutex,
@@ -57,8 +59,6 @@ import {
 } from './super-objects.ts';
 import {
   apiServer,
-  componentLabel,
-  idLabel,
   isNamespaceOf,
   isReady,
   namespaceOf,
@@ -98,7 +98,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
     this.#o = options;
     this.#client = options.client;
     this.#clock = options.clock ?? systemClock;
-    this.#network = { systemNamespace: 'skerry-system', egress: [], ...options.network };
+    this.#network = { systemNamespace: defaultSystemNamespace, egress: [], ...options.network };
     this.#onProblem = options.onProblem ?? (() => undefined);
     this.#objects = new SuperObjects(this.#client);
     this.#events = new PodEvents({
@@ -129,7 +129,10 @@ export class KubernetesDriver implements ControlPlaneDriver {
   }
 
   async observe(id: string): Promise<ControlPlaneObservation> {
-    const place = { namespace: namespaceOf(id), labelSelector: `${idLabel}=${id},${componentLabel}` };
+    const place = {
+      namespace: namespaceOf(id),
+      labelSelector: `${labelKeys.id}=${id},${labelKeys.component}`,
+    };
     const [sets, pods] = await Promise.all([
       this.#client.list<StatefulSet>(resources.statefulSets, place),
       this.#client.list<Pod>(resources.pods, place),
@@ -137,7 +140,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
     const components = sets.items.map((set) =>
       observationOf(
         set,
-        pods.items.filter(({ metadata }) => metadata.labels?.[componentLabel] === set.metadata.name),
+        pods.items.filter(({ metadata }) => metadata.labels?.[labelKeys.component] === set.metadata.name),
       ),
     );
     return { id, components: components.sort((a, b) => (a.name < b.name ? -1 : 1)) };
@@ -168,9 +171,9 @@ export class KubernetesDriver implements ControlPlaneDriver {
   }
 
   async list(): Promise<string[]> {
-    const { items } = await this.#client.list(resources.namespaces, { labelSelector: idLabel });
+    const { items } = await this.#client.list(resources.namespaces, { labelSelector: labelKeys.id });
     return items
-      .map(({ metadata }) => ({ name: metadata.name, id: metadata.labels?.[idLabel] ?? '' }))
+      .map(({ metadata }) => ({ name: metadata.name, id: metadata.labels?.[labelKeys.id] ?? '' }))
       .filter(({ name, id }) => isNamespaceOf(id, name))
       .map(({ id }) => id)
       .sort();
@@ -194,7 +197,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
   async #ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
     const { signal, onProgress, onReady, beforeWrite, beside, isWaking = false } = options;
     const { id, labels, components } = plan;
-    const virtualCluster = `${labels['skerry.dev/namespace'] ?? ''}/${labels['skerry.dev/virtualcluster'] ?? ''}`;
+    const virtualCluster = `${labels[labelKeys.namespace] ?? ''}/${labels[labelKeys.virtualCluster] ?? ''}`;
     await ensureNamespace(this.#objects, namespaceManifest(id, virtualCluster), signal);
     const existing = await this.#objects.statefulSets(id, signal);
     const before = (name: string): StatefulSet | undefined =>

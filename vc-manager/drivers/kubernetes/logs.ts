@@ -1,9 +1,10 @@
 import { StringDecoder } from 'node:string_decoder';
+import { labelKeys } from '../../../api/labels.ts';
 import { type Clock, type KubeClient, resources } from '../../../kube/index.ts';
 import type { LogOptions, OnProblem } from '../driver.ts';
 import { LineSplitter, lastOf } from '../log-lines.ts';
 import { NamespaceView } from './super-objects.ts';
-import { componentLabel, containerOf, namespaceOf, type Pod, runOf, type Termination } from './types.ts';
+import { containerOf, namespaceOf, type Pod, runOf, type Termination } from './types.ts';
 
 interface PodLogOptions {
   namespace: string;
@@ -258,7 +259,7 @@ interface Source {
 export async function* componentLog(source: Source, options: LogOptions): AsyncGenerator<string> {
   const { client, clock, id, component, onProblem } = source;
   const { signal } = options;
-  const labelSelector = `${componentLabel}=${component}`;
+  const labelSelector = `${labelKeys.component}=${component}`;
   const namespace = namespaceOf(id);
   const { items } = await client.list<Pod>(resources.pods, { namespace, labelSelector, signal });
   const pods = items.toSorted((a, b) => ((a.metadata.name ?? '') < (b.metadata.name ?? '') ? -1 : 1));

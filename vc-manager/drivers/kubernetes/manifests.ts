@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { isIP, isIPv6 } from 'node:net';
+import { labelKeys } from '../../../api/labels.ts';
 import type { KubeObject } from '../../../kube/index.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../../control-plane/plan.ts';
 import type { EgressTarget } from '../../os/egress-filter.ts';
@@ -7,12 +8,10 @@ import { imageOf } from '../images.ts';
 import {
   apiServer,
   apiServerPort,
-  componentLabel,
   datastore,
   dependsOnAnnotation,
   filesHashAnnotation,
   filesSecretOf,
-  idLabel,
   labelsOf,
   namespaceOf,
   templateHashAnnotation,
@@ -35,7 +34,7 @@ function metadataOf(id: string, component: string): KubeObject['metadata'] {
 
 /** Labels by which the pods of a component are found. */
 function selectorOf(id: string, component: string): Record<string, string> {
-  return { [idLabel]: id, [componentLabel]: component };
+  return { [labelKeys.id]: id, [labelKeys.component]: component };
 }
 
 /** A component's files: keys among them, so a Secret. */
@@ -200,7 +199,7 @@ function ofApiServer(
   if (network !== undefined) {
     to.push({
       to: [
-        { namespaceSelector: { matchLabels: { 'skerry.dev/tenant': network.tenantUid } } },
+        { namespaceSelector: { matchLabels: { [labelKeys.tenant]: network.tenantUid } } },
         // For networks that judge before a service's address is translated.
         { ipBlock: { cidr: network.serviceCIDR } },
       ],
@@ -285,7 +284,7 @@ function tcp(port: number): Peer[] {
 }
 
 function selector(component: string): Peer {
-  return { matchLabels: { [componentLabel]: component } };
+  return { matchLabels: { [labelKeys.component]: component } };
 }
 
 function pods(component: string): Peer {
@@ -294,7 +293,7 @@ function pods(component: string): Peer {
 
 function policy(id: string, name: string, spec: Record<string, unknown>): KubeObject {
   return {
-    metadata: { name, namespace: namespaceOf(id), labels: { ...labelsOf(id), [idLabel]: id } },
+    metadata: { name, namespace: namespaceOf(id), labels: { ...labelsOf(id), [labelKeys.id]: id } },
     spec,
   };
 }

@@ -1,3 +1,4 @@
+import { labelKeys } from '../../../api/labels.ts';
 import {
   type Clock,
   type KubeClient,
@@ -7,15 +8,7 @@ import {
   type StoreEvent,
 } from '../../../kube/index.ts';
 import type { ComponentEvent, ComponentListener, OnProblem } from '../driver.ts';
-import {
-  type ContainerStatus,
-  componentLabel,
-  containerOf,
-  idLabel,
-  isNamespaceOf,
-  isReady,
-  type Pod,
-} from './types.ts';
+import { type ContainerStatus, containerOf, isNamespaceOf, isReady, type Pod } from './types.ts';
 
 interface PodEventsOptions {
   client: KubeClient;
@@ -75,7 +68,7 @@ export class PodEvents {
       clock: this.#o.clock,
       resource: resources.pods,
       store,
-      labelSelector: `${idLabel},${componentLabel}`,
+      labelSelector: `${labelKeys.id},${labelKeys.component}`,
       cutManagedFields: true,
       onProblem: ({ error }) => this.#o.onProblem(error, 'cannot follow the pods of control planes'),
     });
@@ -95,7 +88,7 @@ export class PodEvents {
 
   #on(event: StoreEvent<Pod>, store: Store<Pod>): void {
     const { labels = {}, namespace, uid = '' } = event.object.metadata;
-    const [id, component] = [labels[idLabel] ?? '', labels[componentLabel] ?? ''];
+    const [id, component] = [labels[labelKeys.id] ?? '', labels[labelKeys.component] ?? ''];
     // A user who may create pods in a namespace gives them any label.
     if (!isNamespaceOf(id, namespace)) return;
     const tell = (what: ComponentEvent): void => {

@@ -1,3 +1,4 @@
+import { labelKeys } from '../../../api/labels.ts';
 import {
   apiVersionOf,
   type Clock,
@@ -14,7 +15,7 @@ import {
 } from '../../../kube/index.ts';
 import type { OnProblem } from '../driver.ts';
 import { namespaceWillNotGo, notOurs } from '../errors.ts';
-import { componentLabel, fieldManager, idLabel, namespaceOf, type Pod, type StatefulSet } from './types.ts';
+import { fieldManager, namespaceOf, type Pod, type StatefulSet } from './types.ts';
 
 /** How this driver reads and writes the objects of control planes. */
 export class SuperObjects {
@@ -60,13 +61,13 @@ export class SuperObjects {
   }
 
   async pods(id: string, component: string, signal: AbortSignal): Promise<Pod[]> {
-    const labelSelector = `${idLabel}=${id},${componentLabel}=${component}`;
+    const labelSelector = `${labelKeys.id}=${id},${labelKeys.component}=${component}`;
     const place = { namespace: namespaceOf(id), labelSelector, signal };
     return (await this.client.list<Pod>(resources.pods, place)).items;
   }
 
   async statefulSets(id: string, signal: AbortSignal): Promise<StatefulSet[]> {
-    const labelSelector = `${idLabel}=${id},${componentLabel}`;
+    const labelSelector = `${labelKeys.id}=${id},${labelKeys.component}`;
     const place = { namespace: namespaceOf(id), labelSelector, signal };
     return (await this.client.list<StatefulSet>(resources.statefulSets, place)).items;
   }
@@ -82,7 +83,7 @@ export async function ownNamespace(
   signal: AbortSignal,
 ): Promise<KubeObject | undefined> {
   const found = await objects.find(resources.namespaces, { name: namespaceOf(id) }, signal);
-  return found?.metadata.labels?.[idLabel] === id ? found : undefined;
+  return found?.metadata.labels?.[labelKeys.id] === id ? found : undefined;
 }
 
 /** Makes it, or puts its labels right. Throws `NotOurs` for one that carries no label of ours. */
@@ -92,7 +93,7 @@ export async function ensureNamespace(
   signal: AbortSignal,
 ): Promise<void> {
   const { client } = objects;
-  const id = wanted.metadata.labels?.[idLabel] ?? '';
+  const id = wanted.metadata.labels?.[labelKeys.id] ?? '';
   const name = namespaceOf(id);
   let current = await objects.find(resources.namespaces, { name }, signal);
   if (current === undefined) {
@@ -104,7 +105,7 @@ export async function ensureNamespace(
     }
   }
   const { labels = {}, annotations = {}, deletionTimestamp, uid } = current.metadata;
-  if (labels[idLabel] !== id) throw notOurs(id, name);
+  if (labels[labelKeys.id] !== id) throw notOurs(id, name);
   if (deletionTimestamp !== undefined) {
     throw namespaceWillNotGo(id, name, ' and is being deleted; it is made anew when it is gone');
   }
@@ -167,7 +168,7 @@ export class NamespaceView implements AsyncDisposable {
         resource,
         store,
         namespace,
-        labelSelector: componentLabel,
+        labelSelector: labelKeys.component,
         consistentStart: true,
         onProblem: ({ error }) => onProblem(error, `cannot follow ${resource.plural} of ${namespace}`),
       });
@@ -188,7 +189,7 @@ export class NamespaceView implements AsyncDisposable {
 
   pods(component: string): Pod[] {
     return [...this.#pods.list()]
-      .filter(({ metadata }) => metadata.labels?.[componentLabel] === component)
+      .filter(({ metadata }) => metadata.labels?.[labelKeys.component] === component)
       .sort((a, b) => ((a.metadata.name ?? '') < (b.metadata.name ?? '') ? -1 : 1));
   }
 

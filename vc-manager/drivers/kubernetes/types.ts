@@ -1,11 +1,8 @@
+import { labelKeys } from '../../../api/labels.ts';
 import type { KubeObject } from '../../../kube/index.ts';
 import { isControlPlaneName } from '../driver.ts';
 import { invalidName } from '../errors.ts';
 
-/** On everything of a control plane and on its namespace: its id. By it alone they are known as ours. */
-export const idLabel = 'skerry.dev/id';
-/** On what belongs to one component: its name. */
-export const componentLabel = 'skerry.dev/component';
 /** On a pod template: what its files were, so that others make new pods. */
 export const filesHashAnnotation = 'skerry.dev/files-hash';
 /** On a StatefulSet: digest of its pod template, as it was written. Empty while a second replica stands in. */
@@ -13,7 +10,7 @@ export const templateHashAnnotation = 'skerry.dev/template-hash';
 /** On a StatefulSet: the components that it needs. */
 export const dependsOnAnnotation = 'skerry.dev/depends-on';
 /** On the namespace: which VirtualCluster it is for, for people. */
-export const virtualClusterAnnotation = 'skerry.dev/virtualcluster';
+export const virtualClusterAnnotation = labelKeys.virtualCluster;
 
 export const fieldManager = 'skerry-vc-manager';
 
@@ -38,8 +35,10 @@ export function filesSecretOf(component: string): string {
 export function labelsOf(id: string, component?: string): Record<string, string> {
   return {
     'app.kubernetes.io/managed-by': 'skerry',
-    [idLabel]: id,
-    ...(component === undefined ? {} : { [componentLabel]: component, 'app.kubernetes.io/name': component }),
+    [labelKeys.id]: id,
+    ...(component === undefined
+      ? {}
+      : { [labelKeys.component]: component, 'app.kubernetes.io/name': component }),
   };
 }
 

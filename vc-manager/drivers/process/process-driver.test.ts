@@ -259,7 +259,7 @@ describe('ProcessDriver', () => {
   });
 
   it.skipIf(egressFilterProblem() !== undefined)(
-    'confines connections by a group of its own, also of what has run without one, and forgets it at the end',
+    'confines connections by a group of its own, also of what has run without one, and forgets it at the end (only where root has nftables)',
     async () => {
       const confined = () => {
         const made = new ProcessDriver({ root, binaries, livenessIntervalMs: 50, egress: [] });
@@ -294,7 +294,7 @@ describe('ProcessDriver', () => {
   );
 
   it.skipIf(egressFilterProblem() !== undefined)(
-    'takes away the rules of a manager that died before it started anything with them, and no others',
+    'takes away the rules of a manager that died before it started anything with them, and no others (only where root has nftables)',
     async () => {
       const { name, space } = placeOnMachine(root);
       const filter = new EgressFilter(name);

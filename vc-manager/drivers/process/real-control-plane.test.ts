@@ -116,7 +116,9 @@ describe('ProcessDriver with real binaries', () => {
     }
   }, 120_000);
 
-  it.skipIf(groups === undefined)('has the limits of its template, also after a start anew', async () => {
+  const limits =
+    'has the limits of its template, also after a start anew (only where control groups can be made)';
+  it.skipIf(groups === undefined)(limits, async () => {
     const of = async (name: string): Promise<string> => readFile(`/proc/${await pidOf(name)}/cgroup`, 'utf8');
     expect(await of('kube-apiserver')).toMatch(/\/skerry-[0-9a-f]{8}-real-kube-apiserver$/m);
     expect(await of('kube-controller-manager')).toMatch(

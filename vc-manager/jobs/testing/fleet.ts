@@ -30,6 +30,8 @@ export class Fleet {
   readonly truth = new Truth();
   /** The tenant of each job that a manager has taken. */
   readonly taken: string[] = [];
+  /** What managers have logged about Redis, with its level, time and message. */
+  readonly log: string[] = [];
   /** Awaited in each step; may throw. */
   inStep: (key: string, step: string, signal: AbortSignal) => void | Promise<void> = () => {};
   readonly backend: Backend;
@@ -48,6 +50,11 @@ export class Fleet {
 
   note(entry: string): void {
     this.journal.push(entry);
+    this.tell();
+  }
+
+  noteLog(line: string): void {
+    this.log.push(line);
     this.tell();
   }
 
@@ -124,7 +131,7 @@ export class Manager {
             handle,
             parallel,
             clock: systemClock,
-            logger: pino({ level: 'silent' }),
+            logger: pino({}, { write: (line) => fleet.noteLog(line) }),
             patienceMs,
             lockMs,
             checkMs: 100,

@@ -1,5 +1,5 @@
 import { explain } from '../errors.ts';
-import { isAsleep } from '../sleep.ts';
+import { hasPhaseAsleep } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
 import type { CallCount } from '../usage-meter.ts';
 
@@ -13,7 +13,7 @@ export const apiCalls: Step = {
   doing: 'Counting the calls of its API server',
   async run(tenant, { usage, clock, logger }) {
     const nowMs = clock.now();
-    if (isAsleep(tenant.vc) || !usage.isCallCountDue(tenant.uid, nowMs)) return;
+    if (hasPhaseAsleep(tenant.vc) || !usage.isCallCountDue(tenant.uid, nowMs)) return;
     try {
       const text = await tenant.answerTime.within(tenant.signal, (signal) =>
         tenant.client.raw('GET', '/metrics', { signal, timeoutMs, maxBytes }),

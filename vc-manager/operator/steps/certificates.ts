@@ -1,6 +1,6 @@
 import { hash, X509Certificate } from 'node:crypto';
 import { backgroundPrefix, kubeconfigKey, secretNames } from '../../../api/names.ts';
-import type { VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import { reservedOffsets, type VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { isWarmPoolMember } from '../../../api/warm-pool.ts';
 import { renderKubeconfig, withoutUndefined } from '../../../kube/index.ts';
 import { isFilledIn } from '../../control-plane/template.ts';
@@ -72,7 +72,10 @@ export const certificates: Step = {
     const ensured = await ensureTenantPki(stored, {
       id: tenant.id,
       clusterDomain: spec?.clusterDomain ?? 'cluster.local',
-      serviceAddress: addressAt(tenant.required(status?.serviceCIDR, 'service slice'), 1),
+      serviceAddress: addressAt(
+        tenant.required(status?.serviceCIDR, 'service slice'),
+        reservedOffsets.apiServer,
+      ),
       hosts: [
         ...(location === undefined
           ? [settings.endpointHost, settings.advertiseAddress]
@@ -203,7 +206,7 @@ function lost(tenant: Tenant, services: Services): Error {
 }
 
 /** Shows in the status which key writes, and at which stage of a rotation it is. */
-export function recordEncryption(tenant: Tenant): void {
+function recordEncryption(tenant: Tenant): void {
   const encryption = tenant.required(tenant.encryption, 'encryption key');
   const key = writingKey(encryption)?.name;
   const { stage } = encryption.rotation ?? {};

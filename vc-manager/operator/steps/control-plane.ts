@@ -12,7 +12,7 @@ import { addressUnreachable, explain, portTaken } from '../errors.ts';
 import { recordHeld, recordProgress, recordReplacing } from '../jobs.ts';
 import { isReaddressed } from '../moves.ts';
 import type { Services } from '../services.ts';
-import { isAsleep } from '../sleep.ts';
+import { hasPhaseAsleep } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { allocatePort, hasOwnDatastore, locateOnMachine, recordAddress } from './address.ts';
@@ -57,7 +57,7 @@ export const controlPlane: Step = {
       ...status,
       ...(confinement && { confinement: [...confinement] }),
     }));
-    if (!isAsleep(tenant.vc) && !isPaused(tenant.vc)) await reportOutage(tenant, services);
+    if (!hasPhaseAsleep(tenant.vc) && !isPaused(tenant.vc)) await reportOutage(tenant, services);
     await tenant.status.flush();
     try {
       await replaced(tenant, wasReplacing, (begin) => ensureControlPlane(tenant, services, begin));
@@ -182,7 +182,7 @@ export async function ensureControlPlane(
     const port = tenant.required(tenant.vc.status?.advertisedPort, 'port');
     const beside = besideOf(tenant, services, refused);
     // The gateway holds its clients.
-    const isWaking = isAsleep(tenant.vc) && services.settings.gateway !== undefined;
+    const isWaking = hasPhaseAsleep(tenant.vc) && services.settings.gateway !== undefined;
     const isWell = findCondition(tenant.vc.status?.conditions, 'Ready')?.status === 'True';
     const report = new ProgressReport(tenant, isWell);
     // A reconcile of a control plane that is well reports progress only when it had something to fetch.

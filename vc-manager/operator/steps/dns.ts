@@ -1,5 +1,5 @@
 import { backgroundPrefix } from '../../../api/names.ts';
-import type { DnsChoice, VirtualCluster } from '../../../api/virtual-cluster.ts';
+import { type DnsChoice, reservedOffsets, type VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { findCondition, type KubeObject, printable, resources } from '../../../kube/index.ts';
 import { addressAt } from '../../os/network.ts';
 import { type AddonObject, installAddon, removeAddon, renderAddon } from '../addons.ts';
@@ -86,7 +86,10 @@ function objectsOf(tenant: Tenant): AddonObject[] {
   if (text === undefined) throw noAddon(addon, template.metadata.name);
   return renderAddon(addon, text, {
     clusterDomain: tenant.vc.spec?.clusterDomain ?? 'cluster.local',
-    dnsAddress: addressAt(tenant.required(tenant.vc.status?.serviceCIDR, 'service slice'), 10),
+    dnsAddress: addressAt(
+      tenant.required(tenant.vc.status?.serviceCIDR, 'service slice'),
+      reservedOffsets.dns,
+    ),
     ...background(tenant.vc),
   });
 }

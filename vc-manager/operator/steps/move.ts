@@ -7,18 +7,11 @@ import {
 } from '../../../api/virtual-cluster.ts';
 import { ApiError, ConnectionError, findCondition } from '../../../kube/index.ts';
 import { EtcdError } from '../../etcd/errors.ts';
-import {
-  copyTooSlow,
-  datastoreChanged,
-  datastoreNotKept,
-  explain,
-  moveOutpaced,
-  OperatorError,
-} from '../errors.ts';
+import { copyTooSlow, datastoreNotKept, explain, moveOutpaced, OperatorError } from '../errors.ts';
 import { recordHeld, recordProgress, recordWake } from '../jobs.ts';
 import { driverAt, isReaddressed, placementText, servicesAt, sidesOf, wantedMove } from '../moves.ts';
 import type { Services } from '../services.ts';
-import { isAsleep } from '../sleep.ts';
+import { hasPhaseAsleep } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { checkDatastoreQuota, ownKeys, sharedKeys, type TenantKeys } from '../tenant-keys.ts';
@@ -79,9 +72,7 @@ export const locateOtherDatastore: Step = {
 
 function choiceAt(tenant: Tenant, services: Services, placement: ControlPlanePlacement) {
   const { version } = tenant.required(tenant.choice, 'template');
-  const choice = withDatastore(tenant.vc, version, placement.datastore, services, placement.template);
-  if (choice === undefined) throw datastoreChanged(placement.template, placement.datastore);
-  return choice;
+  return withDatastore(tenant.vc, version, placement.datastore, services, placement.template);
 }
 
 /** Revisions that may be left to catch up during the pause: so few take less than a second. */
@@ -103,14 +94,14 @@ export const prepareMove: Step = {
     const { signal } = tenant;
     if (tenant.other?.datastore.isKept === false && to.datastore === 'own') throw datastoreNotKept();
     // Of one that is asleep it does not run, and is read below.
-    if (from.datastore === 'own' && isAsleep(tenant.vc)) await ensureOnlyDatastore(tenant, services);
+    if (from.datastore === 'own' && hasPhaseAsleep(tenant.vc)) await ensureOnlyDatastore(tenant, services);
     if (from.datastore === 'own' && to.datastore === 'shared') await checkSize(tenant, services, move);
     if (to.datastore === 'shared') await services.datastore.ensureTenant(tenant.id, { signal });
     else await startOther(tenant, services);
     if (from.driver !== to.driver) await provideElsewhere(tenant, services, to);
     if (from.datastore !== to.datastore && !(await catchUp(tenant, services, move))) return;
     const pausedAt = new Date(services.clock.now()).toISOString();
-    if (isAsleep(tenant.vc)) recordWake(tenant, services);
+    if (hasPhaseAsleep(tenant.vc)) recordWake(tenant, services);
     tenant.status.set({ phase: 'Moving', move: { ...move, stage: 'copying', pausedAt } });
     const message = `It moves from ${placementText(from)} to ${placementText(to)}: connections wait.`;
     tenant.status.condition('Ready', 'False', 'Moving', message);
@@ -131,7 +122,7 @@ async function checkSize(tenant: Tenant, services: Services, move: Move): Promis
     });
   } catch (error) {
     // Read too slowly. What is copied is counted too.
-    if (!(error instanceof EtcdError) || error.code !== 'compacted') throw error;
+    if (!(error instanceof EtcdError) || error.code !== 'Compacted') throw error;
   }
 }
 
@@ -141,7 +132,7 @@ async function startOther(tenant: Tenant, services: Services): Promise<void> {
   if (other === undefined) return;
   if (!other.isSameDriver) return ensureOnlyDatastore(tenant, otherServices(tenant, services), true);
   // One that is asleep stays so.
-  if (isAsleep(tenant.vc) || isPaused(tenant.vc)) return ensureOnlyDatastore(tenant, services);
+  if (hasPhaseAsleep(tenant.vc) || isPaused(tenant.vc)) return ensureOnlyDatastore(tenant, services);
   await ensureControlPlane(tenant, services);
   await tenant.components;
 }
@@ -286,7 +277,7 @@ async function copy(tenant: Tenant, services: Services, move: Move): Promise<voi
         },
       });
     } catch (error) {
-      if (!(error instanceof EtcdError) || error.code !== 'compacted') throw error;
+      if (!(error instanceof EtcdError) || error.code !== 'Compacted') throw error;
       throw copyTooSlow(written, error);
     }
   });
@@ -339,6 +330,15 @@ function withoutHold({
 function seconds(ms: number): string {
   return (ms / 1_000).toFixed(1);
 }
+
+/** Of one that is asleep, which no refused move wakes. */
+export const placement: Step = {
+  name: 'placement',
+  doing: 'Comparing where it is with where the spec has it go',
+  async run(tenant, services) {
+    reportPlacement(tenant, services);
+  },
+};
 
 function reportPlacement(tenant: Tenant, services: Services): void {
   const refusal = wantedMove(tenant.vc, services)?.refusal;

@@ -3,7 +3,7 @@ import type { SnapshotHeader } from '../../snapshot/archive.ts';
 import { certificatesAbsent, explain } from '../errors.ts';
 import { recordProgress, recordWake } from '../jobs.ts';
 import type { Services } from '../services.ts';
-import { isAsleep } from '../sleep.ts';
+import { hasPhaseAsleep } from '../sleep.ts';
 import { asksForCertificates, certificatesIn } from '../snapshot-certificates.ts';
 import { refuseOther, snapshotServices, withSnapshot } from '../snapshot-files.ts';
 import { inTurn, restoreRequest } from '../snapshots.ts';
@@ -85,7 +85,8 @@ async function begin(tenant: Tenant, services: Services): Promise<boolean> {
     await inTurn(snapshots, async () => {
       // Read as a whole, as one that is taken is written.
       await check(tenant, services, asked);
-      if (isAsleep(tenant.vc) && tenant.ownDatastore !== undefined) await wakeDatastore.run(tenant, services);
+      if (hasPhaseAsleep(tenant.vc) && tenant.ownDatastore !== undefined)
+        await wakeDatastore.run(tenant, services);
       recordProgress(tenant, 'keeping what is there as a snapshot');
       await takeSnapshot(tenant, services, 'BeforeRestore');
     });
@@ -103,7 +104,7 @@ async function begin(tenant: Tenant, services: Services): Promise<boolean> {
     return false;
   }
   services.snapshots?.pauses.end(tenant.uid);
-  if (isAsleep(tenant.vc)) recordWake(tenant, services);
+  if (hasPhaseAsleep(tenant.vc)) recordWake(tenant, services);
   tenant.status.set({ phase: 'Restoring', restore: asked });
   tenant.status.condition('Ready', 'False', 'Restoring', `It is put back to the snapshot ${asked.from}.`);
   // The syncer leaves when it sees this.

@@ -1,6 +1,6 @@
 import { labelKeys } from '../../../api/labels.ts';
 import { group } from '../../../api/names.ts';
-import { isForPods } from '../../../api/virtual-cluster.ts';
+import { isForPods, reservedOffsets } from '../../../api/virtual-cluster.ts';
 import {
   deleteIfPresent,
   ignoreNotFound,
@@ -86,10 +86,9 @@ interface Conflict {
 
 /** Where pods look for their API server. */
 const apiServer = 'kubernetes';
-/** The tenant's `kubernetes` Service is always at the first address; its DNS, if it has one, at the tenth. */
 const reserved = [
-  { purpose: apiServer, offset: 1 },
-  { purpose: 'dns', offset: 10 },
+  { purpose: apiServer, offset: reservedOffsets.apiServer },
+  { purpose: 'dns', offset: reservedOffsets.dns },
 ];
 
 /**

@@ -10,7 +10,14 @@ import { authorityRequest } from '../jobs.ts';
 import { pagesOf } from '../objects.ts';
 import { cronJobDueMs, isBetweenTries, jobDueMs, leadMs, sleepSchedule } from '../schedules.ts';
 import type { Services } from '../services.ts';
-import { idleAtMs, isAsleep, isSleepScheduled, sleepRequest } from '../sleep.ts';
+import {
+  hasPhaseAsleep,
+  idleAtMs,
+  isLaterRequest,
+  isSleepScheduled,
+  sleepRequest,
+  wakeRequest,
+} from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
 import { CallTimeBudget, type Tenant } from '../tenant.ts';
 import { ensureOnlyDatastore } from './control-plane.ts';
@@ -21,10 +28,12 @@ export const awake: Step = {
   doing: 'Letting its clients in',
   async run(tenant, services) {
     // One that failed to wake up is in another phase by now.
-    if (!isAsleep(tenant.vc) && tenant.vc.status?.sleep?.since === undefined) return;
-    // A request to sleep from before is followed, or it would be for the next time.
-    const { [annotationKeys.sleep]: slept, [annotationKeys.wake]: woken } =
+    if (!hasPhaseAsleep(tenant.vc) && tenant.vc.status?.sleep?.since === undefined) return;
+    const { [annotationKeys.sleep]: asked, [annotationKeys.wake]: woken } =
       tenant.vc.metadata.annotations ?? {};
+    // A request to sleep from before is followed, or it would be for the next time; a later one still is to be.
+    const isNext = wakeRequest(tenant.vc) !== undefined && isLaterRequest(asked, woken);
+    const slept = isNext ? undefined : asked;
     const wokenAt = new Date(services.clock.now()).toISOString();
     tenant.status.set(({ sleep, ...status }) => ({
       ...status,
@@ -44,8 +53,14 @@ export const fallAsleep: Step = {
   name: 'sleep',
   doing: 'Stopping the control plane until somebody needs it',
   async run(tenant, services) {
-    const request = sleepRequest(tenant.vc);
     const { unfinished, vc } = tenant;
+    const request = sleepRequest(vc);
+    if (request !== undefined && isLaterRequest(wakeRequest(vc), request)) {
+      const followed = requests({ slept: request, woken: wakeRequest(vc) });
+      tenant.status.set(({ sleep, ...status }) => ({ ...status, sleep: { ...sleep, ...followed } }));
+      tenant.jobMessage = 'it was asked to wake before it slept';
+      return;
+    }
     // New authorities would wake it at once.
     const isRenewing = authorityRequest(vc) !== undefined || vc.status?.authorities !== undefined;
     if (unfinished !== undefined && (unfinished.maySleep !== true || isRenewing)) return;

@@ -53,6 +53,7 @@ export const snapshot: Step = {
       return;
     }
     if (!isSnapshotWanted(tenant.vc, nowMs)) {
+      await removeUnfinished(tenant, services);
       const dueMs = snapshotDueMs(tenant.vc);
       if (dueMs === undefined) tenant.status.dropCondition(condition);
       else tenant.lookAgainMs = Math.min(tenant.lookAgainMs, dueMs - nowMs);
@@ -331,6 +332,21 @@ async function removeBegun(tenant: Tenant, services: Services, { store }: Snapsh
   }));
 }
 
+/** Of one that was cancelled. The next one, which may be long in coming, does it again: the store may still be busy with it. */
+async function removeUnfinished(tenant: Tenant, services: Services): Promise<void> {
+  const { snapshots } = services;
+  const { begun, left = [], kept = [] } = tenant.vc.status?.snapshots ?? {};
+  if (begun === undefined || kept.some(({ name }) => name === begun)) return;
+  if (snapshots === undefined || snapshots.away !== undefined) return;
+  tenant.status.set(({ snapshots: { begun: _, ...others } = {}, ...status }) => ({
+    ...status,
+    snapshots: { ...others, left: [begun, ...left].slice(0, maxLeft) },
+  }));
+  if (!isOwn(begun, tenant) || isInUse(begun, tenant, services)) return;
+  const signal = AbortSignal.any([tenant.signal, AbortSignal.timeout(takeBackMs)]);
+  await snapshots.store.remove(begun, { signal }).catch(() => {});
+}
+
 /** False for what the status of another tenant named, of which this one's is a copy. */
 function isOwn(name: string, { ref }: Tenant): boolean {
   return name.startsWith(`${ref.namespace}/${ref.name}/`);
@@ -406,7 +422,7 @@ async function writeSnapshot(
   const content = readAhead(await writeArchive(header, plain(), { recipients }), limit);
   const bytes = await store.write(name, content, { signal }).catch(async (error: unknown) => {
     content.destroy();
-    // The caller that has ended this waits. The next snapshot removes it.
+    // The caller that has ended this waits. The next look at the tenant removes it.
     if (signal.aborted) throw error;
     // It may be there, and only the answer was lost. The next snapshot would remove it, but there may be none.
     await store.remove(name, { signal: AbortSignal.timeout(takeBackMs) }).catch(() => {});
@@ -435,7 +451,7 @@ async function* readEntries(
   try {
     yield* entries;
   } catch (error) {
-    if (error instanceof EtcdError && error.code === 'compacted')
+    if (error instanceof EtcdError && error.code === 'Compacted')
       throw snapshotTooSlow({ read: read(), count, location }, error);
     throw error;
   }

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { Connection } from '../../../kube/index.ts';
 
 type Call = Parameters<Connection['request']>[0];
@@ -12,6 +13,8 @@ export class DyingConnection extends Connection {
   readonly died: Promise<void>;
   readonly #die: () => void;
   readonly #last: number;
+  /** In the last write: call it when that calls back, and comes no further. */
+  readonly #inLast = new AsyncLocalStorage<() => void>();
   #writes = 0;
   #dead = false;
 
@@ -40,7 +43,7 @@ export class DyingConnection extends Connection {
     // Of the usage meter, which writes by the clock.
     const isCounted = call.resource !== 'configmaps';
     const isRead = call.verb === 'get' || call.verb === 'list' || call.verb === 'other';
-    if (isRead || !isCounted) return this.#dead ? silence(call.signal) : super.request(call);
+    if (isRead || !isCounted) return this.#dead ? this.#silence(call.signal) : super.request(call);
     return this.#write(call.signal, (isLast) =>
       super.request(isLast ? { ...call, signal: undefined } : call),
     );
@@ -63,13 +66,20 @@ export class DyingConnection extends Connection {
   }
 
   async #write<T>(signal: AbortSignal | undefined, work: (isLast: boolean) => Promise<T>): Promise<T> {
-    if (this.#dead) return silence(signal);
+    if (this.#dead) return this.#silence(signal);
     this.#writes += 1;
     if (this.#writes < this.#last) return work(false);
     this.#dead = true;
+    const { promise: calledBack, resolve } = Promise.withResolvers<void>();
     // Nobody hears of a failure, either.
-    await work(true).catch(() => undefined);
+    const done = this.#inLast.run(resolve, () => work(true)).catch(() => undefined);
+    await Promise.race([done, calledBack]);
     this.#die();
+    return this.#silence(signal);
+  }
+
+  #silence(signal: AbortSignal | undefined): Promise<never> {
+    this.#inLast.getStore()?.();
     return silence(signal);
   }
 }

@@ -9,14 +9,16 @@ import { fastClock } from '../../../kube/testing/fast-clock.ts';
 import { FakeApiServer } from '../../../kube/testing/index.ts';
 import type { ControlPlanePlan } from '../../control-plane/plan.ts';
 import { loadTemplates } from '../../control-plane/template.ts';
-import type {
-  ComponentListener,
-  Confinement,
-  ControlPlaneDriver,
-  ControlPlaneObservation,
-  EnsureOptions,
-  StopOptions,
+import {
+  type ComponentListener,
+  type Confinement,
+  type ControlPlaneDriver,
+  type ControlPlaneObservation,
+  componentHash,
+  type EnsureOptions,
+  type StopOptions,
 } from '../../drivers/driver.ts';
+import { planBeside } from '../../drivers/slots.ts';
 import type { Entry, KeyspaceView } from '../../etcd/keyspace.ts';
 import { createAuthority, issue, type ManagerPki } from '../../pki/index.ts';
 import { Operator } from '../operator.ts';
@@ -39,7 +41,13 @@ export class FakeDriver implements ControlPlaneDriver {
   readonly running = new Set<string>();
   readonly #listeners = new Set<ComponentListener>();
 
-  async ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
+  /** Whether it starts an API server that has changed beside the earlier one, where it may. */
+  replacesBeside = false;
+  /** How often the new one was ready. */
+  handOvers = 0;
+
+  async ensure(asked: ControlPlanePlan, options: EnsureOptions): Promise<void> {
+    const { plan, beside } = await this.#planBeside(asked, options);
     this.ensured.push(plan);
     this.active += 1;
     this.maxActive = Math.max(this.maxActive, this.active);
@@ -47,6 +55,11 @@ export class FakeDriver implements ControlPlaneDriver {
     try {
       await this.beforeEnsure(plan, options);
       options.signal.throwIfAborted();
+      if (beside !== undefined) {
+        this.plans.set(plan.id, plan);
+        this.handOvers++;
+        await beside.handOver();
+      }
       options.onReady?.(plan.components[0]?.name ?? '');
       await this.beforeRest(plan, options);
       options.signal.throwIfAborted();
@@ -55,6 +68,15 @@ export class FakeDriver implements ControlPlaneDriver {
     } finally {
       this.active -= 1;
     }
+  }
+
+  async #planBeside(plan: ControlPlanePlan, { beside }: EnsureOptions): ReturnType<typeof planBeside> {
+    if (!this.replacesBeside) return { plan };
+    return planBeside(plan, beside, async (name) => {
+      const runs = this.running.has(plan.id);
+      const found = this.plans.get(plan.id)?.components.filter((each) => each.name === name) ?? [];
+      return found.map((each) => ({ slot: name, hash: componentHash(each), runs }));
+    });
   }
 
   async observe(id: string): Promise<ControlPlaneObservation> {
@@ -170,6 +192,12 @@ export class FakeDatastore implements Datastore {
     }
     this.entries.set(id, written);
     return written.length;
+  }
+
+  async fillTenant(id: string, entries: readonly Entry[]): Promise<boolean> {
+    if ((this.entries.get(id) ?? []).length > 0) return false;
+    this.entries.set(id, [...entries]);
+    return true;
   }
 
   /** What it was last raised to. */

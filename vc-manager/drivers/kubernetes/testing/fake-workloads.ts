@@ -1,4 +1,4 @@
-import { type KubeObject, resources } from '../../../../kube/index.ts';
+import { type KubeObject, namespacedName, resources } from '../../../../kube/index.ts';
 import type { FakeApiServer } from '../../../../kube/testing/index.ts';
 import type { ContainerStatus, Pod, StatefulSet } from '../types.ts';
 
@@ -46,7 +46,9 @@ export class FakeWorkloads implements AsyncDisposable {
   #reconcile(): void {
     for (const pod of this.#server.list(resources.pods) as Pod[]) this.#end(pod);
     for (const set of this.#server.list(resources.statefulSets) as StatefulSet[]) this.#tend(set);
-    const alive = new Set(this.#server.list(resources.statefulSets).map(keyOf));
+    const alive = new Set(
+      this.#server.list(resources.statefulSets).map(({ metadata }) => namespacedName(metadata)),
+    );
     for (const pod of this.#server.list(resources.pods)) {
       if (!alive.has(`${pod.metadata.namespace}/${pod.metadata.labels?.['skerry.dev/component']}`))
         this.#remove(pod);
@@ -178,8 +180,4 @@ export class FakeWorkloads implements AsyncDisposable {
     }
     this.#server.remove(resources.pods, { name, namespace });
   }
-}
-
-function keyOf({ metadata }: KubeObject): string {
-  return `${metadata.namespace}/${metadata.name}`;
 }

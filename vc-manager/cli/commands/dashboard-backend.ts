@@ -4,27 +4,10 @@ import { annotationKeys, labelKeys } from '../../../api/labels.ts';
 import type { KeptSnapshot, VirtualCluster } from '../../../api/virtual-cluster.ts';
 import type { Action, Backend, SuperCluster, TenantRef } from '../../../dashboard/backend.ts';
 import type { ComponentRow, EventRow, ListedPod, Preview } from '../../../dashboard/types.ts';
-import {
-  apiVersionOf,
-  type Condition,
-  findCondition,
-  type KubeClient,
-  type KubeObject,
-  printable,
-  resources,
-} from '../../../kube/index.ts';
-import type { ComponentObservation, ControlPlaneDriver, OnProblem } from '../../drivers/driver.ts';
-import { refuseIfNotRunning } from '../commands/certificates.ts';
-import { createVirtualCluster, refuseInvalid } from '../commands/create.ts';
-import { consequences, refuseProtected } from '../commands/delete.ts';
-import { advice } from '../commands/describe.ts';
-import { type Event, eventsOf, latestTenantEvents, shownEvent } from '../commands/events.ts';
-import { shareOf } from '../commands/quota.ts';
-import { refuseSleep, refuseWake } from '../commands/sleep.ts';
-import { expectedSnapshot, refuseUnmade, snapshotRequest } from '../commands/snapshot.ts';
-import { findReplicas, slowestPods, tracePod } from '../commands/trace.ts';
-import { beginUpgrade, describeUpgrade, planUpgrade } from '../commands/upgrade.ts';
+import { apiVersionOf, findCondition, type KubeClient, printable, resources } from '../../../kube/index.ts';
+import type { ComponentObservation, ControlPlaneDriver } from '../../drivers/driver.ts';
 import type { Cli } from '../context.ts';
+import type { BackendContext } from '../dashboard/serve.ts';
 import { readOnlyDriver } from '../drivers.ts';
 import { CliError, describeFailure, exitCodes } from '../errors.ts';
 import { jobsOf } from '../job-table.ts';
@@ -32,23 +15,20 @@ import { sendRequest } from '../manager-request.ts';
 import { tenantKubeconfig } from '../tenant-kubeconfig.ts';
 import { adminKubeconfig, getVirtualCluster, problems, quotaOf } from '../virtual-clusters.ts';
 import { waitFor } from '../wait-for.ts';
-
-interface BackendContext {
-  clock: Cli['clock'];
-  /** Where control planes are that run as processes or containers of this machine. */
-  stateDir: string;
-  systemNamespace: string;
-  onProblem: OnProblem;
-}
+import { refuseIfNotRunning } from './certificates.ts';
+import { createVirtualCluster, refuseInvalid } from './create.ts';
+import { consequences, refuseProtected } from './delete.ts';
+import { advice } from './describe.ts';
+import { type Event, eventsOf, latestTenantEvents, shownEvent } from './events.ts';
+import { shareOf } from './quota.ts';
+import { refuseSleep, refuseWake } from './sleep.ts';
+import { expectedSnapshot, refuseUnmade, snapshotRequest } from './snapshot.ts';
+import { findReplicas, type Pod, slowestPods, tracePod } from './trace.ts';
+import { beginUpgrade, describeUpgrade, planUpgrade } from './upgrade.ts';
 
 const maxEvents = 500;
 const slowestShown = 50;
 const maxPods = 200;
-
-interface Pod extends KubeObject {
-  spec?: { nodeName?: string };
-  status?: { phase?: string; conditions?: Condition[] };
-}
 
 /** What the commands do, for the dashboard. */
 export function dashboardBackend(context: BackendContext): Backend {

@@ -10,9 +10,9 @@ import type { Action, Backend } from '../../../dashboard/backend.ts';
 import { Connection, KubeClient, renderKubeconfig, resources, systemClock } from '../../../kube/index.ts';
 import { FakeApiServer, FakeClock } from '../../../kube/testing/index.ts';
 import { packageRoot } from '../../../program/package-root.ts';
-import { componentLabel, idLabel, namespaceOf } from '../../drivers/kubernetes/types.ts';
+import { namespaceOf } from '../../drivers/kubernetes/types.ts';
 import { CliError } from '../errors.ts';
-import { dashboardBackend } from './backend.ts';
+import { dashboardBackend } from './dashboard-backend.ts';
 
 const ref = { namespace: 'teams', name: 'blue' };
 const ready = { phase: 'Ready', version: '1.36.3', identities: { tenant: 'x' } } as const;
@@ -215,7 +215,7 @@ describe('what the dashboard does', () => {
         spec: { holderIdentity: 'vc-syncer-0' },
       });
       const [id, name] = ['abcdefghij', 'kube-apiserver'];
-      const labels = { [idLabel]: id, [componentLabel]: name };
+      const labels = { [labelKeys.id]: id, [labelKeys.component]: name };
       others.put(resources.namespaces, { metadata: { name: namespaceOf(id), labels } });
       const set = { metadata: { namespace: namespaceOf(id), name, labels }, spec: { replicas: 0 } };
       others.put(resources.statefulSets, set);

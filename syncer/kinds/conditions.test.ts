@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { KubeObject } from '../../kube/index.ts';
-import { overQuotaStatus, withinQuotaCondition, withinQuotaStatus } from './quota-condition.ts';
+import { overQuotaStatus, withinQuotaCondition, withinQuotaStatus } from './conditions.ts';
 
 const nowMs = Date.parse('2030-01-01T12:00:00.5Z');
 const words = (requested: number, used: number): string =>
@@ -48,6 +48,17 @@ describe('the condition that says that an object waits for its quota (sync rule 
     expect(said(many(51))).toBeUndefined();
     expect(said([{ ...other, message: 'x'.repeat(15_000) }])?.conditions).toHaveLength(2);
     expect(said([{ ...other, message: 'x'.repeat(17_000) }])).toBeUndefined();
+  });
+
+  it('is not taken out of a list that is too large to repeat', () => {
+    const ours = { type: withinQuotaCondition, status: 'False' };
+    const taken = (conditions: object[]) => withinQuotaStatus(object([...conditions, ours]));
+    const many = (count: number) => Array.from({ length: count }, () => other);
+    // As many as it is added to.
+    expect(taken(many(50))?.conditions).toHaveLength(50);
+    expect(taken(many(51))).toBeUndefined();
+    expect(taken([{ ...other, message: 'x'.repeat(15_000) }])?.conditions).toHaveLength(1);
+    expect(taken([{ ...other, message: 'x'.repeat(3_000_000) }])).toBeUndefined();
   });
 
   it('goes, and nothing else with it', () => {

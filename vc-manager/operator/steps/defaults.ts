@@ -1,0 +1,90 @@
+import type { Entry } from '../../etcd/keyspace.ts';
+import type { Services } from '../services.ts';
+import type { Step } from '../step-runner.ts';
+import type { Tenant } from '../tenant.ts';
+
+/*
+ * A new API server first creates some 170 objects, the same in each: default roles, flow control, API services. They are
+ * written into the datastore before it starts, as an earlier API server of the same template has made them, in this manager's
+ * memory. It compares them with what it wants, as at every start, and goes on.
+ */
+
+/** By the keys of kube-apiserver's registry. None of them is encrypted, names a place, or identifies a cluster. */
+const defaultKeys: readonly string[] = [
+  'clusterroles/',
+  'clusterrolebindings/',
+  'roles/',
+  'rolebindings/',
+  'prioritylevelconfigurations/',
+  'flowschemas/',
+  'apiregistration.k8s.io/apiservices/',
+];
+
+/** Each takes some 200 KB. */
+const mostTemplates = 8;
+/** What is more than that is none of Kubernetes. */
+const mostEntries = 1_000;
+
+/** An etcd of its own does not run yet. */
+function isNew({ vc, wasStarted, ownDatastore }: Tenant): boolean {
+  return !wasStarted && ownDatastore === undefined && vc.spec?.restoreFrom === undefined;
+}
+
+function templateOf(tenant: Tenant): string {
+  const { version, template } = tenant.required(tenant.choice, 'template');
+  const { name, uid, resourceVersion } = template.metadata;
+  return [version, name, uid, resourceVersion].join(' ');
+}
+
+export const fillDefaults: Step = {
+  name: 'defaults',
+  doing: 'Writing default roles',
+  async run(tenant, { datastore, defaults }) {
+    if (!isNew(tenant)) return;
+    const { id, signal } = tenant;
+    const known = defaults.get(templateOf(tenant));
+    if (known !== undefined) await datastore.fillTenant(id, known, { signal });
+    else tenant.beganEmpty = (await datastore.countTenantKeys(id, { signal })) === 0;
+  },
+};
+
+/**
+ * Keeps what the API server of this tenant has created. Only of one that had nothing before, and before `credentials`: until
+ * then nobody but the manager and its own controllers has a certificate, so none of this can be a tenant's.
+ */
+export const keepDefaults: Step = {
+  name: 'keep-defaults',
+  doing: 'Reading default roles',
+  async run(tenant, services) {
+    const { beganEmpty, vc, signal } = tenant;
+    if (!beganEmpty || vc.status?.kubeconfigSecret !== undefined) return;
+    try {
+      const entries = await readDefaults(tenant, services);
+      if (services.defaults.size >= mostTemplates) services.defaults.clear();
+      if (entries !== undefined) services.defaults.set(templateOf(tenant), entries);
+    } catch (err) {
+      // The next tenant is as good for it.
+      if (signal.aborted) throw err;
+      services.logger.debug({ err, virtualCluster: tenant.key }, 'default roles are not kept');
+    }
+  },
+};
+
+async function readDefaults(
+  { id, signal }: Tenant,
+  { datastore }: Services,
+): Promise<readonly Entry[] | undefined> {
+  const found: Entry[] = [];
+  const { entries } = await datastore.viewTenant(id, { signal });
+  for await (const entry of entries) {
+    if (!defaultKeys.some((each) => entry.key.startsWith(each))) continue;
+    // A template may have all resources encrypted, with a key of each tenant's own.
+    if (found.length >= mostEntries || isEncrypted(entry)) return undefined;
+    found.push(entry);
+  }
+  return found;
+}
+
+function isEncrypted({ value }: Entry): boolean {
+  return Buffer.from(value.subarray(0, 8)).toString() === 'k8s:enc:';
+}
