@@ -88,12 +88,12 @@ export function resource(
   return { group, version, plural, kind, namespaced };
 }
 
-/** `v1` for the core group, else `group/version`. */
 /** `plural.group`, or the plural name alone of one in the core group. */
 export function groupResource({ group, plural }: Pick<Resource, 'group' | 'plural'>): string {
   return group === '' ? plural : `${plural}.${group}`;
 }
 
+/** `v1` for the core group, else `group/version`. */
 export function apiVersionOf(resource: Resource): string {
   return resource.group === '' ? resource.version : `${resource.group}/${resource.version}`;
 }

@@ -298,6 +298,8 @@ class RoundTrip implements Dispatcher.DispatchHandler {
       this.#pace?.rested(restedMs);
       if (this.#ended !== undefined) return;
       this.#endsAt += restedMs;
+      // An answer that ends with its connection does so during a rest, too.
+      clearTimeout(this.#timer);
       this.#timer = this.#endAfter(this.#endsAt - performance.now());
       goOn();
     };

@@ -27,7 +27,7 @@ import { type Excess, QuotaLedger } from './ledger.ts';
 const writes = 'writes.bytes-per-minute';
 /** What controllers of the super cluster make in a new namespace, and the work of it. Bytes. */
 const costOfNamespace = 256 * 1024;
-/** Of a deletion, which never waits: what is made after many does. Bytes. */
+/** Of a deletion, which never waits: what is made or changed after many does. Bytes. */
 const costOfDeletion = 4 * 1024;
 /** A burst of two seconds' worth is over before others notice. */
 const burstOfWritesMs = 2_000;

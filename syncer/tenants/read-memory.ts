@@ -5,11 +5,8 @@ export class ReadMemoryExceeded extends Error {
   override readonly name = 'ReadMemoryExceeded';
   readonly code = 'ReadMemoryExceeded';
 
-  constructor(limitBytes: number) {
-    const limit = Math.round(limitBytes / 1024 / 1024);
-    super(
-      `answers and events of all tenants that were being read took more than ${limit} MiB, and those of this one most of it`,
-    );
+  constructor() {
+    super('reading this took too much memory at that moment; it is tried again later');
   }
 }
 
@@ -49,7 +46,7 @@ export class SharedReadMemory {
     while (this.#bytes > this.#limitBytes) {
       const largest = [...this.#holds].reduce((a, b) => (isLarger(b, a) ? b : a));
       this.#set(largest, 0);
-      largest.end(new ReadMemoryExceeded(this.#limitBytes));
+      largest.end(new ReadMemoryExceeded());
     }
   }
 

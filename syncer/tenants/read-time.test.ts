@@ -76,6 +76,23 @@ describe('reading from a tenant', () => {
     expect(isDone).toBe(true);
   });
 
+  it('is still owed when the one that rested is aborted', async () => {
+    const clock = new FakeClock();
+    const { lists } = new SharedReadTime(clock).tenant();
+    lists.worked(1_000);
+    const cut = new AbortController();
+    const first = lists.turn(cut.signal);
+    await clock.advance(100);
+    cut.abort(new Error('cut'));
+    await expect(first).rejects.toThrow('cut');
+    let isDone = false;
+    void lists.turn(signal)?.then(() => (isDone = true));
+    await clock.advance(400);
+    expect(isDone).toBe(false);
+    await clock.advance(1_000);
+    expect(isDone).toBe(true);
+  });
+
   it('is done for one watch after the other, each after the rest that the one before has earned', async () => {
     const clock = new FakeClock();
     const time = new SharedReadTime(clock).tenant().lists;

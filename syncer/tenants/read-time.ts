@@ -90,10 +90,19 @@ export class ReadTime implements ReadMeter {
   async #rest(signal: AbortSignal | undefined): Promise<void> {
     signal?.throwIfAborted();
     if (this.#owedMs < shortestRestMs) return;
-    const restMs = this.#restMs(this.#owedMs);
+    const owedMs = this.#owedMs;
+    const restMs = this.#restMs(owedMs);
+    const fromMs = this.#clock.monotonic();
     this.#owedMs = 0;
-    await this.#clock.sleep(restMs, signal);
-    this.#atMs = this.#clock.monotonic();
+    try {
+      await this.#clock.sleep(restMs, signal);
+    } catch (error) {
+      // Whoever waits next rests for what is left.
+      this.#owedMs += owedMs * Math.max(0, 1 - (this.#clock.monotonic() - fromMs) / restMs);
+      throw error;
+    } finally {
+      this.#atMs = this.#clock.monotonic();
+    }
   }
 }
 

@@ -231,7 +231,7 @@ export interface KeyspaceView {
   readonly count: number;
   /**
    * In order of their keys, a page in memory at a time. Without what ends by itself (with a lease of etcd). Throws
-   * EtcdError `compacted` when it is read so slowly that etcd has forgotten the revision.
+   * EtcdError `Compacted` when it is read so slowly that etcd has forgotten the revision.
    */
   readonly entries: AsyncIterable<Entry>;
 }

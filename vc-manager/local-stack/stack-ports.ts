@@ -24,7 +24,7 @@ const lastPort = 20_999;
 /**
  * The ports of the local stack: chosen once among those that are free, at a random place so that two
  * stacks hardly meet, then kept in `file`, because kubeconfigs name them. Throws NetworkError
- * `no-free-port`.
+ * `NoFreePort`.
  */
 export async function stackPorts(file: string, random: () => number = Math.random): Promise<StackPorts> {
   const stored = await readPorts(file);

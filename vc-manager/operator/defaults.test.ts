@@ -1,5 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Entry } from '../etcd/keyspace.ts';
+import type { Services } from './services.ts';
+import { fillDefaults } from './steps/defaults.ts';
+import type { Tenant } from './tenant.ts';
 import { hurried, World } from './testing/world.ts';
 
 const entry = (key: string, value = 'v'): Entry => ({ key, value: Buffer.from(value) });
@@ -41,6 +44,16 @@ describe('what a new API server creates first', () => {
     await made('restored');
     world.datastore.usage.keys = 0;
     expect(await made('next')).toEqual([]);
+  });
+
+  it.each([true, false])('is taken only where authorities are new too: %s', async (hasNewPki) => {
+    const choice = { version: '1.36.3', template: { metadata: { name: 'v1-36' } } };
+    const required = (value: unknown): unknown => value;
+    const stub = { vc: {}, id: 'a', wasStarted: false, hasNewPki, beganEmpty: false, choice, required };
+    const tenant = stub as unknown as Tenant;
+    const { datastore } = world;
+    await fillDefaults.run(tenant, { datastore, defaults: new Map() } as unknown as Services);
+    expect(tenant.beganEmpty).toBe(hasNewPki);
   });
 
   it('is not taken where it is encrypted, with a key of one tenant', async () => {

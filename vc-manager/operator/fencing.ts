@@ -18,6 +18,7 @@ export function fenced(services: Services, { datastore }: { datastore: Datastore
     drivers,
     driver: drivers.get(services.settings.driver) ?? fencedDriver(services.driver, fence),
     datastore: fencedDatastore(datastore, fence),
+    assertHeld: () => assertHeld(fence),
     ownDatastore: (options) => fencedCalls(services.ownDatastore(options), ownDatastoreCalls, fence),
   };
 }

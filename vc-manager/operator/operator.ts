@@ -53,6 +53,7 @@ export class Operator {
       snapshots: snapshots && { ...snapshots, isBusy: false, pauses: new RestorePauses(clock) },
       leavingSinceMs: new Map(),
       activeJobs: new Map(),
+      assertHeld: () => {},
       defaults: new Map(),
       sleepPauses: new Map(),
       datastoreGrowth: { sinceMs: 0 },

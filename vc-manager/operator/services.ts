@@ -97,6 +97,8 @@ export interface Services {
   sleepPauses: Map<string, { attempt: string; untilMs: number; why: string }>;
   /** Wall-clock time at which the shared datastore was last seen to grow fast; 0: never. */
   datastoreGrowth: { sinceMs: number };
+  /** Throws `NoLongerLeading` unless what was read just before is still this manager's. */
+  assertHeld: () => void;
   /** By version and template, what its API servers create first. */
   defaults: Map<string, readonly Entry[]>;
   newId: () => string;

@@ -23,10 +23,12 @@ export function wakeRequest(vc: VirtualCluster): string | undefined {
   return newRequest(vc, annotationKeys.wake, vc.status?.sleep?.woken);
 }
 
-/** Whether one request of the two was made after the other: both are the time, as the CLI writes it. */
-export function isLaterRequest(request: string | undefined, other: string | undefined): boolean {
-  return Date.parse(request ?? '') > Date.parse(other ?? '');
+/** Whether one request of the two was made after the other: where both are the time, as the CLI writes it. */
+export function isLaterRequest(request = '', other = ''): boolean {
+  return isTime.test(request) && isTime.test(other) && Date.parse(request) > Date.parse(other);
 }
+
+const isTime = /^\d{4}-\d\d-\d\dT/;
 
 /** Why one that is asleep is to wake: it was asked for, or it has no reason to sleep any more. Undefined: it sleeps on. */
 export function wakeReason(vc: VirtualCluster, services: SleepServices): WakeReason | undefined {

@@ -85,6 +85,8 @@ export class Tenant {
         isSameDriver: boolean;
       }
     | undefined;
+  /** Set by the step `certificates`: its authorities were made in this reconcile, and nobody else has had them. */
+  hasNewPki = false;
   /** Set by the step `certificates`. */
   pki: TenantPki | undefined;
   /** Set by the step `certificates`. */

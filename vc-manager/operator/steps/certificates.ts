@@ -65,6 +65,7 @@ export const certificates: Step = {
     const found = inPlace ?? former ?? (await fromSnapshot(tenant, services));
     // Components that were started trust the lost authorities.
     if (found === undefined && tenant.wasStarted) throw lost(tenant, services);
+    tenant.hasNewPki = found === undefined;
     const stored = found && (await withAuthorities(found, tenant, services));
     const { etcdCa } = await services.managerPki();
     const renewal = renewalRequest(tenant.vc);

@@ -23,7 +23,7 @@ const defaultKeys: readonly string[] = [
 /** Each takes some 200 KB. */
 const mostTemplates = 8;
 /** What is more than that is none of Kubernetes. */
-const mostEntries = 1_000;
+const most = { entries: 1_000, bytes: 2 ** 20 };
 
 /** An etcd of its own does not run yet. */
 function isNew({ vc, wasStarted, ownDatastore }: Tenant): boolean {
@@ -44,13 +44,14 @@ export const fillDefaults: Step = {
     const { id, signal } = tenant;
     const known = defaults.get(templateOf(tenant));
     if (known !== undefined) await datastore.fillTenant(id, known, { signal });
-    else tenant.beganEmpty = (await datastore.countTenantKeys(id, { signal })) === 0;
+    else tenant.beganEmpty = tenant.hasNewPki && (await datastore.countTenantKeys(id, { signal })) === 0;
   },
 };
 
 /**
- * Keeps what the API server of this tenant has created. Only of one that had nothing before, and before `credentials`: until
- * then nobody but the manager and its own controllers has a certificate, so none of this can be a tenant's.
+ * Keeps what the API server of this tenant has created. Only of one that had nothing before, neither keys nor authorities, and
+ * before `bootstrap` and `credentials`: until then nobody but the manager and its own controllers has a certificate, so
+ * none of this can be a tenant's. (The templates of this project let nobody log in without one and do anything.)
  */
 export const keepDefaults: Step = {
   name: 'keep-defaults',
@@ -60,6 +61,8 @@ export const keepDefaults: Step = {
     if (!beganEmpty || vc.status?.kubeconfigSecret !== undefined) return;
     try {
       const entries = await readDefaults(tenant, services);
+      // Another manager may have gone on with it.
+      services.assertHeld();
       if (services.defaults.size >= mostTemplates) services.defaults.clear();
       if (entries !== undefined) services.defaults.set(templateOf(tenant), entries);
     } catch (err) {
@@ -75,11 +78,13 @@ async function readDefaults(
   { datastore }: Services,
 ): Promise<readonly Entry[] | undefined> {
   const found: Entry[] = [];
+  let bytes = 0;
   const { entries } = await datastore.viewTenant(id, { signal });
   for await (const entry of entries) {
     if (!defaultKeys.some((each) => entry.key.startsWith(each))) continue;
+    bytes += entry.value.length;
     // A template may have all resources encrypted, with a key of each tenant's own.
-    if (found.length >= mostEntries || isEncrypted(entry)) return undefined;
+    if (found.length >= most.entries || bytes > most.bytes || isEncrypted(entry)) return undefined;
     found.push(entry);
   }
   return found;

@@ -59,6 +59,8 @@ export const fallAsleep: Step = {
       const followed = requests({ slept: request, woken: wakeRequest(vc) });
       tenant.status.set(({ sleep, ...status }) => ({ ...status, sleep: { ...sleep, ...followed } }));
       tenant.jobMessage = 'it was asked to wake before it slept';
+      // For its schedule, and its last use.
+      tenant.lookAgainMs = 0;
       return;
     }
     // New authorities would wake it at once.
