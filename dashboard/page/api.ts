@@ -55,6 +55,9 @@ export function isPassing(status: number): boolean {
   return status === 0 || status === 429 || status >= 500;
 }
 
+/** After a failure that may pass. */
+export const tryAgainMs = 5_000;
+
 let csrf = '';
 
 export function useCsrf(token: string): void {

@@ -1,5 +1,5 @@
 import type { SyncerView, TenantRow } from '../types.ts';
-import { get, isPassing, Refused, type SessionInfo, useCsrf } from './api.ts';
+import { get, isPassing, Refused, type SessionInfo, tryAgainMs, useCsrf } from './api.ts';
 
 /** What all views show. Replaced parts, never changed ones, so that a view can tell what is new. */
 export interface State {
@@ -47,7 +47,6 @@ interface Changes {
 
 let source: EventSource | undefined;
 let nextTry: ReturnType<typeof setTimeout> | undefined;
-const tryAgainMs = 5_000;
 
 /** Asks who is signed in, and follows what they may see. */
 export async function load(isAgain = false): Promise<void> {

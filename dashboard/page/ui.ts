@@ -2,7 +2,7 @@ import htm from 'htm';
 import { type ComponentChildren, h, type VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Health } from '../types.ts';
-import { isPassing, Refused } from './api.ts';
+import { isPassing, Refused, tryAgainMs } from './api.ts';
 import { messageOf, percent, withCommands } from './format.ts';
 
 export const html = htm.bind(h) as (strings: TemplateStringsArray, ...values: unknown[]) => VNode;
@@ -233,7 +233,7 @@ export function Dialog({ title, onClose, children }: DialogProps): VNode {
 }
 
 /**
- * Loads once, and again whenever one of `again` changes. While there is no answer, the value before stays; of what is refused
+ * Loads once, and again whenever one of `again` changes, and after a failure that may pass. While there is no answer, the value before stays; of what is refused
  * or gone nothing does.
  */
 export function useLoaded<T>(
@@ -245,6 +245,7 @@ export function useLoaded<T>(
   const [round, setRound] = useState(0);
   useEffect(() => {
     const left = new AbortController();
+    let nextTry: ReturnType<typeof setTimeout> | undefined;
     load(left.signal).then(
       (loaded) => {
         if (left.signal.aborted) return;
@@ -254,10 +255,14 @@ export function useLoaded<T>(
       (error: unknown) => {
         if (left.signal.aborted) return;
         if (error instanceof Refused && !isPassing(error.status)) setValue(undefined);
+        else nextTry = setTimeout(() => setRound((each) => each + 1), tryAgainMs);
         setProblem(messageOf(error));
       },
     );
-    return () => left.abort();
+    return () => {
+      left.abort();
+      clearTimeout(nextTry);
+    };
   }, [...again, round]);
   return { value, problem, reload: () => setRound((each) => each + 1) };
 }

@@ -325,9 +325,13 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
         snapshots: { taken: taken() ?? '', kept: [{ ...kept, name }] },
       });
     };
-    const gone = page.waitForEvent('requestfailed', (request) => request.url().endsWith('/act'));
-    await (await begin()).getByRole('button', { name: 'Cancel' }).click();
-    await gone;
+    const watches = () => world.superCluster.api.watches('virtualclusters').length;
+    const before = watches();
+    const dialog = await begin();
+    await expect.poll(watches).toBe(before + 1);
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    // The server has noticed.
+    await expect.poll(watches).toBe(before);
     keep();
     await page.getByText('a/kept/').waitFor();
     expect(get('kept')).toBeDefined();
@@ -337,6 +341,18 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     keep();
     await page.getByText('kept is being deleted, and kept as a/kept/').waitFor();
     expect(get('kept')).toBeUndefined();
+  });
+
+  it('shows by itself what could not be loaded at first', async () => {
+    await putRunning('slow');
+    const path = '**/api/tenants/a/slow';
+    await page.route(path, (route) =>
+      route.fulfill({ status: 503, json: { message: 'it is being started' } }),
+    );
+    await page.goto(`${world.origin}/#/tenants/a/slow`);
+    await page.getByText('it is being started').waitFor();
+    await page.unroute(path);
+    await page.getByRole('button', { name: 'Sleep', exact: true }).waitFor();
   });
 
   it('is acted upon by the keyboard alone', async () => {
