@@ -115,6 +115,15 @@ describe('LeaseElection', () => {
     await two.stop();
   });
 
+  it('gives back what it gets after it was stopped', async () => {
+    await using cluster = await startFakeCluster();
+    const one = compete(cluster, 'one');
+    await cluster.server.until(() => cluster.server.requests.some(({ verb }) => verb === 'create'));
+    await one.stop();
+    expect(one.terms).toEqual([]);
+    expect(spec(cluster)).toMatchObject({ holderIdentity: '' });
+  });
+
   it('takes over from a leader that says nothing, by its own clock alone', async () => {
     await using cluster = await startFakeCluster();
     const one = compete(cluster, 'one');

@@ -82,6 +82,8 @@ export class LeaseElection {
     while (!signal.aborted) {
       if (!(await this.#attempt(signal))) {
         await this.#rest(signal);
+      } else if (signal.aborted) {
+        await this.#release();
       } else if (await this.#lead(signal, lead)) {
         return;
       }
@@ -136,10 +138,13 @@ export class LeaseElection {
   /** One try to take or renew the lease; false when another process holds it or the server cannot be asked. */
   async #attempt(signal: AbortSignal): Promise<boolean> {
     const startedAt = readClock(this.#clock);
+    const timeoutMs = this.#callTimeoutMs;
+    // Not given up with the signal: what is written has to be given back.
+    const options = { timeoutMs };
     try {
-      const options = { signal, timeoutMs: this.#callTimeoutMs };
       const ref = { namespace: this.#options.namespace, name: this.#options.name };
-      const lease = await ignoreNotFound(this.#options.client.get<Lease>(resources.leases, ref, options));
+      const found = this.#options.client.get<Lease>(resources.leases, ref, { signal, timeoutMs });
+      const lease = await ignoreNotFound(found);
       if (lease === undefined) {
         await this.#options.client.create<Lease>(resources.leases, this.#claim({ metadata: ref }), options);
         this.#renewedAt = startedAt;

@@ -398,7 +398,7 @@ async function writeSnapshot(
       if (!isKept(entry.key)) continue;
       yield decrypted(entry, keys);
       entries++;
-      if (services.clock.monotonic() - shownAt < 2_000) continue;
+      if (entries % 100 !== 0 || services.clock.monotonic() - shownAt < 2_000) continue;
       shownAt = services.clock.monotonic();
       recordProgress(tenant, `${entries} of about ${view.count} entries are read`);
       await tenant.status.flush();
