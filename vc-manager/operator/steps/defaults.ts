@@ -63,8 +63,9 @@ export const keepDefaults: Step = {
       const entries = await readDefaults(tenant, services);
       // Another manager may have gone on with it.
       services.assertHeld();
+      if (entries === undefined) return;
       if (services.defaults.size >= mostTemplates) services.defaults.clear();
-      if (entries !== undefined) services.defaults.set(templateOf(tenant), entries);
+      services.defaults.set(templateOf(tenant), entries);
     } catch (err) {
       // The next tenant is as good for it.
       if (signal.aborted) throw err;
