@@ -200,6 +200,10 @@ const unusedOnPurpose: readonly { rights: readonly string[]; why: string }[] = [
     why: 'only pods that outlive their grace period, or are given less',
   },
   {
+    rights: rightsTo('manager', ['patch'], ['pods/resize']),
+    why: 'only for tenants whose weight is not 1',
+  },
+  {
     rights: rightsTo('manager', ['list'], ['events']),
     why: 'only when a quota or a webhook has let no pod be made for a minute',
   },

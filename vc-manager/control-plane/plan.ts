@@ -13,8 +13,8 @@ export interface ControlPlanePlan {
   labels: Record<string, string>;
   components: ComponentPlan[];
   /**
-   * Share of the processors beside other control planes, in proportion to their weights; 1 when absent. Only for drivers
-   * that can change it without a restart.
+   * Share of the processors beside other control planes, in proportion to their weights; 1 when absent. A change restarts
+   * nothing.
    */
   weight?: number;
   /** What its components may connect to besides each other; for drivers that can enforce it. */

@@ -29,6 +29,7 @@ import {
 } from '../driver.ts';
 import { unknownComponent } from '../errors.ts';
 import { apiServerBindPort, locateControlPlane, removeRoute, routeToApiServers } from './api-server-route.ts';
+import { CpuRequests } from './cpu-requests.ts';
 import { componentLog } from './logs.ts';
 import {
   disruptionBudget,
@@ -91,6 +92,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
   readonly #network: NetworkOptions;
   readonly #objects: SuperObjects;
   readonly #events: PodEvents;
+  readonly #cpuRequests: CpuRequests;
   readonly #onProblem: OnProblem;
   readonly #lock = new KeyedMutex();
 
@@ -101,6 +103,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
     this.#network = { systemNamespace: defaultSystemNamespace, egress: [], ...options.network };
     this.#onProblem = options.onProblem ?? (() => undefined);
     this.#objects = new SuperObjects(this.#client);
+    this.#cpuRequests = new CpuRequests({ objects: this.#objects, onProblem: this.#onProblem });
     this.#events = new PodEvents({
       ...{ client: this.#client, clock: this.#clock, onProblem: this.#onProblem },
     });
@@ -196,7 +199,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
 
   async #ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
     const { signal, onProgress, onReady, beforeWrite, beside, isWaking = false } = options;
-    const { id, labels, components } = plan;
+    const { id, labels, components, weight = 1 } = plan;
     const virtualCluster = `${labels[labelKeys.namespace] ?? ''}/${labels[labelKeys.virtualCluster] ?? ''}`;
     await ensureNamespace(this.#objects, namespaceManifest(id, virtualCluster), signal);
     const existing = await this.#objects.statefulSets(id, signal);
@@ -226,6 +229,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
         beforeWrite: () => beforeWrite?.(),
         onProgress: (...progress) => onProgress?.(...progress),
         isBeside: beside?.component === component.name,
+        weight,
       });
       onProgress?.(`${component.name} is ready`);
       onReady?.(component.name);
@@ -264,11 +268,15 @@ export class KubernetesDriver implements ControlPlaneDriver {
     const isUnchanged = written.metadata.generation === before?.metadata.generation;
     if (isUnchanged) this.#events.askNoMore(running);
     // What was running as it should, and still does, need not be followed.
-    if (isUnchanged && isRolloutComplete(written)) return;
+    if (isUnchanged && isRolloutComplete(written)) {
+      await this.#cpuRequests.set(running, component, options);
+      return;
+    }
     const [client, clock] = [this.#client, this.#clock];
     await using view = this.#view(id);
     try {
       await awaitRollout(view, { id, component, written, client, clock, signal, onProgress });
+      await this.#cpuRequests.set(view.pods(component.name), component, options);
     } finally {
       // Another number of them, for one, ends none of those that stay.
       this.#events.askNoMore(view.pods(component.name).filter((pod) => staysIn(component, pod)));
@@ -347,6 +355,7 @@ interface StartOptions {
   beforeWrite: () => void;
   /** It is replaced while a second one serves. */
   isBeside: boolean;
+  weight: number;
 }
 
 /** Whether the pod of a component that keeps no data is to be another one. What an earlier version has made does not say. */

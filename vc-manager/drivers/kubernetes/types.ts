@@ -66,6 +66,10 @@ export interface StatefulSet extends KubeObject {
 
 /** What this driver reads of a Pod. */
 export interface Pod extends KubeObject {
+  spec?: {
+    containers?: { name?: string; resources?: { requests?: Record<string, string> } }[];
+    [field: string]: unknown;
+  };
   status?: {
     phase?: string;
     reason?: string;

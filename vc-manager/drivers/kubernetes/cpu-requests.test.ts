@@ -1,0 +1,126 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { resources } from '../../../kube/index.ts';
+import { type FakeCluster, startFakeCluster } from '../../../kube/testing/index.ts';
+import type { ControlPlanePlan } from '../../control-plane/plan.ts';
+import { cpuRequestOf } from './cpu-requests.ts';
+import { KubernetesDriver } from './kubernetes-driver.ts';
+import { examplePlan } from './testing/example-plan.ts';
+import { FakeWorkloads } from './testing/fake-workloads.ts';
+import type { Pod } from './types.ts';
+
+const namespace = 'skerry-tenant-abc123';
+const server = { namespace, name: 'kube-apiserver-0' };
+const { signal } = new AbortController();
+
+describe('the CPU request of a component', () => {
+  const of = (cpu: string | undefined, weight: number, limit?: string): number | undefined =>
+    cpuRequestOf(
+      {
+        resources: {
+          requests: cpu === undefined ? {} : { cpu },
+          ...(limit !== undefined && { limits: { cpu: limit } }),
+        },
+      },
+      weight,
+    );
+
+  it('is that of its template, times the weight', () => {
+    expect([of('50m', 1), of('50m', 4), of('10m', 3)]).toEqual([50, 200, 30]);
+  });
+
+  it('is half a CPU at most by weight, within its limit, and never below the template', () => {
+    expect([of('50m', 1000, '2'), of('50m', 1000, '300m'), of('1', 4, '2')]).toEqual([500, 300, 1_000]);
+  });
+
+  it('is that of the cluster where its template has none', () => {
+    expect([of(undefined, 4), cpuRequestOf({}, 4)]).toEqual([undefined, undefined]);
+  });
+});
+
+describe('pods of a control plane', () => {
+  let cluster: FakeCluster;
+  let workloads: FakeWorkloads;
+  let driver: KubernetesDriver;
+  let problems: string[];
+
+  beforeEach(async () => {
+    problems = [];
+    cluster = await startFakeCluster({
+      statusResources: ['pods', 'services', 'namespaces', 'statefulsets'],
+    });
+    workloads = new FakeWorkloads(cluster.server);
+    driver = new KubernetesDriver({
+      client: cluster.client,
+      onProblem: (_, what) => problems.push(what),
+    });
+  });
+
+  afterEach(async () => {
+    await driver.close();
+    await workloads[Symbol.asyncDispose]();
+    await cluster[Symbol.asyncDispose]();
+  });
+
+  const weighing = (weight: number): ControlPlanePlan => ({ ...examplePlan(), weight });
+  const podOf = (ref = server): Pod => cluster.server.get(resources.pods, ref) as Pod;
+  const cpu = (ref = server): string | undefined =>
+    podOf(ref).spec?.containers?.[0]?.resources?.requests?.['cpu'];
+  const template = (): unknown =>
+    cluster.server.get(resources.statefulSets, { namespace, name: 'kube-apiserver' })?.['spec'];
+
+  it('request CPU by the weight of their tenant, and a change replaces none of them', async () => {
+    await driver.ensure(weighing(1), { signal });
+    expect(cpu()).toBe('50m');
+    const [before, uid] = [template(), podOf().metadata.uid];
+    await driver.ensure(weighing(4), { signal });
+    expect([cpu(), cpu({ namespace, name: 'kube-controller-manager-0' })]).toEqual(['200m', '40m']);
+    await driver.ensure(weighing(2), { signal });
+    expect(cpu()).toBe('100m');
+    expect([template(), podOf().metadata.uid]).toEqual([before, uid]);
+  });
+
+  it('request it again when they were made anew', async () => {
+    await driver.ensure(weighing(4), { signal });
+    expect(cpu()).toBe('200m');
+    cluster.server.remove(resources.pods, server);
+    await cluster.server.until(() => cluster.server.get(resources.pods, server) !== undefined);
+    expect(cpu()).toBe('50m');
+    await driver.ensure(weighing(4), { signal });
+    expect(cpu()).toBe('200m');
+  });
+
+  it('of weight 1 keep what others have had them request, and lose what an earlier weight gave', async () => {
+    await driver.ensure(weighing(1), { signal });
+    const asking = (managedFields: object[]): void => {
+      const pod = podOf();
+      const [container] = pod.spec?.containers ?? [];
+      const containers = [{ ...container, resources: { requests: { cpu: '250m' } } }];
+      cluster.server.put(resources.pods, {
+        ...pod,
+        metadata: { ...pod.metadata, managedFields },
+        spec: { ...pod.spec, containers },
+      });
+    };
+    asking([{ manager: 'webhook', operation: 'Update' }]);
+    await driver.ensure(weighing(1), { signal });
+    expect(cpu()).toBe('250m');
+    asking([{ manager: 'skerry-vc-manager', operation: 'Update', subresource: 'resize' }]);
+    await driver.ensure(weighing(1), { signal });
+    expect(cpu()).toBe('50m');
+  });
+
+  it('serve as before when it is refused, which is told once', async () => {
+    await driver.ensure(weighing(1), { signal });
+    cluster.server.inject({
+      fault: { kind: 'status', code: 403, reason: 'Forbidden', message: 'node has not enough' },
+      ...{ plural: 'pods', verb: 'patch', times: Number.POSITIVE_INFINITY },
+    });
+    await driver.ensure(weighing(4), { signal });
+    await driver.ensure(weighing(4), { signal });
+    expect(problems).toEqual([
+      `cannot set the CPU request of ${namespace}/kube-apiserver-0 by weight`,
+      `cannot set the CPU request of ${namespace}/kube-controller-manager-0 by weight`,
+    ]);
+    expect(cpu()).toBe('50m');
+  });
+});
