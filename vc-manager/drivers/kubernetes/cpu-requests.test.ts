@@ -113,7 +113,9 @@ describe('pods of a control plane', () => {
     await driver.ensure(weighing(1), { signal });
     cluster.server.inject({
       fault: { kind: 'status', code: 403, reason: 'Forbidden', message: 'node has not enough' },
-      ...{ plural: 'pods', verb: 'patch', times: Number.POSITIVE_INFINITY },
+      plural: 'pods',
+      subresource: 'resize',
+      times: Number.POSITIVE_INFINITY,
     });
     await driver.ensure(weighing(4), { signal });
     await driver.ensure(weighing(4), { signal });

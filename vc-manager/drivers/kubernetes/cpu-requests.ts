@@ -72,7 +72,10 @@ export class CpuRequests {
       // Not found: it is gone, or the super cluster is older than Kubernetes 1.33.
       await ignoreNotFound(
         this.#o.objects.client.patch(resources.pods, { namespace, name }, patch, {
-          ...{ type: 'json', subresource: 'resize', fieldManager, signal },
+          type: 'json',
+          subresource: 'resize',
+          fieldManager,
+          signal,
         }),
       );
       this.#refused.delete(uid);
