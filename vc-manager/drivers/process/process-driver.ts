@@ -37,7 +37,7 @@ import {
   componentOf,
   type Occupant,
   observedComponents,
-  planBeside,
+  planSurge,
   refuseSlotNames,
   slotsOf,
   startInSlot,
@@ -237,7 +237,7 @@ export class ProcessDriver implements ControlPlaneDriver {
     // One that only reads leaves the shares alone.
     this.#shares?.start();
     const place = this.#place(id);
-    const { plan, beside } = await planBeside(asked, options.beside, (name) => this.#occupants(id, name));
+    const { plan, surge } = await planSurge(asked, options.surge, (name) => this.#occupants(id, name));
     validatePlan(plan);
     const wanted = new Set(plan.components.map((component) => component.name));
     const known = [...(await this.#known(id)).keys()].map(componentOf);
@@ -252,9 +252,9 @@ export class ProcessDriver implements ControlPlaneDriver {
     await runInDependencyOrder(startOrder(plan.components), signal, async (component, startSignal) => {
       const { name } = component;
       const command = await untilAborted(commands.get(name), startSignal);
-      const isBeside = name === beside?.component;
+      const isSurge = name === surge?.component;
       const occupants = await this.#occupants(id, name);
-      const slots = chooseSlot(component, componentHash(component), occupants, isBeside);
+      const slots = chooseSlot(component, componentHash(component), occupants, isSurge);
       const left = marked ?? (await this.#marked(place, [name]));
       const target = processSpec({ ...component, name: slots.target }, command, place, {
         environment: this.#environment,
@@ -264,7 +264,7 @@ export class ProcessDriver implements ControlPlaneDriver {
       this.#weights.set(`${id}-${slots.target}`, plan.weight ?? 1);
       await startInSlot({
         ...{ name, onProgress, onReady, clock: this.#clock, signal: startSignal },
-        beside: isBeside ? beside : undefined,
+        surge: isSurge ? surge : undefined,
         start: () => this.#supervisor(id, slots.target).ensure(target, startSignal),
         clearOthers: () => this.#clear(id, slots.others, startSignal),
         giveUp: async () => {
