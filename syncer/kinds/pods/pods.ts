@@ -11,7 +11,7 @@ import { lateKeysOf, lateReferenceId, lateReferencesIndex, nameOfLate } from '..
 import { withKeys } from '../patches.ts';
 import { warning } from '../validation.ts';
 import { wellFormed } from '../well-formed.ts';
-import { admitPod, isRefusedAsItStands, isRefusedBySettings } from './admission.ts';
+import { admitPod, isRefusedBySettings, isSuperPodRefused } from './admission.ts';
 import { graceForSuper, graceForTenant, lastPodState, podGone } from './deletion.ts';
 import { refusedImageChange } from './images.ts';
 import { references, requiredObjects } from './references.ts';
@@ -257,7 +257,7 @@ function slicesWith(pod: Pod, { tenant, tenantObjects, superObjects }: SyncConte
 function enforce(superPod: Pod, tenantPod: Pod | undefined, { tenant }: SyncContext): readonly Action[] {
   if ((superPod.spec?.nodeName ?? '') !== '') return [];
   const isRefused =
-    tenantPod === undefined ? isRefusedAsItStands(superPod, tenant) : isRefusedBySettings(tenantPod, tenant);
+    tenantPod === undefined ? isSuperPodRefused(superPod, tenant) : isRefusedBySettings(tenantPod, tenant);
   return isRefused ? [{ do: 'deleteSuper' }] : [];
 }
 
