@@ -1235,7 +1235,7 @@ export const attempts: readonly Attempt[] = [
       'change an object in a loop that very many others refer to, each of which is to be looked at again',
     stoppedBy: 'more than a hundred are queued in slices of time, once for all that changes meanwhile',
     test: 'syncer/reconcile/router.test.ts › queues more of them in slices of time, and once more for all that changes meanwhile',
-    control: '› queues up to 100 followers at once',
+    control: '› queues up to 100 referrers at once',
   },
   {
     attacker: 'tenant',
