@@ -9,7 +9,7 @@ import { fastClock } from '../../../kube/testing/fast-clock.ts';
 import { freePort } from '../../../kube/testing/free-port.ts';
 import type { Binaries, BinaryName } from '../../binaries/index.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../../control-plane/plan.ts';
-import type { ControlGroups } from '../../os/control-groups.ts';
+import type { Cgroups } from '../../os/cgroups.ts';
 import { EgressFilter, egressFilterProblem, groupOf } from '../../os/egress-filter.ts';
 import { identify } from '../../os/process-identity.ts';
 import { placeOnMachine } from '../egress-confinement.ts';
@@ -205,7 +205,7 @@ describe('ProcessDriver', () => {
     const shares: string[] = [];
     const withGroups = (name: string) => {
       const looked = Promise.withResolvers<void>();
-      const groups: ControlGroups = {
+      const groups: Cgroups = {
         version: 2,
         place: () => undefined,
         names: () => {
@@ -234,7 +234,7 @@ describe('ProcessDriver', () => {
   it('shares processors out by the weights of control planes, and restarts nothing when one changes', async () => {
     const shares = new Map<string, number>();
     const placed = new Set<string>();
-    const groups: ControlGroups = {
+    const groups: Cgroups = {
       version: 2,
       place: (name) => void placed.add(name),
       names: () => [...placed],

@@ -11,10 +11,10 @@ import {
   startOrder,
   validatePlan,
 } from '../../control-plane/plan.ts';
-import type { ControlGroups } from '../../os/control-groups.ts';
+import type { Cgroups } from '../../os/cgroups.ts';
+import { CpuShares } from '../../os/cpu-shares.ts';
 import type { EgressTarget } from '../../os/egress-filter.ts';
 import { isAlive, processesWithVariable } from '../../os/process-identity.ts';
-import { ProcessorShares } from '../../os/processor-shares.ts';
 import {
   type ComponentListener,
   type ComponentObservation,
@@ -75,7 +75,7 @@ interface ProcessDriverOptions {
   /** By how much their timers may be late, so that those at rest wake less often. Default 0. */
   timerSlackMs?: number;
   /** With which the limits of plans are enforced. Default: nothing enforces them. */
-  groups?: ControlGroups | undefined;
+  groups?: Cgroups | undefined;
   /**
    * Where control planes may open connections to on this machine, beyond what each of them needs; only where there is
    * no `egressFilterProblem`. Default: to any port.
@@ -95,8 +95,8 @@ export class ProcessDriver implements ControlPlaneDriver {
   readonly #environment: NodeJS.ProcessEnv;
   readonly #liveness: LivenessPoll;
   readonly #spawn: Spawn;
-  readonly #groups: { made: ControlGroups; prefix: string } | undefined;
-  readonly #shares: ProcessorShares | undefined;
+  readonly #groups: { made: Cgroups; prefix: string } | undefined;
+  readonly #shares: CpuShares | undefined;
   /** By control group, without the prefix. */
   readonly #weights = new Map<string, number>();
   readonly #egress: EgressConfinement | undefined;
@@ -124,7 +124,7 @@ export class ProcessDriver implements ControlPlaneDriver {
       groups: this.#groups,
     });
     if (options.groups !== undefined)
-      this.#shares = new ProcessorShares({
+      this.#shares = new CpuShares({
         groups: options.groups,
         prefix,
         full: shareOf(niceness),
