@@ -175,7 +175,7 @@ export class Router {
     for (const kind of this.#options.kinds) {
       if (!this.#heldToPolicy.has(kind.name)) continue;
       for (const object of this.#superObjects(tenant, kind)) {
-        if (runsAsLetIn(object)) continue;
+        if (isBound(object)) continue;
         const key = this.#superKey(tenant, kind, object);
         if (key !== undefined) yield key;
       }
@@ -395,8 +395,8 @@ export function hasMoved(previous: KubeObject, object: KubeObject): boolean {
   );
 }
 
-/** A pod that is bound stays as it was let in, whatever becomes of its policy. */
-export function runsAsLetIn(superObject: KubeObject): boolean {
+/** Whether the pod is bound to a node: a bound pod keeps running as it was admitted, whatever becomes of its policy. */
+export function isBound(superObject: KubeObject): boolean {
   return (superObject['spec'] as { nodeName?: string } | undefined)?.nodeName !== undefined;
 }
 
