@@ -69,7 +69,7 @@ const placedKeys = new Set(['topology.kubernetes.io/zone', 'topology.kubernetes.
  * The labels of the super object that binding it has added; undefined without any. Where nodes are hidden, one that
  * names them is left out.
  */
-export function placedLabels({ metadata }: Pod, context: SyncContext): Record<string, string> | undefined {
+export function bindingLabels({ metadata }: Pod, context: SyncContext): Record<string, string> | undefined {
   const { hideNodes } = context.tenant;
   const placed = Object.entries(metadata.labels ?? {}).filter(
     ([key, value]) => placedKeys.has(key) && (!hideNodes || scrub(value, context) === value),
