@@ -1,5 +1,5 @@
 import { getHeapStatistics } from 'node:v8';
-import { isSyncerLeaving, leftReason } from '../../api/conditions.ts';
+import { isWaitingForSyncer, leftReason } from '../../api/conditions.ts';
 import { isAsleep, isHeldToPolicy, isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   type CallRecord,
@@ -327,7 +327,7 @@ export class TenantDirectory {
     this.#holdToPolicy(vc);
     if (!this.#isOurs(vc)) {
       if (served !== undefined) this.#leave(vc, signal);
-      else if (isSyncerLeaving(vc) && this.#options.gate.serves(vc)) this.#tellLeft(vc, signal);
+      else if (isWaitingForSyncer(vc) && this.#options.gate.serves(vc)) this.#tellLeft(vc, signal);
       return;
     }
     if (served === undefined) {
