@@ -13,7 +13,7 @@ import type { OperatorOptions, Services } from './services.ts';
 import type { SharedWorker } from './shared-worker.ts';
 import { hasPhaseAsleep, isWokenBy } from './sleep.ts';
 import { StatusWriter } from './status-writer.ts';
-import { SyncerPresence } from './syncer-presence.ts';
+import { SyncerHeartbeats } from './syncer-heartbeats.ts';
 import { WarmPool } from './warm-pool.ts';
 
 interface LeaderLoopOptions {
@@ -101,7 +101,7 @@ export class LeaderLoop {
       await Promise.all([
         queue.run(signal),
         watch.run(signal),
-        new SyncerPresence(this.#o.services).run(signal),
+        new SyncerHeartbeats(this.#o.services).run(signal),
         new WarmPool(this.#o.services).run(signal),
         this.#o.services.usage.run(this.#o.services, signal),
       ]);
