@@ -198,7 +198,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
   }
 
   async #ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
-    const { signal, onProgress, onReady, beforeWrite, beside, isWaking = false } = options;
+    const { signal, onProgress, onReady, beforeWrite, surge, isWaking = false } = options;
     const { id, labels, components, weight = 1 } = plan;
     const virtualCluster = `${labels[labelKeys.namespace] ?? ''}/${labels[labelKeys.virtualCluster] ?? ''}`;
     await ensureNamespace(this.#objects, namespaceManifest(id, virtualCluster), signal);
@@ -228,7 +228,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
         signal: startSignal,
         beforeWrite: () => beforeWrite?.(),
         onProgress: (...progress) => onProgress?.(...progress),
-        isBeside: beside?.component === component.name,
+        isSurge: surge?.component === component.name,
         weight,
       });
       onProgress?.(`${component.name} is ready`);
@@ -245,7 +245,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
     before: StatefulSet | undefined,
     options: StartOptions,
   ): Promise<void> {
-    const { signal, onProgress, beforeWrite, isBeside } = options;
+    const { signal, onProgress, beforeWrite, isSurge } = options;
     const objects = this.#objects;
     const place = { namespace: namespaceOf(id), name: component.name };
     const budget = disruptionBudget(id, component);
@@ -257,7 +257,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
     }
     let running = before === undefined ? [] : await objects.pods(id, component.name, signal);
     const manifest = this.#statefulSet(id, component, before);
-    if (isBeside && isReplaced(component, manifest, before) && running.some(isReady)) {
+    if (isSurge && isReplaced(component, manifest, before) && running.some(isReady)) {
       await this.#replace(id, component, manifest, options);
       running = await objects.pods(id, component.name, signal);
     }
@@ -307,7 +307,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
         view.pods(component.name).filter(({ metadata }) => metadata.name === `${component.name}-${ordinal}`),
       );
     try {
-      await awaitRollout(view, { ...rollout, component, written, isBeside: true });
+      await awaitRollout(view, { ...rollout, component, written, isSurge: true });
     } catch (error) {
       if (signal.aborted) throw error;
       const isWithoutNode = hasNoNode(view.pods(component.name));
@@ -354,7 +354,7 @@ interface StartOptions {
   onProgress: NonNullable<EnsureOptions['onProgress']>;
   beforeWrite: () => void;
   /** It is replaced while a second one serves. */
-  isBeside: boolean;
+  isSurge: boolean;
   weight: number;
 }
 
