@@ -21,6 +21,14 @@ const pauseMs = 100;
 const probeTimeoutMs = 2_000;
 
 /**
+ * Both look once a second, the first time after a second, whether there is what each API server creates for itself. Of one
+ * that has served before it is there, and `informer-sync`, which is not left out, says that the roles are known.
+ */
+const createsFirstObjects = ['rbac/bootstrap-roles', 'scheduling/bootstrap-system-priority-classes'];
+const readyPath = '/readyz';
+const readyAgainPath = `${readyPath}?${createsFirstObjects.map((hook) => `exclude=poststarthook/${hook}`).join('&')}`;
+
+/**
  * Whether API servers that have just closed or refused a connection take requests again. One that is started anew accepts
  * connections before it knows its roles, and would answer 403: who comes meanwhile is held until `/readyz` is 200.
  */
@@ -75,9 +83,11 @@ export class Readiness {
 /** 401: the template allows no anonymous requests, and the API server is up. */
 function isReady({ host, port, id, isStopped = false }: Backend): Promise<boolean> {
   return new Promise((resolve) => {
+    // Only one that was ready falls asleep.
+    const path = isStopped ? readyAgainPath : readyPath;
     const asked = request(
       // No word of the answer is believed but this one, and nothing is sent: it need not prove who it is. The client asks for that.
-      { host, port, path: '/readyz', agent: false, rejectUnauthorized: false, timeout: probeTimeoutMs },
+      { host, port, path, agent: false, rejectUnauthorized: false, timeout: probeTimeoutMs },
       ({ statusCode, socket }) => {
         const isNamed =
           !isStopped || namesOf(socket as TLSSocket).some((name) => name.startsWith(`DNS:${id}.`));

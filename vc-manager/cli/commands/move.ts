@@ -143,7 +143,8 @@ export async function planMove(
     throw new CliError(
       'Conflict',
       suitable.length === 0
-        ? `there is no ControlPlaneTemplate of Kubernetes ${minorOf(status.version)} with datastore: ${to.datastore}`
+        ? `there is no ControlPlaneTemplate of Kubernetes ${minorOf(status.version)} with datastore: ${to.datastore}: ` +
+            'create one, and name it with --template'
         : `say with --template which one it is to be: ${suitable.join(', ')}`,
     );
   return { from, to, spec: { ...driver, template } };

@@ -4,7 +4,7 @@ import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-
 import { type KubeClient, type KubeObject, type Resource, resources } from '../../../kube/index.ts';
 import { loadTemplates } from '../../control-plane/template.ts';
 import { SniRecorder } from '../testing/sni-recorder.ts';
-import { describeUpgrade, parseDeprecatedApis, planUpgrade } from './upgrade.ts';
+import { describeUpgrade, isUpgraded, parseDeprecatedApis, planUpgrade } from './upgrade.ts';
 
 const { signal } = new AbortController();
 const [packaged] = await loadTemplates();
@@ -106,6 +106,41 @@ describe('the version of an upgrade that names none', () => {
     await expect(planned({ ...place, superCluster: '1.34.0' }, '1.36')).rejects.toMatchObject({
       code: 'Conflict',
     });
+  });
+});
+
+describe('an upgrade that is waited for', () => {
+  const ref = { namespace: 'teams', name: 'blue' };
+  const refused = {
+    type: 'VersionCurrent',
+    status: 'False',
+    reason: 'VersionSkipped',
+    message: 'It stays at 1.35.1: 1.37 is two minor versions on.',
+    lastTransitionTime: '2026-01-01T00:00:00Z',
+  } as const;
+  const found = (generation: number, observed: number, status: VirtualClusterStatus): VirtualCluster => ({
+    metadata: { ...ref, generation },
+    status: {
+      observedGeneration: observed,
+      version: '1.35.1',
+      conditions: [{ ...refused, observedGeneration: observed }],
+      ...status,
+    },
+  });
+
+  it('is not over because an earlier request was refused, or had failed', () => {
+    expect(isUpgraded(found(2, 1, { phase: 'Ready' }), ref, '1.36.3')).toBe(false);
+    expect(isUpgraded(found(2, 1, { phase: 'Failed' }), ref, '1.36.3')).toBe(false);
+    const done = { phase: 'Ready', version: '1.36.3', conditions: [] } as const;
+    expect(isUpgraded(found(2, 2, { ...done, conditions: [] }), ref, '1.36.3')).toBe(true);
+  });
+
+  it('ends with what the manager has against it', () => {
+    expect(() => isUpgraded(found(2, 2, { phase: 'Ready' }), ref, '1.36.3')).toThrow('two minor versions on');
+    expect(() => isUpgraded(found(2, 2, { phase: 'Failed' }), ref, '1.36.3')).toThrow(
+      'blue has failed: see "vc-manager describe blue -n teams"',
+    );
+    expect(() => isUpgraded(undefined, ref, '1.36.3')).toThrow('blue is gone');
   });
 });
 

@@ -5,6 +5,7 @@ import { traitsOf } from '../../../api/drivers.ts';
 import type { VirtualClusterPolicy } from '../../../api/policy.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import {
+  findCondition,
   type KubeClient,
   messageOf,
   printable,
@@ -210,24 +211,30 @@ async function waitUntilRunning(
         isSlow: (vc) => isPatient && isFetching(vc),
         onChange: ({ status }) => step.update(status?.jobs?.current?.message || 'waiting for the manager'),
         what: `run ${version}`,
-        until: (found) => {
-          if (found === undefined) throw new CliError('NotFound', `${ref.name} is gone`);
-          const { phase, conditions = [] } = found.status ?? {};
-          const refused = conditions.find(
-            ({ type, status }) => type === 'VersionCurrent' && status === 'False',
-          );
-          if (refused !== undefined && phase === 'Ready')
-            throw new CliError('Conflict', refused.message ?? 'the change of version was refused');
-          if (phase === 'Failed')
-            throw new CliError(
-              'Conflict',
-              `${ref.name} has failed: see "vc-manager describe ${ref.name}${namespaceFlag(ref.namespace)}"`,
-            );
-          return found.status?.version === version && phase === 'Ready';
-        },
+        until: (found) => isUpgraded(found, ref, version),
       }),
     ),
   );
+}
+
+/** Throws `Conflict` for one that does not go there. What was said before it was asked, of another version, does not count. */
+export function isUpgraded(
+  found: VirtualCluster | undefined,
+  { name, namespace }: VirtualClusterRef,
+  version: string,
+): boolean {
+  if (found === undefined) throw new CliError('NotFound', `${name} is gone`);
+  const { phase, conditions, observedGeneration } = found.status ?? {};
+  const isOfNow = (generation = 0): boolean => generation >= (found.metadata.generation ?? 0);
+  const current = findCondition(conditions, 'VersionCurrent');
+  if (current?.status === 'False' && phase === 'Ready' && isOfNow(current.observedGeneration))
+    throw new CliError('Conflict', current.message ?? 'the change of version was refused');
+  if (phase === 'Failed' && isOfNow(observedGeneration))
+    throw new CliError(
+      'Conflict',
+      `${name} has failed: see "vc-manager describe ${name}${namespaceFlag(namespace)}"`,
+    );
+  return found.status?.version === version && phase === 'Ready';
 }
 
 /** Throws `Forbidden` for a client that may not list templates or policies. */
