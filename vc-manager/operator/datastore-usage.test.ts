@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { EtcdError } from '../etcd/errors.ts';
 import { dueMs } from './steps/datastore-usage.ts';
-import { condition, hurried, World } from './testing/world.ts';
+import { condition, hurried, jobRequests, World } from './testing/world.ts';
 
 describe('what a tenant takes in the datastore of all', () => {
   let world: World;
@@ -119,6 +120,29 @@ describe('what a tenant takes in the datastore of all', () => {
     expect(reason(after)).toBe('WritesStopped');
     expect(after.status?.phase).toBe('Ready');
     expect(authorizers()).toEqual(['datastore-quota', 'node-ports', 'rbac']);
+  });
+
+  it('is not measured before one that wakes is started, but right after', async () => {
+    let laterMs = 0;
+    world.run({ settings, clock: { ...pace.clock, now: () => pace.clock.now() + laterMs } });
+    world.create('a');
+    await world.untilReady('a');
+    await until('Enough');
+    const { annotate } = jobRequests(() => world);
+    annotate('a', annotationKeys.sleep, 'one');
+    await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
+    laterMs = 24 * 60 * 60_000;
+    world.datastore.usage = { keys: 7, bytes: 1 };
+    const before = world.datastore.measured;
+    const atStart: number[] = [];
+    const ensure = world.driver.ensure.bind(world.driver);
+    world.driver.ensure = (...args) => {
+      atStart.push(world.datastore.measured - before);
+      return ensure(...args);
+    };
+    annotate('a', annotationKeys.wake, 'one');
+    await world.until('a', (vc) => vc.status?.datastoreUsage?.keys === 7);
+    expect(atStart[0]).toBe(0);
   });
 
   it('says so where the template cannot stop anything', async () => {

@@ -462,6 +462,15 @@ describe('a move', () => {
     ]);
   });
 
+  it('begins as soon as the change of version is over that the same spec asks for', async () => {
+    run();
+    await make();
+    world.edit('a', { driver: 'compose', version: '1.36.99' });
+    await untilMoved({ driver: 'compose', version: '1.36.99' });
+    const kinds = world.get('a')?.status?.jobs?.history?.map(({ kind, result }) => `${kind} ${result}`);
+    expect(kinds?.slice(0, 2)).toEqual(['move Succeeded', 'version-change Succeeded']);
+  });
+
   it('cannot be cancelled later', async () => {
     run();
     await make();

@@ -273,7 +273,11 @@ async function provision(tenant: Tenant, services: Services, failures: number): 
       await status.flush();
       const { unfinished } = tenant;
       const { settings, clock } = services;
-      const lookAgainMs = Math.min(tenant.lookAgainMs, unfinished?.againAfterMs ?? Number.POSITIVE_INFINITY);
+      // It has waited for the job that is over, and no event tells of it again.
+      const isMoveNext = wantedJob(tenant.vc, services).kind === 'move';
+      const lookAgainMs = isMoveNext
+        ? 0
+        : Math.min(tenant.lookAgainMs, unfinished?.againAfterMs ?? Number.POSITIVE_INFINITY);
       const dueMs = (tenant.renewAt?.getTime() ?? Number.POSITIVE_INFINITY) - clock.now();
       return {
         kind: 'done',

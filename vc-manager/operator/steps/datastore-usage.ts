@@ -4,6 +4,7 @@ import { isFilledIn } from '../../control-plane/template.ts';
 import { EtcdError } from '../../etcd/errors.ts';
 import { inMiB } from '../errors.ts';
 import type { Services } from '../services.ts';
+import { hasPhaseAsleep } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { datastoreLimits } from '../tenant-keys.ts';
@@ -78,6 +79,7 @@ const warnShare = 0.8;
 const sealShare = 1.5;
 const stoppedPauseMs = 5_000;
 const pauseMs = 10 * 60_000;
+const afterWakeMs = 1_000;
 
 /** Undefined when it is not due, or cannot be measured now. */
 async function measure(
@@ -87,6 +89,11 @@ async function measure(
 ): Promise<Usage | undefined> {
   // Nothing is there yet.
   if (!tenant.wasReady) return undefined;
+  // A client waits for its API server, and all that it has would be read before. Nothing was written while it slept.
+  if (hasPhaseAsleep(tenant.vc)) {
+    tenant.lookAgainMs = Math.min(tenant.lookAgainMs, afterWakeMs);
+    return undefined;
+  }
   const { signal } = tenant;
   const now = clock.now();
   try {
