@@ -19,7 +19,7 @@ import {
   uidOfKubeSystem,
 } from './setup.ts';
 import { isShared, SharedWorker } from './shared-worker.ts';
-import { RestorePauses } from './snapshots.ts';
+import { RestorePauses, SnapshotTurns } from './snapshots.ts';
 import { UsageMeter } from './usage-meter.ts';
 
 const leaseName = 'skerry-vc-manager';
@@ -50,7 +50,11 @@ export class Operator {
     this.#lasting = {
       ...{ driver, drivers: this.#drivers, datastore, settings, identity, logger, clock },
       ownDatastore: options.ownDatastore ?? ((each) => new OwnEtcd(each)),
-      snapshots: snapshots && { ...snapshots, isBusy: false, pauses: new RestorePauses(clock) },
+      snapshots: snapshots && {
+        ...snapshots,
+        turns: new SnapshotTurns(clock),
+        pauses: new RestorePauses(clock),
+      },
       leavingSinceMs: new Map(),
       activeJobs: new Map(),
       assertHeld: () => {},

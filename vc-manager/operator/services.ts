@@ -144,7 +144,7 @@ export interface OperatorOptions {
   /** Who holds the lease; must differ from every other manager's. */
   identity: string;
   /** Where snapshots of tenants are kept, if anywhere. */
-  snapshots?: Omit<SnapshotServices, 'isBusy' | 'pauses'> | undefined;
+  snapshots?: Omit<SnapshotServices, 'turns' | 'pauses'> | undefined;
   /** Jobs are shared with other managers by this Redis server. Without it the leader does them all. */
   redis?: RedisSettings | undefined;
   clock?: Clock;
