@@ -3,6 +3,7 @@ import type { DriverName } from '../../api/drivers.ts';
 import { holderVersion } from '../../api/program-versions.ts';
 import { Backoff, type KubeClient, LeaseElection, systemClock } from '../../kube/index.ts';
 import { packageVersion } from '../../program/package-root.ts';
+import { SharedReadTime } from '../../program/read-time.ts';
 import { OwnEtcd } from '../etcd/own-etcd.ts';
 import type { Fence } from '../jobs/tenant-lock.ts';
 import { Caches } from './caches.ts';
@@ -60,6 +61,8 @@ export class Operator {
       assertHeld: () => {},
       defaults: new Map(),
       sleepPauses: new Map(),
+      readTime: new SharedReadTime(systemClock),
+      readTimes: new Map(),
       datastoreGrowth: { sinceMs: 0 },
       newId: options.newId ?? randomId,
       machineMemory: options.machineMemory ?? (() => undefined),
