@@ -18,6 +18,22 @@ it('a connection is kept for a token, but not beyond the authority or the name o
   await program.connection.close();
 });
 
+it('reading from one tenant rests, for all of its users together, and from no other', async () => {
+  const superCluster = { server: 'http://127.0.0.1:1' };
+  const program = new KubeClient(new Connection(superCluster));
+  const clients = new Clients(superCluster, program, () => undefined);
+  const over = new AbortController();
+  const meterOf = (server: string, token: string) => clients.ofTenant({ server }, token).connection.meter;
+  meterOf('http://127.0.0.1:2', 'one')?.worked(60_000);
+  const turn = meterOf('http://127.0.0.1:2', 'other')?.turn(over.signal);
+  over.abort(new Error('it rests'));
+  await expect(turn).rejects.toThrow('it rests');
+  expect(meterOf('http://127.0.0.1:3', 'one')).toBeDefined();
+  expect(meterOf('http://127.0.0.1:3', 'one')?.turn(undefined)).toBeUndefined();
+  await clients.close();
+  await program.connection.close();
+});
+
 it('a list of a tenant is read as far as a page can show it, one of the super cluster as a whole', async () => {
   const api = await FakeApiServer.start();
   const superCluster = { server: api.url };

@@ -1,9 +1,19 @@
 import { createHash } from 'node:crypto';
-import { Connection, type ConnectionOptions, isRecord, KubeClient, messageOf } from '../kube/index.ts';
+import {
+  Connection,
+  type ConnectionOptions,
+  isRecord,
+  KubeClient,
+  messageOf,
+  systemClock,
+} from '../kube/index.ts';
+import { SharedReadTime, type TenantReadTime } from '../program/read-time.ts';
 import type { Session } from './sessions.ts';
 
 /** Connections of people that are kept open at once; the one that was used longest ago is closed first. */
 const maxClients = 100;
+/** Of those that were asked last. */
+const maxReadTimes = 1_000;
 const operatorLimits = { pageBytes: 32 << 20, listBytes: 64 << 20, objectBytes: 4 << 20 };
 /** Of a tenant's API server, which answers with whatever its admins please. */
 const tenantLimits = {
@@ -25,6 +35,9 @@ export class Clients {
   readonly #program: KubeClient;
   readonly #onProblem: (message: string) => void;
   readonly #open = new Map<string, KubeClient>();
+  readonly #readTime = new SharedReadTime(systemClock);
+  /** How much of this thread's time reading from each tenant takes, by its address. */
+  readonly #readTimes = new Map<string, TenantReadTime>();
 
   constructor(superCluster: ConnectionOptions, program: KubeClient, onProblem: (message: string) => void) {
     this.#superCluster = superCluster;
@@ -52,7 +65,7 @@ export class Clients {
 
   /** The API server of a tenant, with nothing but this token. */
   ofTenant(place: ConnectionOptions, token: string): KubeClient {
-    return this.#kept(...withToken(place, token, tenantLimits));
+    return this.#kept(...withToken(this.#metered(place), token, tenantLimits));
   }
 
   /** The super cluster with the token of a sign-in. The connection is closed then: it takes no place of those kept. */
@@ -62,7 +75,18 @@ export class Clients {
 
   /** The same with the API server of a tenant. */
   tryTenant<T>(place: ConnectionOptions, token: string, use: (client: KubeClient) => Promise<T>): Promise<T> {
-    return this.#tryOnce(withToken(place, token, tenantLimits)[1](), use);
+    return this.#tryOnce(withToken(this.#metered(place), token, tenantLimits)[1](), use);
+  }
+
+  /** Whatever its API server sends to this program for its users, others wait for no more than half of the time. */
+  #metered(place: ConnectionOptions): ConnectionOptions {
+    const key = `${place.server} ${place.tlsServerName ?? ''}`;
+    const known = this.#readTimes.get(key) ?? this.#readTime.tenant();
+    this.#readTimes.delete(key);
+    this.#readTimes.set(key, known);
+    const [oldest = ''] = this.#readTimes.keys();
+    if (this.#readTimes.size > maxReadTimes) this.#readTimes.delete(oldest);
+    return { ...place, meter: known.lists, answerMeter: known.answers };
   }
 
   async close(): Promise<void> {

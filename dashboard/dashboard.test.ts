@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { type KubeObject, resources } from '../kube/index.ts';
@@ -594,6 +596,67 @@ describe('the dashboard', () => {
       expect(await open('operator')).toBe(200);
     } finally {
       left.abort();
+      await other.close();
+    }
+  });
+
+  it('reads the kubeconfig of a tenant once in five seconds, whatever its users ask for', async () => {
+    let nowMs = Date.now();
+    const other = await dashboardWorld({ now: () => nowMs });
+    other.tenantServer.people.set('admin', { name: 'admin', may: () => true });
+    const { backend } = other.options;
+    const read = backend.kubeconfig.bind(backend);
+    let reads = 0;
+    backend.kubeconfig = (...args) => {
+      reads += 1;
+      return read(...args);
+    };
+    try {
+      await other.dashboard.ready(AbortSignal.timeout(30_000));
+      const browser = other.browser();
+      expect(await browser.signIn({ token: 'admin', tenant: 'a/blue' })).toBe(200);
+      for (let each = 0; each < 3; each++) expect((await browser.get('/api/own')).status).toBe(200);
+      expect((await browser.post('/api/own/kubeconfig', {})).status).toBe(200);
+      expect(reads).toBe(1);
+      nowMs += 5_000;
+      expect((await browser.get('/api/own')).status).toBe(200);
+      expect(reads).toBe(2);
+    } finally {
+      await other.close();
+    }
+  });
+
+  it('keeps so many connections open that nobody has signed in on, and ends those that came first', async () => {
+    const other = await dashboardWorld({ maxUnauthenticated: 8 });
+    other.superCluster.people.set('operator', { name: 'ann', may: () => true });
+    const { hostname: host, port } = new URL(other.origin);
+    const left = new AbortController();
+    const silent: Socket[] = [];
+    const open = async (): Promise<void> => {
+      const socket = connect({ host, port: Number(port) });
+      silent.push(socket);
+      await once(socket, 'connect');
+    };
+    const closed = (sockets: readonly Socket[]) =>
+      Promise.all(sockets.map((socket) => once(socket, 'close')));
+    try {
+      const browser = other.browser();
+      await browser.signIn({ token: 'operator' });
+      const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+      const { signal } = left;
+      const stream = await fetch(`${other.origin}/api/stream`, { headers: { cookie }, signal });
+      const events = stream.body?.getReader();
+      for (let each = 0; each < 8; each++) await open();
+      const first = closed(silent.slice(0, 8));
+      for (let each = 0; each < 8; each++) await open();
+      await first;
+      expect(silent.slice(8).map(({ readyState }) => readyState)).toEqual(Array(8).fill('open'));
+      // What is open for a user stays, and who comes next finds room.
+      expect(await other.browser().signIn({ token: 'operator' })).toBe(200);
+      expect((await events?.read())?.done).toBe(false);
+    } finally {
+      left.abort();
+      for (const socket of silent) socket.destroy();
       await other.close();
     }
   });

@@ -8,7 +8,7 @@ import {
   type ServerResponse,
 } from 'node:http';
 import { createServer as createTlsServer, Server as TlsServer } from 'node:https';
-import { type AddressInfo, BlockList, isIP } from 'node:net';
+import { type AddressInfo, BlockList, isIP, type Socket } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
 import { z } from 'zod';
@@ -27,6 +27,7 @@ import {
 } from '../kube/index.ts';
 import { hostInUrl, isLoopback, ListenError } from '../program/addresses.ts';
 import { FairShares } from '../program/fair-shares.ts';
+import { UnauthenticatedConnections } from '../program/unauthenticated-connections.ts';
 import type { Assets } from './assets.ts';
 import type { Action, Backend, ListedPods, TenantRef, TracedPod } from './backend.ts';
 import { Access, type Attributes, Clients, isAllowed, whoAmI } from './clients.ts';
@@ -68,6 +69,8 @@ export interface DashboardOptions {
   now?: () => number;
   /** Open pages of tenants, and as many of operators. `each`: of one of them. Default: 500, and 50 of each. */
   maxStreams?: { readonly all: number; readonly each: number };
+  /** Connections without a request of a signed-in user that is being answered. Default: 500. */
+  maxUnauthenticated?: number;
   /** Holds back what is refused. Default: for so many milliseconds. */
   holdBack?: (ms: number) => Promise<unknown>;
   /** What keeps it from showing what is. */
@@ -92,6 +95,8 @@ const firstListMs = 5_000;
 const heartbeatMs = 15_000;
 /** Of tenants, and as many of operators. `each`: of one of them. */
 const maxStreams = { each: 50, all: 500 };
+/** Connections without a request of a signed-in user that is being answered. */
+const maxUnauthenticated = 500;
 const failuresPerMinute = { each: 20, all: 300 };
 /** A page that reads nothing for so long has its stream ended. */
 const unreadMs = 60_000;
@@ -101,6 +106,8 @@ const tenantConcurrency = { atOnce: 8, waiting: 200 };
 const signInConcurrency = { atOnce: 5, waiting: 50 };
 /** When a sign-in to a tenant is refused: no sooner where there is no such tenant, no later where it does not answer. */
 const refusedAfterMs = 5_000;
+/** So long one that was read is used again. */
+const kubeconfigMs = 5_000;
 /** For a user who may not list tenants in all namespaces, the right is looked up in so many of them. */
 const maxNamespaces = 500;
 const dnsName = '[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?';
@@ -181,6 +188,8 @@ export class Dashboard {
   #failuresSince = 0;
   /** Open pages. Whatever tenants open, there is room for operators. */
   readonly #streams: { readonly operators: FairShares; readonly tenants: FairShares };
+  readonly #unauthenticated: UnauthenticatedConnections;
+  readonly #kubeconfigs = new Map<string, KnownKubeconfig>();
   #host = '127.0.0.1';
   #port = 0;
   /** What was told last of a certificate that cannot be used. */
@@ -206,6 +215,7 @@ export class Dashboard {
     }
     const listener: RequestListener = (request, response) => void this.#serve(request, response);
     const settings = { requestTimeout: 30_000, headersTimeout: 15_000, maxHeaderSize: 16 * 1024 };
+    const tlsSettings = { ...settings, handshakeTimeout: 15_000 };
     this.#tls = options.tls;
     this.#certificate = options.tls && new X509Certificate(options.tls.cert);
     this.#trustedProxies = options.trustedProxies?.length ? rangesOf(options.trustedProxies) : undefined;
@@ -215,7 +225,10 @@ export class Dashboard {
     this.#server =
       options.tls === undefined
         ? createServer(settings, listener)
-        : createTlsServer({ ...settings, ...options.tls }, listener);
+        : createTlsServer({ ...tlsSettings, ...options.tls }, listener);
+    this.#unauthenticated = new UnauthenticatedConnections(options.maxUnauthenticated ?? maxUnauthenticated);
+    // Before any handshake.
+    this.#server.on('connection', (socket: Socket) => this.#unauthenticated.arrive(socket));
   }
 
   /**
@@ -310,6 +323,8 @@ export class Dashboard {
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     response.on('error', () => undefined);
+    // A request that has ended has none any more.
+    const { socket } = request;
     try {
       this.#secure(response);
       await this.#route(request, response);
@@ -317,6 +332,8 @@ export class Dashboard {
       const { status, message } = this.#explain(error);
       if (response.headersSent || response.destroyed) response.destroy();
       else await sendJson(request, response, { message }, status);
+    } finally {
+      this.#unauthenticated.unknown(socket);
     }
   }
 
@@ -396,6 +413,7 @@ export class Dashboard {
     }
     const session = this.#sessionOf(request);
     if (session === undefined) throw new HttpError(401, 'sign in first');
+    this.#unauthenticated.known(request.socket);
     if (method === 'POST' && !isSameSecret(`${request.headers['x-skerry-csrf']}`, session.csrf))
       throw new HttpError(403, 'this request does not come from the page: load it again');
     const gone = new AbortController();
@@ -513,7 +531,7 @@ export class Dashboard {
       user: await whoAmI(client, signal),
       isAllowed: await isAllowed(client, seesOwn, signal),
     });
-    const attempt = async () => this.#clients.tryTenant(await this.#tenantServer(tenant, signal), token, ask);
+    const attempt = async () => this.#clients.tryTenant(await this.#tenantServer(tenant), token, ask);
     const answer = await this.#signInConcurrency.run(tenant, attempt, signal).catch(() => undefined);
     if (answer?.isAllowed === true) return { user: answer.user, tenant };
     await refused;
@@ -525,21 +543,35 @@ export class Dashboard {
 
   /** The API server of a tenant, with the tenant's own token: this program's credentials are not used there. */
   async #tenantClient(tenant: string, token: string): Promise<KubeClient> {
-    return this.#clients.ofTenant(await this.#tenantServer(tenant, AbortSignal.timeout(10_000)), token);
+    return this.#clients.ofTenant(await this.#tenantServer(tenant), token);
   }
 
-  async #tenantServer(tenant: string, signal: AbortSignal): Promise<ConnectionOptions> {
+  async #tenantServer(tenant: string): Promise<ConnectionOptions> {
     const vc = this.#fleet.get(refOf(tenant));
     if (vc === undefined) throw new HttpError(404, 'the tenant is gone');
-    const server = connectionFromSecret(await this.#backend.kubeconfig(this.#program, vc, signal));
+    const server = await this.#kubeconfigOf(vc).server;
     // Who owns the VirtualCluster may write that Secret, and does not choose whom this program dials.
-    const { gateway, endpoint } = vc.status ?? {};
-    if (server.server !== (gateway?.server ?? endpoint))
+    if (server.server !== serverOf(vc))
       throw new HttpError(
         503,
         'the kubeconfig Secret of this tenant names another server than its VirtualCluster: the manager puts it right within a minute',
       );
     return server;
+  }
+
+  /** The owner may make that Secret large, and pages of many users ask for it with every change of any tenant. */
+  #kubeconfigOf(vc: VirtualCluster): Omit<KnownKubeconfig, 'atMs'> {
+    const atMs = this.#now();
+    const key = JSON.stringify([namespacedName(vc.metadata), vc.metadata.uid, serverOf(vc)]);
+    for (const [each, known] of this.#kubeconfigs)
+      if (atMs - known.atMs >= kubeconfigMs) this.#kubeconfigs.delete(each);
+    const known = this.#kubeconfigs.get(key);
+    if (known !== undefined) return known;
+    const text = this.#backend.kubeconfig(this.#program, vc, AbortSignal.timeout(refusedAfterMs));
+    const server = text.then(connectionFromSecret);
+    server.catch(() => undefined);
+    this.#kubeconfigs.set(key, { atMs, text, server });
+    return { text, server };
   }
 
   async #begin(
@@ -868,7 +900,7 @@ export class Dashboard {
         // It is that of the tenant's admins.
         if (!(await may(everything)))
           throw new HttpError(403, 'only admins of the tenant get its kubeconfig');
-        return answer({ kubeconfig: await this.#backend.kubeconfig(this.#program, vc, signal) });
+        return answer({ kubeconfig: await this.#kubeconfigOf(vc).text });
       }
     }
     if (method === 'GET' && url.pathname.startsWith('/api/own/pods')) {
@@ -928,6 +960,18 @@ export class Dashboard {
       );
     return client;
   }
+}
+
+/** Of a tenant, as its Secret had it at a time. */
+interface KnownKubeconfig {
+  readonly atMs: number;
+  readonly text: Promise<string>;
+  readonly server: Promise<ConnectionOptions>;
+}
+
+/** Where people reach its API server. */
+function serverOf({ status }: VirtualCluster): string | undefined {
+  return status?.gateway?.server ?? status?.endpoint;
 }
 
 /** What a stream tells of tenants. */

@@ -1,5 +1,6 @@
+import { once } from 'node:events';
 import { request } from 'node:http';
-import { Server } from 'node:net';
+import { connect, Server, type Socket } from 'node:net';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { HealthServer, type HealthServerOptions } from './health-server.ts';
 
@@ -28,6 +29,28 @@ describe('HealthServer', () => {
     listen.mockRestore();
     server.emit('error', new Error('accept EMFILE'));
     expect(await get(`${base}/healthz`)).toEqual([200, 'ok\n']);
+  });
+
+  it('keeps so many connections open, and ends those that came first', async () => {
+    const base = await start({});
+    const { hostname: host, port } = new URL(base);
+    const sockets: Socket[] = [];
+    const open = async (): Promise<void> => {
+      const socket = connect({ host, port: Number(port) });
+      sockets.push(socket);
+      await once(socket, 'connect');
+    };
+    try {
+      await open();
+      const [first] = sockets;
+      const ended = once(first as Socket, 'close');
+      for (let each = 0; each < 128; each++) await open();
+      await ended;
+      expect(sockets.slice(2).every(({ readyState }) => readyState === 'open')).toBe(true);
+      expect(await get(`${base}/healthz`)).toEqual([200, 'ok\n']);
+    } finally {
+      for (const socket of sockets) socket.destroy();
+    }
   });
 
   it('serves metrics with their content type', async () => {

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import { messageOf } from '../kube/index.ts';
 import { ListenError } from './addresses.ts';
+import { UnauthenticatedConnections } from './unauthenticated-connections.ts';
 
 /** `true`: well. `false`, or the reason as text: not well. A check that throws or does not answer in time has failed. */
 type Check = () => boolean | string | Promise<boolean | string>;
@@ -35,6 +36,8 @@ interface Answer {
 
 /** Longer than scrapers pause: one whose connection is closed as it asks misses a sample. Milliseconds. */
 const keepAliveTimeout = 90_000;
+/** More than scrapers and probes have; who opens more ends those that came first. */
+const maxConnections = 128;
 const plainText = 'text/plain; charset=utf-8';
 
 /** Serves `/metrics`, `/healthz`, `/readyz` and pages of its user over HTTP. Every client that reaches it may read them: keep it off public addresses. */
@@ -48,6 +51,8 @@ export class HealthServer {
       { keepAliveTimeout },
       (request, response) => void this.#serve(request, response),
     );
+    const connections = new UnauthenticatedConnections(maxConnections);
+    this.#server.on('connection', (socket) => connections.arrive(socket));
   }
 
   /**

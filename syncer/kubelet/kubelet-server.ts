@@ -3,6 +3,7 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
+import { UnauthenticatedConnections } from '../../program/unauthenticated-connections.ts';
 import type { CurrentTenant } from '../watchdog/watchdog.ts';
 import type { KubeletTenant } from './find-pod.ts';
 import type { Client, KubeletTenants } from './kubelet-tenants.ts';
@@ -17,54 +18,6 @@ import {
   parseKubeletRequest,
 } from './request-path.ts';
 import type { ServingCertificate } from './serving-certificate.ts';
-
-/**
- * Connections that have not shown a tenant's certificate yet. There are only so many of them: a newcomer
- * takes the place of the one that has been here longest. A legitimate client authenticates within milliseconds,
- * so that floods push out only each other.
- */
-class UnauthenticatedConnections {
-  readonly #limit: number;
-  /** In the order in which they came. */
-  readonly #sockets = new Map<string, Socket>();
-
-  constructor(limit: number) {
-    this.#limit = limit;
-  }
-
-  get size(): number {
-    return this.#sockets.size;
-  }
-
-  /** Before any handshake. */
-  arrive(socket: Socket): void {
-    const name = peer(socket);
-    this.#sockets.set(name, socket);
-    socket.on('error', () => undefined);
-    socket.once('close', () => {
-      if (this.#sockets.get(name) === socket) this.#sockets.delete(name);
-    });
-    if (this.#sockets.size <= this.#limit) return;
-    for (const [oldest, first] of this.#sockets) {
-      this.#sockets.delete(oldest);
-      first.destroy();
-      return;
-    }
-  }
-
-  /** It is known now who this is; `socket` is the TLS connection over the one that arrived. */
-  known(socket: Socket): void {
-    this.#sockets.delete(peer(socket));
-  }
-
-  clear(): void {
-    for (const socket of this.#sockets.values()) socket.destroy();
-  }
-}
-
-function peer(socket: Socket): string {
-  return `${socket.remoteAddress}|${socket.remotePort}`;
-}
 
 /** Something that answers on behalf of a tenant; throws Refusal before the first byte. */
 type RequestHandler<Asked> = (client: Client, asked: Asked, response: ServerResponse) => Promise<void>;

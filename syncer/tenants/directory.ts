@@ -13,6 +13,7 @@ import {
   Store,
   systemClock,
 } from '../../kube/index.ts';
+import { SharedReadTime } from '../../program/read-time.ts';
 import type { CustomResourceInformers } from '../controllers/custom-resources.ts';
 import type { SyncEngine } from '../engine.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
@@ -26,7 +27,6 @@ import { CacheLimitExceeded, SharedCacheBudget } from './cache-budget.ts';
 import { readCredentials } from './credentials.ts';
 import { JoinOrder } from './join-order.ts';
 import { SharedReadMemory } from './read-memory.ts';
-import { SharedReadTime } from './read-time.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
 import { SleepingTenantUsage, WakeOnExpiry, WakeOnLoss } from './sleeping-tenants.ts';
 import { notSynced, StatusWriter, type SyncerCondition, type UsedResources } from './status-writer.ts';

@@ -9,6 +9,7 @@ import {
   Reflector,
   type Store,
 } from '../../kube/index.ts';
+import type { SharedReadTime } from '../../program/read-time.ts';
 import { type CustomResourceInformers, TenantCustomResources } from '../controllers/custom-resources.ts';
 import type { SyncEngine } from '../engine.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
@@ -22,7 +23,6 @@ import type { Credentials } from './credentials.ts';
 import { DeletionFreeze, MassDeletionHolds } from './deletion-holds.ts';
 import { CallHealth, Health } from './health.ts';
 import type { SharedReadMemory } from './read-memory.ts';
-import type { SharedReadTime } from './read-time.ts';
 import type { StatusWriter, UsedResources } from './status-writer.ts';
 import { SuperClusterVersionRecord } from './super-cluster-version-record.ts';
 import { cacheLimitBytes, type SyncerSettings, tenantInfo } from './tenant-info.ts';

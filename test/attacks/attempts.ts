@@ -794,7 +794,7 @@ export const attempts: readonly Attempt[] = [
     attack: "fill the syncer's thread with watch events, tiny ones without end or some of megabytes",
     stoppedBy:
       'reading from all tenants rests as long as it has worked, beyond 100 ms at once and a tenth of the thread for each; an object has 200,000 values at most',
-    test: 'syncer/tenants/read-time.test.ts › reading from a tenant › takes half of the thread, however long it goes on',
+    test: 'program/read-time.test.ts › reading from a tenant › takes half of the thread, however long it goes on',
     control: '› goes on at once after a burst such as honest ones are',
   },
   {
@@ -1672,6 +1672,51 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'fair shares of open pages, and as many for operators apart',
     test: 'dashboard/dashboard.test.ts › has room for pages of operators and of other tenants',
     control: "expect(await open('admin', 'a/cyan')).toBe(503)",
+  },
+  {
+    attacker: 'network',
+    attack:
+      'take the memory of the manager, or all files that it may open, by connections to its dashboard that say nothing',
+    stoppedBy: '500 connections without a signed-in user; a newcomer takes the place of the oldest',
+    test: 'dashboard/dashboard.test.ts › keeps so many connections open that nobody has signed in on',
+    control: "expect(await other.browser().signIn({ token: 'operator' })).toBe(200)",
+  },
+  {
+    attacker: 'network',
+    attack: 'take those of a program by connections to its metrics that say nothing',
+    stoppedBy: '128 connections; a newcomer takes the place of the oldest',
+    test: 'program/health-server.test.ts › keeps so many connections open, and ends those that came first',
+    control: "expect(await get(`${base}/healthz`)).toEqual([200, 'ok\\n'])",
+  },
+  {
+    attacker: 'owner',
+    attack: 'have others wait for their snapshots and restores without end, by one snapshot after the other',
+    stoppedBy: 'a namespace that has had a turn since one of another began to wait gives way to it',
+    test: 'vc-manager/operator/snapshots.test.ts › is not had twice by tenants of one namespace while one of another waits',
+    control: '› is had again and again while nobody else waits',
+  },
+  {
+    attacker: 'tenant',
+    attack: "fill the manager's thread with pages of its lists, as it is to fall asleep or for its objects",
+    stoppedBy: 'reading from all tenants rests as long as it has worked, as in the syncer',
+    test: 'vc-manager/operator/failures.test.ts › has reading from one tenant rest, in all reconciles together, and from no other',
+    control:
+      'expect(asked.findLast(({ [of]: meter }) => meter !== asked[0]?.[of])?.[of]?.turn(undefined)).toBeUndefined()',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'fill that thread by the dashboard, with what its API server answers to users who have signed in',
+    stoppedBy: 'the same, for all users of a tenant together',
+    test: 'dashboard/clients.test.ts › reading from one tenant rests, for all of its users together, and from no other',
+    control: "expect(meterOf('http://127.0.0.1:3', 'one')?.turn(undefined)).toBeUndefined()",
+  },
+  {
+    attacker: 'owner',
+    attack:
+      "fill the manager's thread by a Secret of a megabyte with the kubeconfig, which each page of its users reads with every change of any tenant",
+    stoppedBy: 'the dashboard reads it once in five seconds',
+    test: 'dashboard/dashboard.test.ts › reads the kubeconfig of a tenant once in five seconds, whatever its users ask for',
+    control: 'expect(reads).toBe(2)',
   },
 ];
 

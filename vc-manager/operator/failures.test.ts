@@ -1,7 +1,13 @@
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import { Connection, KubeClient, type KubeObject, resources } from '../../kube/index.ts';
+import {
+  Connection,
+  type ConnectionOptions,
+  KubeClient,
+  type KubeObject,
+  resources,
+} from '../../kube/index.ts';
 import { DriverError } from '../drivers/errors.ts';
 import { EtcdError } from '../etcd/errors.ts';
 import { condition, World } from './testing/world.ts';
@@ -339,5 +345,39 @@ it('logs what a reconcile throws outside of its steps, with the VirtualCluster a
     .poll(() => lines.map((line) => JSON.parse(line) as unknown))
     .toContainEqual(expect.objectContaining({ virtualCluster: 'team/a', code: 'Unreachable' }));
   isBroken = false;
+  await world.end();
+});
+
+it('has reading from one tenant rest, in all reconciles together, and from no other', async () => {
+  const world = await World.start();
+  const asked: ConnectionOptions[] = [];
+  world.run({
+    connect: (options) => {
+      asked.push(options);
+      return new KubeClient(new Connection({ ...world.tenant.connectionOptions, ...ofTests(options) }));
+    },
+  });
+  const ofTests = ({ beforeWrite = () => {} }: ConnectionOptions) => ({ beforeWrite });
+  world.create('a');
+  await world.untilReady('a');
+  const first = asked.length;
+  world.edit('a', { weight: 2 });
+  await expect.poll(() => asked.length).toBeGreaterThan(first);
+  expect(new Set(asked.map(({ meter }) => meter)).size).toBe(1);
+  expect(new Set(asked.map(({ answerMeter }) => answerMeter)).size).toBe(1);
+  const ofA = asked.length;
+  world.create('b');
+  await world.untilReady('b');
+  const over = new AbortController();
+  for (const of of ['meter', 'answerMeter'] as const) {
+    asked[0]?.[of]?.worked(60_000);
+    const turn = asked[ofA - 1]?.[of]?.turn(over.signal);
+    over.abort(new Error('it rests'));
+    await expect(turn).rejects.toThrow('it rests');
+    // Of another tenant.
+    expect(
+      asked.findLast(({ [of]: meter }) => meter !== asked[0]?.[of])?.[of]?.turn(undefined),
+    ).toBeUndefined();
+  }
   await world.end();
 });

@@ -146,6 +146,7 @@ function enqueueForEvent(
     services.leavingSinceMs.delete(object.metadata.uid ?? '');
     services.activeJobs.delete(object.metadata.uid ?? '');
     services.sleepPauses.delete(object.metadata.uid ?? '');
+    services.readTimes.delete(object.metadata.uid ?? '');
     // Another one may wait for its place under the namespace's limit.
     for (const vc of services.virtualClusters.list()) {
       const isWaiting = vc.status?.id === undefined && vc.metadata.namespace === object.metadata.namespace;

@@ -3,6 +3,7 @@ import type { DriverName } from '../../api/drivers.ts';
 import { holderVersion } from '../../api/program-versions.ts';
 import { Backoff, type KubeClient, LeaseElection, systemClock } from '../../kube/index.ts';
 import { packageVersion } from '../../program/package-root.ts';
+import { SharedReadTime } from '../../program/read-time.ts';
 import { OwnEtcd } from '../etcd/own-etcd.ts';
 import type { Fence } from '../jobs/tenant-lock.ts';
 import { Caches } from './caches.ts';
@@ -19,7 +20,7 @@ import {
   uidOfKubeSystem,
 } from './setup.ts';
 import { isShared, SharedWorker } from './shared-worker.ts';
-import { RestorePauses } from './snapshots.ts';
+import { RestorePauses, SnapshotTurns } from './snapshots.ts';
 import { UsageMeter } from './usage-meter.ts';
 
 const leaseName = 'skerry-vc-manager';
@@ -50,12 +51,18 @@ export class Operator {
     this.#lasting = {
       ...{ driver, drivers: this.#drivers, datastore, settings, identity, logger, clock },
       ownDatastore: options.ownDatastore ?? ((each) => new OwnEtcd(each)),
-      snapshots: snapshots && { ...snapshots, isBusy: false, pauses: new RestorePauses(clock) },
+      snapshots: snapshots && {
+        ...snapshots,
+        turns: new SnapshotTurns(clock),
+        pauses: new RestorePauses(clock),
+      },
       leavingSinceMs: new Map(),
       activeJobs: new Map(),
       assertHeld: () => {},
       defaults: new Map(),
       sleepPauses: new Map(),
+      readTime: new SharedReadTime(systemClock),
+      readTimes: new Map(),
       datastoreGrowth: { sinceMs: 0 },
       newId: options.newId ?? randomId,
       machineMemory: options.machineMemory ?? (() => undefined),

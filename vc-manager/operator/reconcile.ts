@@ -188,7 +188,7 @@ async function withTenant<T>(
     signal,
     clock,
     onStep,
-    connect: (each) => connectTo(each, fence, connect),
+    connect: (each) => connectTo(each, { services, fence, connect }),
   });
   try {
     return await work(tenant);
@@ -212,9 +212,14 @@ const tenantReadLimits = {
 
 function connectTo(
   tenant: Tenant,
-  fence: Fence,
-  connect: ReconcileOptions['connect'] = (options) => new KubeClient(new Connection(options)),
+  {
+    services: { readTime, readTimes },
+    fence,
+    connect = (options) => new KubeClient(new Connection(options)),
+  }: Pick<ReconcileOptions, 'services' | 'fence' | 'connect'>,
 ): KubeClient {
+  const known = readTimes.get(tenant.uid) ?? readTime.tenant();
+  readTimes.set(tenant.uid, known);
   const { trust, leafs } = tenant.required(tenant.pki, 'certificates');
   return connect({
     server: tenant.required(tenant.vc.status?.endpoint, 'endpoint'),
@@ -223,6 +228,8 @@ function connectTo(
     key: leafs.manager.keyPem,
     userAgent: 'skerry-vc-manager',
     readLimits: tenantReadLimits,
+    meter: known.lists,
+    answerMeter: known.answers,
     beforeWrite: () => assertHeld(fence),
   });
 }

@@ -5,6 +5,7 @@ import type { VirtualClusterPolicy } from '../../api/policy.ts';
 import type { UsageDay } from '../../api/usage.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { Clock, ConnectionOptions, KubeClient, KubeObject, Store } from '../../kube/index.ts';
+import type { SharedReadTime, TenantReadTime } from '../../program/read-time.ts';
 import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import type { EtcdAdmin } from '../etcd/admin.ts';
 import type { Entry } from '../etcd/keyspace.ts';
@@ -95,6 +96,9 @@ export interface Services {
    * and why; `attempt` stands for what asked for it.
    */
   sleepPauses: Map<string, { attempt: string; untilMs: number; why: string }>;
+  /** How much of this thread's time reading from tenants takes; `readTimes`: from each of them, by UID. */
+  readTime: SharedReadTime;
+  readTimes: Map<string, TenantReadTime>;
   /** Wall-clock time at which the shared datastore was last seen to grow fast; 0: never. */
   datastoreGrowth: { sinceMs: number };
   /** Throws `NoLongerLeading` unless what was read just before is still this manager's. */
@@ -144,7 +148,7 @@ export interface OperatorOptions {
   /** Who holds the lease; must differ from every other manager's. */
   identity: string;
   /** Where snapshots of tenants are kept, if anywhere. */
-  snapshots?: Omit<SnapshotServices, 'isBusy' | 'pauses'> | undefined;
+  snapshots?: Omit<SnapshotServices, 'turns' | 'pauses'> | undefined;
   /** Jobs are shared with other managers by this Redis server. Without it the leader does them all. */
   redis?: RedisSettings | undefined;
   clock?: Clock;

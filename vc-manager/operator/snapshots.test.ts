@@ -15,7 +15,7 @@ import type { Entry } from '../etcd/keyspace.ts';
 import { readArchive } from '../snapshot/archive.ts';
 import { storeFailed } from '../snapshot/errors.ts';
 import { DirectoryStore } from '../snapshot/store.ts';
-import { isRestoreWanted, isSnapshotWanted, snapshotDueMs } from './snapshots.ts';
+import { isRestoreWanted, isSnapshotWanted, SnapshotTurns, snapshotDueMs } from './snapshots.ts';
 import { LocatingDriver } from './testing/locating-driver.ts';
 import { condition, FakeDatastore, jobRequests, World } from './testing/world.ts';
 
@@ -1415,5 +1415,63 @@ describe('snapshots', () => {
       reason: 'SnapshotNotFound',
     });
     expect(world.datastore.entries.has(id('b'))).toBe(false);
+  });
+});
+
+describe('the turn to take a snapshot', () => {
+  const tenant = (namespace: string, uid: string) => ({ uid, ref: { namespace, name: uid } });
+  const [mine, mineToo] = [tenant('mine', '1'), tenant('mine', '2')];
+  const [other, otherToo] = [tenant('other', '3'), tenant('other', '4')];
+  let nowMs: number;
+  let turns: SnapshotTurns;
+  beforeEach(() => {
+    nowMs = 0;
+    turns = new SnapshotTurns({ monotonic: () => nowMs });
+  });
+  const nothing = async (): Promise<void> => undefined;
+  /** Has a turn during which these ask for one. */
+  const take = (who: typeof mine, ...asking: readonly (typeof mine)[]): Promise<void> =>
+    turns.take(who, async () => {
+      for (const each of asking) expect(turns.mayTake(each)).toBe(false);
+      nowMs += 1_000;
+    });
+
+  it('is not had twice by tenants of one namespace while one of another waits', async () => {
+    expect(turns.mayTake(mine)).toBe(true);
+    await take(mine, mineToo, other);
+    // The owner asks again before the other one does.
+    expect([turns.mayTake(mine), turns.mayTake(mineToo)]).toEqual([false, false]);
+    expect(turns.mayTake(other)).toBe(true);
+    await take(other);
+    expect(turns.mayTake(mine)).toBe(true);
+  });
+
+  it('is had again and again while nobody else waits', async () => {
+    for (let each = 0; each < 3; each++) {
+      expect(turns.mayTake(mine)).toBe(true);
+      await take(mine, mineToo);
+    }
+  });
+
+  it('goes round where tenants of two namespaces wait, each for the other', async () => {
+    await take(mine, mineToo, other, otherToo);
+    expect([turns.mayTake(mineToo), turns.mayTake(other)]).toEqual([false, true]);
+    await take(other);
+    expect([turns.mayTake(otherToo), turns.mayTake(mineToo)]).toEqual([false, true]);
+    await take(mineToo);
+    expect(turns.mayTake(otherToo)).toBe(true);
+  });
+
+  it('waits for nobody who does not ask any more', async () => {
+    await take(mine, other);
+    nowMs += 29_000;
+    expect(turns.mayTake(mine)).toBe(false);
+    nowMs += 2_000;
+    expect(turns.mayTake(mine)).toBe(true);
+  });
+
+  it('is one', async () => {
+    await turns.take(mine, () => expect(turns.take(other, nothing)).rejects.toThrow(RangeError));
+    await turns.take(other, nothing);
   });
 });

@@ -12,7 +12,7 @@ export interface SnapshotServices {
   /** Of age: what encrypted ones are read with. */
   readonly identities: readonly string[];
   /** One at a time: many that are due together would keep all workers busy. */
-  isBusy: boolean;
+  readonly turns: SnapshotTurns;
   readonly pauses: RestorePauses;
   /**
    * Since the store has failed, until it is written to again. Before `untilMs`, monotonic, no snapshot on schedule is
@@ -21,18 +21,69 @@ export interface SnapshotServices {
   away?: { readonly reason: string; readonly message: string; readonly untilMs: number } | undefined;
 }
 
-/** Has the manager's one turn while it works. For a caller that has just found `isBusy` false; throws when it is not. */
-export async function inTurn<T>(
-  snapshots: Pick<SnapshotServices, 'isBusy'>,
-  work: () => Promise<T>,
-): Promise<T> {
-  if (snapshots.isBusy) throw new RangeError('another snapshot is being taken or read');
-  // Before anything is waited for.
-  snapshots.isBusy = true;
-  try {
-    return await work();
-  } finally {
-    snapshots.isBusy = false;
+/** A tenant. */
+interface Asking {
+  readonly uid: string;
+  readonly ref: { readonly namespace: string };
+}
+
+interface Waiting {
+  readonly namespace: string;
+  /** Monotonic. */
+  readonly sinceMs: number;
+  readonly seenMs: number;
+}
+
+/** Whoever waits asks again more often, unless it is gone or its request is. */
+const forgetWaitingMs = 30_000;
+
+/**
+ * The manager's one turn to take a snapshot or to read one that is put back. Whoever waits asks again after a pause, and an
+ * owner can ask for another snapshot the moment that one is taken: a namespace that has had a turn since one of another
+ * namespace began to wait gives way to it.
+ */
+export class SnapshotTurns {
+  readonly #clock: Pick<Clock, 'monotonic'>;
+  #isTaken = false;
+  /** By UID of the VirtualCluster. */
+  readonly #waiting = new Map<string, Waiting>();
+  /** When the last turn of each namespace ended, as long as anybody waits. */
+  readonly #endedMs = new Map<string, number>();
+
+  constructor(clock: Pick<Clock, 'monotonic'>) {
+    this.#clock = clock;
+  }
+
+  /** Whether this tenant may `take` the turn now; if not, it waits from now on. */
+  mayTake({ uid, ref: { namespace } }: Asking): boolean {
+    const nowMs = this.#clock.monotonic();
+    for (const [each, { seenMs }] of this.#waiting)
+      if (nowMs - seenMs > forgetWaitingMs) this.#waiting.delete(each);
+    const ended = (of: string): number => this.#endedMs.get(of) ?? Number.NEGATIVE_INFINITY;
+    const ownMs = ended(namespace);
+    // Of several namespaces that wait, the one whose last turn is the oldest gives way to none.
+    const givesWay = [...this.#waiting.values()].some(
+      (other) => other.sinceMs <= ownMs && ended(other.namespace) < ownMs,
+    );
+    if (!this.#isTaken && !givesWay) return true;
+    const sinceMs = this.#waiting.get(uid)?.sinceMs ?? nowMs;
+    this.#waiting.set(uid, { namespace, sinceMs, seenMs: nowMs });
+    return false;
+  }
+
+  /** For a caller that has just been told that it may. Throws when the turn is taken. */
+  async take<T>({ uid, ref }: Asking, work: () => Promise<T>): Promise<T> {
+    if (this.#isTaken) throw new RangeError('another snapshot is being taken or read');
+    // Before anything is waited for.
+    this.#isTaken = true;
+    this.#waiting.delete(uid);
+    try {
+      return await work();
+    } finally {
+      this.#isTaken = false;
+      if (this.#waiting.size === 0) this.#endedMs.clear();
+      else this.#endedMs.set(ref.namespace, this.#clock.monotonic());
+    }
   }
 }
 

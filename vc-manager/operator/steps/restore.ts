@@ -6,7 +6,7 @@ import type { Services } from '../services.ts';
 import { hasPhaseAsleep } from '../sleep.ts';
 import { asksForCertificates, certificatesIn } from '../snapshot-certificates.ts';
 import { refuseOther, snapshotServices, withSnapshot } from '../snapshot-files.ts';
-import { inTurn, restoreRequest } from '../snapshots.ts';
+import { restoreRequest } from '../snapshots.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { checkDatastoreQuota, encryptedEntries, replaceKeys } from '../tenant-keys.ts';
@@ -78,11 +78,11 @@ async function begin(tenant: Tenant, services: Services): Promise<boolean> {
       tenant.unfinished = { step: 'restore', failing: pause.message, againAfterMs: pause.againAfterMs };
       return false;
     }
-    if (snapshots.isBusy) {
+    if (!snapshots.turns.mayTake(tenant)) {
       tenant.unfinished = { progress: 'waits until another snapshot is taken', againAfterMs: 2_000 };
       return false;
     }
-    await inTurn(snapshots, async () => {
+    await snapshots.turns.take(tenant, async () => {
       // Read as a whole, as one that is taken is written.
       await check(tenant, services, asked);
       if (hasPhaseAsleep(tenant.vc) && tenant.ownDatastore !== undefined)

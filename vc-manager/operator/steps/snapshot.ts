@@ -20,7 +20,6 @@ import {
   within,
 } from '../snapshot-storage.ts';
 import {
-  inTurn,
   isMade,
   isSnapshotWanted,
   newSnapshotName,
@@ -69,7 +68,7 @@ export const snapshot: Step = {
     const reason = request === undefined ? 'Scheduled' : 'Requested';
     const followed = request === undefined ? {} : { taken: request };
     try {
-      await inTurn(snapshotServices(services), () =>
+      await snapshotServices(services).turns.take(tenant, () =>
         takeSnapshot(tenant, services, reason, asksForCertificates(request)),
       );
       tenant.status.set(({ snapshots: { tried: _, ...snapshots } = {}, ...status }) => ({
@@ -111,14 +110,15 @@ interface Wait {
 }
 
 /** Why one that is wanted is not taken at present; undefined: it is. */
-function whyWait({ vc }: Tenant, { snapshots, clock }: Services): Wait | undefined {
-  const { away, isBusy } = snapshots ?? {};
+function whyWait(tenant: Tenant, { snapshots, clock }: Services): Wait | undefined {
+  const { vc } = tenant;
+  const { away, turns } = snapshots ?? {};
   const awayMs = (away?.untilMs ?? 0) - clock.monotonic();
   if (snapshotRequest(vc) === undefined && away !== undefined && awayMs > 0) {
     const { reason, message } = away;
     return { reason, message, unfinished: { step: 'snapshot', failing: message, againAfterMs: awayMs } };
   }
-  if (isBusy !== true) return undefined;
+  if (turns === undefined || turns.mayTake(tenant)) return undefined;
   const progress = 'waits until another snapshot is taken';
   return {
     message: progress,
@@ -143,7 +143,7 @@ const awayPauseMs = 60_000;
 
 /**
  * Of one moment, with the Secrets decrypted, into the store; when it is there, older ones of its kind go, and those on schedule
- * for which there is no room. Its caller has the turn (`inTurn`). Throws `SnapshotStorageExceeded`, of which nothing is
+ * for which there is no room. Its caller has the turn (`SnapshotTurns`). Throws `SnapshotStorageExceeded`, of which nothing is
  * left in the store.
  */
 export async function takeSnapshot(

@@ -1,4 +1,4 @@
-import { type Clock, onAbort, type ReadMeter } from '../../kube/index.ts';
+import { type Clock, onAbort, type ReadMeter } from '../kube/index.ts';
 
 /** What reading from a tenant may take at once. */
 const freeMs = 100;
@@ -9,6 +9,12 @@ const shortestRestMs = 2;
 const longestRestMs = 10_000;
 /** How long after its rest one counts among those that take more than what is free. */
 const countsForMs = 1_000;
+
+/** Of lists and watches of one tenant, and of answers to other calls. */
+export interface TenantReadTime {
+  readonly lists: ReadTime;
+  readonly answers: ReadTime;
+}
 
 /**
  * Divides half of the thread's time among all tenants from which more is read than is free for each: alone, one rests as
@@ -23,8 +29,8 @@ export class SharedReadTime {
     this.#clock = clock;
   }
 
-  /** Of one more tenant, which counts once: of its lists and watches, and of answers to other calls. */
-  tenant(): { readonly lists: ReadTime; readonly answers: ReadTime } {
+  /** Of one more tenant, which counts once. */
+  tenant(): TenantReadTime {
     const member = {};
     const restMs = (owedMs: number): number => this.#restMs(member, owedMs);
     return { lists: new ReadTime(this.#clock, restMs), answers: new ReadTime(this.#clock, restMs) };

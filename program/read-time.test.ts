@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { Connection, KubeClient, Reflector, resources, Store } from '../../kube/index.ts';
-import { FakeClock, startFakeCluster } from '../../kube/testing/index.ts';
+import { Connection, KubeClient, Reflector, resources, Store } from '../kube/index.ts';
+import { FakeClock, startFakeCluster } from '../kube/testing/index.ts';
 import { type ReadTime, SharedReadTime } from './read-time.ts';
 
 const signal = new AbortController().signal;
