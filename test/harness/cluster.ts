@@ -180,6 +180,23 @@ export class Cluster {
     await this.until(question, (objects) => objects.length === 0);
   }
 
+  /** All objects that are being deleted, with what keeps them, for messages: a line each. */
+  async terminating(): Promise<string> {
+    const { stdout: kinds } = await this.tryKubectl(['api-resources', '--verbs=list', '-o', 'name']);
+    const all = ['get', kinds.trim().split('\n').join(','), '--all-namespaces', '-o', 'json'];
+    // Fails when a kind goes meanwhile, and still prints the others.
+    const { stdout, stderr } = await this.tryKubectl(all);
+    if (stdout === '') throw new Error(`kubectl get (${this.name}) failed: ${stderr}`);
+    const { items } = JSON.parse(stdout) as { items: (KubeObject & { status?: { conditions?: unknown } })[] };
+    return items
+      .filter(({ metadata }) => metadata.deletionTimestamp !== undefined)
+      .map(({ kind, metadata: { namespace, name, deletionTimestamp, finalizers }, status }) => {
+        const conditions = status?.conditions;
+        return JSON.stringify({ kind, namespace, name, deletionTimestamp, finalizers, conditions });
+      })
+      .join('\n');
+  }
+
   async close(): Promise<void> {
     await this.client.connection.close();
   }

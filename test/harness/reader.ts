@@ -72,8 +72,21 @@ export class Reader {
 
   /** Runs a script as it would be pasted, up to its first failure; throws what it has printed when it fails. */
   async run(what: string, script: string, cwd = this.home): Promise<{ stdout: string; stderr: string }> {
+    return this.#run(what, ['bash', '-Eeuc', script], cwd);
+  }
+
+  /** As `run`, for a script that waits for something: when that takes longer, the script and what it has started end. */
+  async runWithin(
+    seconds: number,
+    what: string,
+    script: string,
+  ): Promise<{ stdout: string; stderr: string }> {
+    return this.#run(what, ['timeout', '--verbose', String(seconds), 'bash', '-Eeuc', script], this.home);
+  }
+
+  async #run(what: string, [program = '', ...args]: readonly string[], cwd: string) {
     const options = { ...this.#options, cwd, all: true } as const;
-    const { exitCode, stdout, stderr, all } = await execa('bash', ['-Eeuc', script], options);
+    const { exitCode, stdout, stderr, all } = await execa(program, args, options);
     if (exitCode !== 0) throw new Error(`${what} ended with ${exitCode}:\n${all}`);
     return { stdout, stderr };
   }

@@ -298,7 +298,8 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
     await world.superCluster.apply(
       { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'watching', labels: enforced } },
       webPod('watching', 'operator'),
-      service('watching', 'operator'),
+      // Of the tenants' range, as Kubernetes may choose for any Service.
+      service('watching', 'operator', { clusterIP: '10.127.255.254' }),
     );
     await untilReady(world.superCluster, 'watching', 'operator');
     const tenant = await openTenant('first');
@@ -518,9 +519,21 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
 
   const uninstall = (): string => documented('docs/kubernetes-install.md', 'kubectl delete virtualclusters');
 
+  /** Types what the page says about removal. When it fails, or waits in vain, the error says what is being deleted. */
+  const remove = async (script: string): Promise<string> => {
+    try {
+      return (await release.reader.runWithin(240, 'docs/kubernetes-install.md', script)).stdout;
+    } catch (error) {
+      const left = await world.superCluster
+        .terminating()
+        .catch((problem: unknown) => `what is left is not known: ${problem}`);
+      throw new Error(`${(error as Error).message}\nbeing deleted:\n${left}`, { cause: error });
+    }
+  };
+
   it('leaves nothing of tenants that are deleted', async () => {
     const [deletion = ''] = uninstall().split('\n');
-    await release.reader.run('docs/kubernetes-install.md', deletion);
+    await remove(deletion);
     expect((await world.superCluster.client.list(resources.virtualClusters)).items).toEqual([]);
     const own = { labelSelector: 'app.kubernetes.io/managed-by=skerry' };
     const { items } = await world.superCluster.client.list(resources.namespaces, own);
@@ -533,7 +546,7 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
 
   it('leaves what docs/kubernetes-install.md says, and goes altogether by what that says', async () => {
     const [, rest = ''] = uninstall().split('\n');
-    await release.reader.run('docs/kubernetes-install.md', rest);
+    await remove(rest);
     await expect
       .poll(() => namesOf('all,pvc,serviceaccounts,roles,rolebindings,networkpolicies,pdb'), {
         timeout: 120_000,
@@ -546,12 +559,19 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
       'configmap/vc-syncer-shards',
       ...['etcd', 'kubelet-proxy', 'pki', 'redis'].map((name) => `secret/skerry-${name}`),
     ]);
-    const remove = documented('docs/kubernetes-install.md', 'kubectl delete namespace skerry-system');
-    await release.reader.run('docs/kubernetes-install.md', remove);
-    await world.superCluster.until(
+    const { superCluster } = world;
+    await remove(documented('docs/kubernetes-install.md', 'kubectl delete namespace skerry-system'));
+    await superCluster.until(
       { resource: resources.persistentVolumes, what: 'the volume of etcd to be gone' },
       (left) => left.length === 0,
     );
+    const policies = 'validatingadmissionpolicies,validatingadmissionpolicybindings';
+    expect(await superCluster.kubectl('get', policies, '-o', 'name')).toBe('');
+    const holders = await remove(documented('docs/kubernetes-install.md', 'kubectl get ipaddresses'));
+    expect(holders).toMatch(/^\S+ +services\/watching\/operator$/);
+    expect(await superCluster.find(resources.serviceCidrs, { name: 'skerry-tenants' })).toBeDefined();
+    await superCluster.kubectl('-n', 'watching', 'delete', 'service', 'operator');
+    await superCluster.untilGone(resources.serviceCidrs, { name: 'skerry-tenants' });
   });
 
   it('has roles that let manager and syncer do what they do, and no more', async () => {

@@ -200,6 +200,23 @@ describe('a step that fails', () => {
     expect(acceptedRanges()).toEqual([['10.0.0.0/8']]);
   });
 
+  it('lets the super cluster assign addresses while it deletes the pool of an earlier installation', async () => {
+    const superRange = { metadata: { name: 'kubernetes' }, spec: { cidrs: ['10.43.0.0/16'] } };
+    world.superCluster.put(resources.serviceCidrs, superRange);
+    world.superCluster.put(resources.serviceCidrs, {
+      metadata: {
+        name: 'skerry-tenants',
+        deletionTimestamp: '2026-01-01T00:00:00Z',
+        finalizers: ['networking.k8s.io/service-cidr-finalizer'],
+      },
+      spec: { cidrs: ['10.112.0.0/12'] },
+    });
+    world.run();
+    world.create('a');
+    expect((await world.untilReady('a')).status).toMatchObject({ serviceIPMode: 'assigned' });
+    expect(acceptedRanges()).toEqual([['10.43.0.0/16']]);
+  });
+
   it('waits for rights to make the pool', async () => {
     world.superCluster.inject({
       verb: 'create',

@@ -39,8 +39,8 @@ export type OwnDatastore = Pick<OwnEtcd, 'count' | 'view' | 'replace' | 'raise' 
 export interface ServicePool {
   cidr: string;
   /**
-   * `slice`: the super cluster serves the pool. `assigned`: it is older than 1.33 or accepts no further range, and assigns
-   * each address itself.
+   * `slice`: the super cluster serves the pool. `assigned`: it is older than 1.33, accepts no further range or is deleting
+   * the pool, and assigns each address itself.
    */
   mode: 'slice' | 'assigned';
   /** IPv4 ranges that the super cluster assigns addresses from; wider than they are where it does not tell. */

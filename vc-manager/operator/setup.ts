@@ -135,6 +135,12 @@ async function ensureServicePool(
     );
     return assignedPool(client, settings, known, signal);
   }
+  if (known.some((each) => isPool(each) && isTerminating(each))) {
+    logger.warn(
+      `ServiceCIDR ${servicePoolName} is being deleted, which takes until no Service has an address of it: the super cluster assigns the address of every service, which is slower; to change that, wait until it is gone and start the manager anew`,
+    );
+    return assignedPool(client, settings, known, signal);
+  }
   const cidr = poolAmong(known);
   if (cidr !== undefined) {
     if (cidr !== wanted)
@@ -176,12 +182,24 @@ async function listServiceCIDRs(client: KubeClient, signal: AbortSignal): Promis
   return (await ignoreNotFound(client.list<ServiceCIDR>(resources.serviceCidrs, { signal })))?.items;
 }
 
+function isPool({ metadata }: ServiceCIDR): boolean {
+  return metadata.name === servicePoolName;
+}
+
+/** The super cluster gives out no more addresses of it, not even those that a Service asks for. */
+function isTerminating({ metadata }: ServiceCIDR): boolean {
+  return metadata.deletionTimestamp !== undefined;
+}
+
 function poolAmong(known: readonly ServiceCIDR[] | undefined): string | undefined {
-  return known?.find(({ metadata }) => metadata.name === servicePoolName)?.spec?.cidrs?.[0];
+  return known?.find((each) => isPool(each) && !isTerminating(each))?.spec?.cidrs?.[0];
 }
 
 function rangesOf(known: readonly ServiceCIDR[] | undefined): string[] {
-  return (known ?? []).flatMap(({ spec }) => spec?.cidrs ?? []).filter((cidr) => !cidr.includes(':'));
+  return (known ?? [])
+    .filter((each) => !isTerminating(each))
+    .flatMap(({ spec }) => spec?.cidrs ?? [])
+    .filter((cidr) => !cidr.includes(':'));
 }
 
 interface Service extends KubeObject {
