@@ -5,7 +5,11 @@ export class ReadMemoryExceeded extends CodedError<'ReadMemoryExceeded'> {
   override readonly name = 'ReadMemoryExceeded';
 
   constructor() {
-    super('ReadMemoryExceeded', 'reading this took too much memory at that moment; it is tried again later', true);
+    super(
+      'ReadMemoryExceeded',
+      'reading this took too much memory at that moment; it is tried again later',
+      true,
+    );
   }
 }
 
