@@ -124,6 +124,17 @@ describe('LeaseElection', () => {
     expect(spec(cluster)).toMatchObject({ holderIdentity: '' });
   });
 
+  it('gives back what it got by a claim whose answer did not come', async () => {
+    await using cluster = await startFakeCluster();
+    cluster.server.inject({ verb: 'create', fault: { kind: 'reset-in-body' } });
+    const one = compete(cluster, 'one');
+    await one.clock.untilSleeping();
+    expect(spec(cluster)).toMatchObject({ holderIdentity: 'one' });
+    await one.stop();
+    expect(one.terms).toEqual([]);
+    expect(spec(cluster)).toMatchObject({ holderIdentity: '' });
+  });
+
   it('takes over from a leader that says nothing, by its own clock alone', async () => {
     await using cluster = await startFakeCluster();
     const one = compete(cluster, 'one');

@@ -51,6 +51,8 @@ export class LeaseElection {
   readonly #clock: Clock;
   /** When our last successful renewal was sent, if nothing is known to have ended what it gave. */
   #renewedAt: ClockReading | undefined;
+  /** A claim was sent, whatever came of it, and no other holder has been seen since. */
+  #mayHold = false;
   /** The last foreign state that we saw, and when it first looked like that. */
   #observed: { resourceVersion: string | undefined; at: number } | undefined;
 
@@ -82,12 +84,12 @@ export class LeaseElection {
     while (!signal.aborted) {
       if (!(await this.#attempt(signal))) {
         await this.#rest(signal);
-      } else if (signal.aborted) {
-        await this.#release();
-      } else if (await this.#lead(signal, lead)) {
+      } else if (!signal.aborted && (await this.#lead(signal, lead))) {
         return;
       }
     }
+    // Won after the stop, or by a claim whose answer did not come.
+    if (this.#mayHold) await this.#release();
   }
 
   /** Runs `lead` while the lease is held. True when it ended by itself; throws what it threw then. */
@@ -146,6 +148,7 @@ export class LeaseElection {
       const found = this.#options.client.get<Lease>(resources.leases, ref, { signal, timeoutMs });
       const lease = await ignoreNotFound(found);
       if (lease === undefined) {
+        this.#mayHold = true;
         await this.#options.client.create<Lease>(resources.leases, this.#claim({ metadata: ref }), options);
         this.#renewedAt = startedAt;
         return true;
@@ -153,8 +156,10 @@ export class LeaseElection {
       if (!this.#free(lease)) {
         // Another process holds it: an earlier renewal of ours counts no more.
         this.#renewedAt = undefined;
+        this.#mayHold = false;
         return false;
       }
+      this.#mayHold = true;
       await this.#options.client.update<Lease>(resources.leases, this.#claim(lease), options);
       this.#renewedAt = startedAt;
       return true;
@@ -204,6 +209,7 @@ export class LeaseElection {
   /** Lets the next one in at once instead of after the lease's duration. Best effort. */
   async #release(): Promise<void> {
     this.#renewedAt = undefined;
+    this.#mayHold = false;
     try {
       const ref = { namespace: this.#options.namespace, name: this.#options.name };
       const options = { timeoutMs: Math.max(this.#callTimeoutMs, 2_000) };

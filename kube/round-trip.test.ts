@@ -7,7 +7,7 @@ import { Client, type Dispatcher } from 'undici';
 import { describe, expect, it, vi } from 'vitest';
 import { Chunks } from './chunks.ts';
 import { type Call, Connection } from './connection.ts';
-import { readText, roundTrip } from './round-trip.ts';
+import { pieceBytes, readText, roundTrip } from './round-trip.ts';
 
 /** A server that counts its connections, and answers `/held` when it is told to. */
 class CountingServer implements AsyncDisposable {
@@ -194,6 +194,49 @@ it('rests while an answer is read count neither towards its timeout nor as the d
   expect(restedMs / 2).toBeGreaterThan(1_500);
   server.closeAllConnections();
   server.close();
+});
+
+it('a rest that begins during another counts once, and the deadline waits for both', async () => {
+  vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] });
+  try {
+    const [piece, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let restedMs = 0;
+    const pace = {
+      read: () => undefined,
+      turn: () => piece.promise,
+      parseTurn: () => end.promise,
+      rested: (ms: number) => {
+        restedMs += ms;
+      },
+      end: () => undefined,
+    };
+    let handler: Dispatcher.DispatchHandler | undefined;
+    const dispatcher = {
+      dispatch: (_options: unknown, given: Dispatcher.DispatchHandler) => {
+        handler = given;
+        return true;
+      },
+    } as unknown as Dispatcher;
+    const controller = {
+      pause: () => undefined,
+      resume: () => undefined,
+    } as unknown as Dispatcher.DispatchController;
+    const options = { method: 'GET', path: '/', deadlineMs: 1_000, maxBytes: 2 ** 22, pace } as const;
+    const answer = roundTrip(dispatcher, options, undefined);
+    answer.catch(() => undefined);
+    handler?.onResponseStart?.(controller, 200, {});
+    handler?.onResponseData?.(controller, Buffer.alloc(pieceBytes));
+    await vi.advanceTimersByTimeAsync(600);
+    handler?.onResponseEnd?.(controller, {});
+    await vi.advanceTimersByTimeAsync(600);
+    piece.resolve();
+    await vi.advanceTimersByTimeAsync(5_000);
+    end.resolve();
+    expect((await answer).text.length).toBe(pieceBytes);
+    expect(restedMs).toBe(6_200);
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 it('no more than four answers of one server are read at once beyond their first piece', async () => {

@@ -170,6 +170,10 @@ class RoundTrip implements Dispatcher.DispatchHandler {
   #hold: MemoryHold | undefined;
   readonly #onStart: (() => void) | undefined;
   readonly #onReceived: ((bytes: number) => void) | undefined;
+  /** Turns that are waited for. */
+  #waits = 0;
+  /** Since when, of what is not counted yet. */
+  #restsFromMs = 0;
   #informational = 0;
   /** In bytes, as of `workBytes`. */
   #work = 0;
@@ -290,17 +294,20 @@ class RoundTrip implements Dispatcher.DispatchHandler {
     this.#wait(turn, () => this.#controller?.resume());
   }
 
+  /** An answer that ends with its connection does so during a rest, too: then two are waited for at a time. */
   #wait(turn: Promise<void>, goOn: () => void): void {
     clearTimeout(this.#timer);
-    const fromMs = performance.now();
+    if (this.#waits === 0) this.#restsFromMs = performance.now();
+    this.#waits += 1;
     const rested = (): void => {
-      const restedMs = performance.now() - fromMs;
+      const nowMs = performance.now();
+      const restedMs = nowMs - this.#restsFromMs;
+      this.#restsFromMs = nowMs;
+      this.#waits -= 1;
       this.#pace?.rested(restedMs);
       if (this.#ended !== undefined) return;
       this.#endsAt += restedMs;
-      // An answer that ends with its connection does so during a rest, too.
-      clearTimeout(this.#timer);
-      this.#timer = this.#endAfter(this.#endsAt - performance.now());
+      if (this.#waits === 0) this.#timer = this.#endAfter(this.#endsAt - nowMs);
       goOn();
     };
     // It is aborted with the call, which then ends.

@@ -93,6 +93,23 @@ describe('reading from a tenant', () => {
     expect(isDone).toBe(true);
   });
 
+  it('is no longer than the longest rest altogether where it is cut short', async () => {
+    const clock = new FakeClock();
+    const { lists } = new SharedReadTime(clock).tenant();
+    lists.worked(60_000);
+    const cut = new AbortController();
+    const first = lists.turn(cut.signal);
+    await clock.advance(4_000);
+    cut.abort(new Error('cut'));
+    await expect(first).rejects.toThrow('cut');
+    let isDone = false;
+    void lists.turn(signal)?.then(() => (isDone = true));
+    await clock.advance(5_999);
+    expect(isDone).toBe(false);
+    await clock.advance(1);
+    expect(isDone).toBe(true);
+  });
+
   it('is done for one watch after the other, each after the rest that the one before has earned', async () => {
     const clock = new FakeClock();
     const time = new SharedReadTime(clock).tenant().lists;

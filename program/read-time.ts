@@ -16,6 +16,12 @@ export interface TenantReadTime {
   readonly answers: ReadTime;
 }
 
+interface Rest {
+  ms: number;
+  /** How long for each millisecond that is owed. */
+  perOwed: number;
+}
+
 /**
  * Divides half of the thread's time among all tenants from which more is read than is free for each: alone, one rests as
  * long as it has worked, and of several each as much longer.
@@ -32,25 +38,26 @@ export class SharedReadTime {
   /** Of one more tenant, which counts once. */
   tenant(): TenantReadTime {
     const member = {};
-    const restMs = (owedMs: number): number => this.#restMs(member, owedMs);
-    return { lists: new ReadTime(this.#clock, restMs), answers: new ReadTime(this.#clock, restMs) };
+    const restFor = (owedMs: number): Rest => this.#restFor(member, owedMs);
+    return { lists: new ReadTime(this.#clock, restFor), answers: new ReadTime(this.#clock, restFor) };
   }
 
   /** Of one that takes more than what is free, and counts among those as long as it rests. */
-  #restMs(member: object, owedMs: number): number {
+  #restFor(member: object, owedMs: number): Rest {
     const nowMs = this.#clock.monotonic();
     this.#over.set(member, nowMs);
     for (const [each, untilMs] of this.#over) if (untilMs < nowMs) this.#over.delete(each);
-    const restMs = Math.min(longestRestMs, owedMs * (2 * this.#over.size - 1));
-    this.#over.set(member, nowMs + restMs + countsForMs);
-    return restMs;
+    const perOwed = 2 * this.#over.size - 1;
+    const ms = Math.min(longestRestMs, owedMs * perOwed);
+    this.#over.set(member, nowMs + ms + countsForMs);
+    return { ms, perOwed };
   }
 }
 
 /** How much of the thread's time reading from one tenant takes. */
 export class ReadTime implements ReadMeter {
   readonly #clock: Pick<Clock, 'monotonic' | 'sleep'>;
-  readonly #restMs: (owedMs: number) => number;
+  readonly #restFor: (owedMs: number) => Rest;
   /** Of what is free, taken. */
   #takenMs = 0;
   /** When it last worked or rested. */
@@ -61,9 +68,9 @@ export class ReadTime implements ReadMeter {
   /** Ends with the last of the turns that were asked for. */
   #turns: Promise<void> = Promise.resolve();
 
-  constructor(clock: Pick<Clock, 'monotonic' | 'sleep'>, restMs: (owedMs: number) => number) {
+  constructor(clock: Pick<Clock, 'monotonic' | 'sleep'>, restFor: (owedMs: number) => Rest) {
     this.#clock = clock;
-    this.#restMs = restMs;
+    this.#restFor = restFor;
     this.#atMs = clock.monotonic();
   }
 
@@ -96,15 +103,14 @@ export class ReadTime implements ReadMeter {
   async #rest(signal: AbortSignal | undefined): Promise<void> {
     signal?.throwIfAborted();
     if (this.#owedMs < shortestRestMs) return;
-    const owedMs = this.#owedMs;
-    const restMs = this.#restMs(owedMs);
+    const { ms, perOwed } = this.#restFor(this.#owedMs);
     const fromMs = this.#clock.monotonic();
     this.#owedMs = 0;
     try {
-      await this.#clock.sleep(restMs, signal);
+      await this.#clock.sleep(ms, signal);
     } catch (error) {
-      // Whoever waits next rests for what is left.
-      this.#owedMs += owedMs * Math.max(0, 1 - (this.#clock.monotonic() - fromMs) / restMs);
+      // Whoever waits next rests for what is left of the rest.
+      this.#owedMs += Math.max(0, ms - (this.#clock.monotonic() - fromMs)) / perOwed;
       throw error;
     } finally {
       this.#atMs = this.#clock.monotonic();

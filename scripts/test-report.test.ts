@@ -46,6 +46,14 @@ describe('the closing line of a test run', () => {
     expect(leftOut).toEqual(['a.test.ts > divides (needs root)']);
   });
 
+  it('names what tests did once more', () => {
+    const again = { ...passed('divides'), meta: { secondTries: ['asked again', 'asked once more'] } };
+    expect(summarise([report(file('a.test.ts', passed('adds'), again))]).secondTries).toEqual([
+      'a.test.ts > divides: asked again',
+      'a.test.ts > divides: asked once more',
+    ]);
+  });
+
   it('says what failed, and why', () => {
     const broken = { name: 'c.test.ts', status: 'failed', message: 'no such module', assertionResults: [] };
     const tests = file(

@@ -27,6 +27,8 @@ export interface TestReport {
   readonly status: string;
   readonly fullName: string;
   readonly failureMessages?: readonly string[] | null;
+  /** `secondTries`: what it did once more before it passed, each in words. */
+  readonly meta?: { readonly secondTries?: readonly string[] };
 }
 
 export interface Summary {
@@ -39,6 +41,8 @@ export interface Summary {
   readonly failures: readonly string[];
   /** `FILE > TEST` for each test that was left out, but for those that only the broad run has. */
   readonly leftOut: readonly string[];
+  /** `FILE > TEST: WHAT` for each second try of a test. */
+  readonly secondTries: readonly string[];
 }
 
 /** How the title of a test ends that only the broad run has. */
@@ -139,6 +143,7 @@ export function summarise(reports: readonly ProjectReport[]): Summary {
   let skipped = 0;
   const failures: string[] = [];
   const leftOut: string[] = [];
+  const secondTries: string[] = [];
   for (const { project, files, runError } of reports) {
     for (const file of files) {
       const tests = file.assertionResults.filter(({ status }) => status === 'failed');
@@ -147,6 +152,9 @@ export function summarise(reports: readonly ProjectReport[]): Summary {
       skipped += others.length;
       for (const { fullName } of others)
         if (!fullName.endsWith(broadSuffix)) leftOut.push(`${pathOf(file.name)} > ${fullName}`);
+      for (const { fullName, meta } of file.assertionResults)
+        for (const what of meta?.secondTries ?? [])
+          secondTries.push(`${pathOf(file.name)} > ${fullName}: ${what}`);
       for (const { fullName, failureMessages } of tests)
         failures.push(failureLine(pathOf(file.name), fullName, failureMessages?.[0]));
       if (file.status === 'failed' && tests.length === 0)
@@ -156,7 +164,7 @@ export function summarise(reports: readonly ProjectReport[]): Summary {
   }
   const failed = failures.length;
   const text = `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`;
-  return { passed, failed, skipped, text, failures, leftOut };
+  return { passed, failed, skipped, text, failures, leftOut, secondTries };
 }
 
 function testsOf(file: FileReport, status: string): string[] {

@@ -268,12 +268,13 @@ class TestRun {
 
   #conclude(): number {
     for (const line of this.#leftOut) console.log(line);
-    const { failures, leftOut, failed, passed, text } = summarise(this.#reports);
+    const { failures, leftOut, secondTries, failed, passed, text } = summarise(this.#reports);
     console.log('slowest suites (their tests, without hooks):');
     for (const line of slowestFiles(this.#reports, slowestCount)) console.log(line);
     console.log(`output and reports: ${this.#output}`);
     // A filter skips most tests.
     if (this.#isWhole) for (const test of leftOut) console.log(`skipped: ${test}`);
+    for (const each of secondTries) console.log(`second try: ${each}`);
     for (const failure of failures) console.log(failure);
     for (const test of this.#flaky) console.log(`flaky: ${test}`);
     if (passed + failed === 0) console.log(`no test matches ${this.#args.join(' ')}`);

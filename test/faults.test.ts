@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest';
 import { type Resource, resources } from '../kube/index.ts';
 import { itBroadly } from '../kube/testing/broad.ts';
-import { expectAgreementAfterLoad, killed, startedAnew } from './harness/after-load.ts';
+import { expectAgreementAfterLoad, killed, startedAnew, tellStartedAnew } from './harness/after-load.ts';
 import { at } from './harness/checker/view.ts';
 import { Churn } from './harness/churn.ts';
 import { deployment, namespace, pod, service } from './harness/manifests.ts';
@@ -149,7 +149,10 @@ describe('under load', () => {
     await expectCalm();
   });
 
-  it('after no more than one of these faults endpoints were missing until controllers were started anew', () => {
+  it('after no more than one of these faults endpoints were missing until controllers were started anew', ({
+    task,
+  }) => {
+    tellStartedAnew(task.meta);
     expect(startedAnew.length, JSON.stringify(startedAnew)).toBeLessThanOrEqual(1);
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { type Clock, readClock } from '../../kube/index.ts';
-import { FakeClock } from '../../kube/testing/index.ts';
-import { Fence, LeaseLapsed } from './own-lease.ts';
+import { type Clock, readClock, resources, systemClock } from '../../kube/index.ts';
+import { FakeClock, type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
+import { Fence, LeaseLapsed, OwnLease } from './own-lease.ts';
 
 describe('a fence', () => {
   it('is closed until a renewal, and closes by itself, counted from when that was sent', async () => {
@@ -28,5 +28,48 @@ describe('a fence', () => {
     expect(fence.isOpen).toBe(true);
     slept = 60_000;
     expect(fence.isOpen).toBe(false);
+  });
+});
+
+describe('the Lease of a replica that stops while it takes it', () => {
+  const lease = ({ server }: FakeCluster) =>
+    server.get(resources.leases, { namespace: 'skerry-system', name: 'vc-syncer-first' });
+
+  function ownLease({ client }: FakeCluster, identity = 'first_1'): OwnLease {
+    const times = { durationMs: 10_000, windowMs: 6_600, clock: systemClock };
+    return new OwnLease({ client, namespace: 'skerry-system', replica: 'first', identity, ...times });
+  }
+
+  it('is released when it is won after that', async () => {
+    await using cluster = await startFakeCluster();
+    const stop = new AbortController();
+    const own = ownLease(cluster);
+    const taken = own.take(stop.signal);
+    await cluster.server.until(() => cluster.server.requests.some(({ verb }) => verb === 'create'));
+    stop.abort(new Error('stops'));
+    await taken;
+    expect(lease(cluster)?.['spec']).toMatchObject({ holderIdentity: 'first_1' });
+    await own.release();
+    expect(lease(cluster)).toBeUndefined();
+  });
+
+  it('is released when it was written and the answer did not come', async () => {
+    await using cluster = await startFakeCluster();
+    cluster.server.inject({ verb: 'create', fault: { kind: 'reset-in-body' } });
+    const own = ownLease(cluster);
+    await expect(own.take(new AbortController().signal)).rejects.toThrow();
+    expect(lease(cluster)?.['spec']).toMatchObject({ holderIdentity: 'first_1' });
+    await own.release();
+    expect(lease(cluster)).toBeUndefined();
+  });
+
+  it('is left to the one that has it by then', async () => {
+    await using cluster = await startFakeCluster();
+    const own = ownLease(cluster);
+    await own.take(new AbortController().signal);
+    const other = ownLease(cluster, 'first_2');
+    await other.take(new AbortController().signal);
+    await own.release();
+    expect(lease(cluster)?.['spec']).toMatchObject({ holderIdentity: 'first_2' });
   });
 });

@@ -133,6 +133,8 @@ export class OwnLease {
   #lease: Lease | undefined;
   #renewedAt: ClockReading | undefined;
   #term = 0;
+  /** A write was sent, whatever came of it. */
+  #mayHave = false;
 
   constructor(options: OwnLeaseOptions) {
     this.#options = options;
@@ -160,14 +162,14 @@ export class OwnLease {
   async take(signal: AbortSignal): Promise<void> {
     const sentAt = readClock(this.#options.clock);
     const present = await this.#read(signal);
-    await this.#write(present, sentAt, signal);
+    await this.#write(present, sentAt);
   }
 
   /** Throws ReplicaReplaced when another process has taken the name over, and what the client throws. */
   async renew(signal: AbortSignal): Promise<void> {
     const sentAt = readClock(this.#options.clock);
     try {
-      await this.#write(this.#lease, sentAt, signal);
+      await this.#write(this.#lease, sentAt);
     } catch (error) {
       if (!isConflict(error) && !isNotFound(error) && !isAlreadyExists(error)) throw error;
       // An earlier try has arrived after all, or another client has written it.
@@ -177,15 +179,17 @@ export class OwnLease {
         throw new ReplicaReplaced(this.#options.replica, holder);
       }
       this.#lease = present;
-      await this.#write(present, sentAt, signal);
+      await this.#write(present, sentAt);
     }
   }
 
-  /** Lets the others know at once that this replica is no more. */
+  /** Lets the others know at once that this replica is no more, also when the answer to a write did not come. */
   async release(): Promise<void> {
-    const { client } = this.#options;
-    const { uid, resourceVersion } = this.#lease?.metadata ?? {};
-    if (uid === undefined || resourceVersion === undefined) return;
+    if (!this.#mayHave) return;
+    const { client, identity } = this.#options;
+    const present = await this.#read();
+    if (present?.spec?.holderIdentity !== identity) return;
+    const { uid, resourceVersion } = present.metadata;
     await client.delete(resources.leases, this.#ref, { uid, resourceVersion, timeoutMs: callTimeoutMs });
   }
 
@@ -193,17 +197,19 @@ export class OwnLease {
     return { namespace: this.#options.namespace, name: leaseName(this.#options.replica) };
   }
 
-  async #read(signal: AbortSignal): Promise<Lease | undefined> {
+  async #read(signal?: AbortSignal): Promise<Lease | undefined> {
     const { client } = this.#options;
     return ignoreNotFound(
       client.get<Lease>(resources.leases, this.#ref, { signal, timeoutMs: callTimeoutMs }),
     );
   }
 
-  async #write(present: Lease | undefined, sentAt: ClockReading, signal: AbortSignal): Promise<void> {
+  /** Not given up when this replica stops: what is written has to be released. */
+  async #write(present: Lease | undefined, sentAt: ClockReading): Promise<void> {
     const { client } = this.#options;
-    const options = { signal, timeoutMs: callTimeoutMs };
+    const options = { timeoutMs: callTimeoutMs };
     const wanted = this.#wanted(present);
+    this.#mayHave = true;
     this.#lease =
       present === undefined
         ? await client.create<Lease>(resources.leases, wanted, options)

@@ -71,6 +71,22 @@ describe('a replica by itself', () => {
     expect(next.serving.size).toBe(all);
   });
 
+  it('that ends before it hears that it has its Lease leaves none', async () => {
+    const records = new SharedRecords();
+    const act = records.act.bind(records);
+    records.act = (verb, resource, ...rest) => {
+      const answer = act(verb, resource, ...rest);
+      if (verb === 'create' && resource.plural === 'leases') throw new Error('no answer');
+      return answer;
+    };
+    const clock = new FakeClock();
+    const first = new Replica(records, 'first', clock);
+    await clock.advance(100);
+    expect(records.objects.has('leases/vc-syncer-first')).toBe(true);
+    await first.end();
+    expect(records.objects.has('leases/vc-syncer-first')).toBe(false);
+  });
+
   it('lets go of nothing while the super cluster is away, and writes nothing until it is back', async () => {
     const { records, clock, first } = await alone();
     first.isCut = true;

@@ -125,10 +125,12 @@ export class Shards {
   async run(signal: AbortSignal): Promise<void> {
     const ending = new AbortController();
     const both = AbortSignal.any([signal, ending.signal]);
+    let renewing: Promise<void> | undefined;
     try {
       await this.#join(both);
+      renewing = this.#keepRenewed(both);
       await Promise.all([
-        this.#keepRenewed(both),
+        renewing,
         this.#keepAgreeing(both),
         this.#options.follow(
           this.#peers.listener(() => this.#wakeup.signal()),
@@ -140,15 +142,17 @@ export class Shards {
     } finally {
       ending.abort(new Error('shards end'));
       if (!signal.aborted) this.#options.fence.close();
+      // A write that is on its way must not come after the Lease was released.
+      await renewing?.catch(() => undefined);
     }
   }
 
   /** Hands over what this replica has, when nothing is done for any tenant any more. After `run` has ended by its signal. */
   async leave(): Promise<void> {
     this.#options.fence.close();
-    if (this.#lease.term === 0 || this.#isReplaced) return;
+    if (this.#isReplaced) return;
     try {
-      await this.#handOver();
+      if (this.#lease.term > 0) await this.#handOver();
       await this.#lease.release();
     } catch (error) {
       if (error instanceof ReplicaReplaced) return;
@@ -161,6 +165,7 @@ export class Shards {
     await this.#expect(signal);
     await untilReady(this.#options.ready, signal);
     await this.#take(signal);
+    signal.throwIfAborted();
   }
 
   /** The buckets of the last process of this name, which this one most likely gets. */
@@ -205,6 +210,7 @@ export class Shards {
       const startedAtMs = clock.monotonic();
       try {
         await this.#lease.renew(signal);
+        signal.throwIfAborted();
         // Otherwise the agreement opens it, after the map is up to date.
         if (this.#lease.term !== this.#confirmedTerm) this.#wakeup.signal();
         else if (this.#lease.renewedAt !== undefined) fence.open(this.#lease.renewedAt);

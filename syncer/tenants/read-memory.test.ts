@@ -94,7 +94,7 @@ describe('answers that are being read', () => {
       attacks.push(failure(client.get(resources.configMaps, ref)));
       stack.adopt(client.connection, (connection) => connection.close());
     }
-    await expect.poll(() => shared.bytes, { timeout: 20_000 }).toBe(6 * 10.5 * mebibyte);
+    await expect.poll(() => shared.bytes).toBe(6 * 10.5 * mebibyte);
     expect(aborted).toBe(14);
     const light = stack.use(
       await startLyingServer((_request, response) => response.end(listOf(4 * mebibyte)), {
@@ -176,14 +176,14 @@ it('lines of watches are let go of when they take too much, and the watch is res
     follow(hostile.client, new Store(), (problem) => void problems.push(problem)),
   );
   running.push(follow(honest.client, store, () => expect.unreachable()));
-  await expect.poll(() => problems.length, { timeout: 20_000 }).toBeGreaterThanOrEqual(2);
+  await expect.poll(() => problems.length).toBeGreaterThanOrEqual(2);
   for (const { phase, error, retryInMs } of problems) {
     expect([phase, error]).toMatchObject(['watch', exceeded]);
     expect(retryInMs).toBeGreaterThan(500);
   }
   const data = { a: 'x'.repeat(2 * mebibyte) };
   send(JSON.stringify({ ...event, object: { ...event.object, data } }));
-  await expect.poll(() => store.size, { timeout: 20_000 }).toBe(1);
+  await expect.poll(() => store.size).toBe(1);
   expect(observed.mostBytes).toBeLessThanOrEqual(32 * mebibyte);
   ending.abort();
   await Promise.all(running);

@@ -1,12 +1,15 @@
-import type { MemoryHold, ReadMemory } from '../../kube/index.ts';
+import { CodedError, type MemoryHold, type ReadMemory } from '../../kube/index.ts';
 
 /** The reading of an answer or event was ended, because those of all tenants take too much memory. It may be tried again later. */
-export class ReadMemoryExceeded extends Error {
+export class ReadMemoryExceeded extends CodedError<'ReadMemoryExceeded'> {
   override readonly name = 'ReadMemoryExceeded';
-  readonly code = 'ReadMemoryExceeded';
 
   constructor() {
-    super('reading this took too much memory at that moment; it is tried again later');
+    super(
+      'ReadMemoryExceeded',
+      'reading this took too much memory at that moment; it is tried again later',
+      true,
+    );
   }
 }
 

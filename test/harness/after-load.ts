@@ -1,3 +1,4 @@
+import type { TaskMeta } from 'vitest';
 import { Disagreement } from './checker/checker.ts';
 import { poll } from './poll.ts';
 import { componentProcess, kill, type ProcessIdentity } from './processes.ts';
@@ -21,6 +22,20 @@ export async function killed(world: World, component: string, tenant?: Tenant): 
 
 /** The endpoints that were missing, for each time that controllers of Kubernetes were started anew. */
 export const startedAnew: (readonly string[])[] = [];
+
+declare module 'vitest' {
+  interface TaskMeta {
+    /** The closing lines of `npm test` name them. */
+    secondTries?: string[];
+  }
+}
+
+/** For the test that looks at `startedAnew`. */
+export function tellStartedAnew(meta: TaskMeta): void {
+  meta.secondTries = startedAnew.map(
+    (endpoints) => `started the controllers of Kubernetes anew, for ${endpoints.length} endpoints`,
+  );
+}
 
 /**
  * Both sides agree. Where nothing but endpoints is missing when the time is up, the controllers of Kubernetes are begun

@@ -124,7 +124,10 @@ describe('what a tenant takes in the datastore of all', () => {
 
   it('is not measured before one that wakes is started, but right after', async () => {
     let laterMs = 0;
-    world.run({ settings, clock: { ...pace.clock, now: () => pace.clock.now() + laterMs } });
+    world.run({
+      settings: { ...settings, advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379' },
+      clock: { ...pace.clock, now: () => pace.clock.now() + laterMs },
+    });
     world.create('a');
     await world.untilReady('a');
     await until('Enough');
