@@ -76,7 +76,7 @@ function createHttpClient(origin: URL, options: Pool.Options, framing: FramingLi
         // A plain socket has agreed on nothing.
         const isHttp2 = 'alpnProtocol' in socket && socket.alpnProtocol === 'h2';
         client.pipelining = isHttp2 ? 100 : 1;
-        if (!isHttp2) framing?.observe(socket);
+        framing?.observe(socket, { isHttp2 });
         callback(null, socket);
       }),
   });
@@ -163,6 +163,7 @@ interface Stream {
   body: Dispatcher.ResponseData['body'];
 }
 
+const mebibyte = 2 ** 20;
 /** Answers up to this size do not count. */
 const smallAnswerBytes = 64 * 1024;
 /** About what it takes to receive, decrypt and parse a MiB, most of it where nothing can measure it. */
@@ -223,6 +224,9 @@ function paceOf(
   };
 }
 
+/** So much of each stream of HTTP/2 may wait to be read. It is what undici takes: 8.12 does not send another. */
+const windowBytes = 256 * 1024;
+
 /** API servers end what was idle for 90 s. */
 const keepAliveMs = 80_000;
 /**
@@ -239,6 +243,8 @@ export class Connection {
   readonly #answerMeter: ReadMeter | undefined;
   /** Of servers whose answers are counted. */
   readonly #framing: FramingLimit | undefined;
+  /** The same of the connections of watches. */
+  readonly #streamFraming: FramingLimit | undefined;
   readonly #calls: Dispatcher;
   readonly #slots: InFlightLimit | undefined;
   readonly #largeAnswers = new InFlightLimit({ near: maxLargeAnswers, max: maxLargeAnswers });
@@ -269,9 +275,11 @@ export class Connection {
     if (options.token !== undefined) this.#headers['authorization'] = `Bearer ${options.token}`;
     if (options.impersonate !== undefined) Object.assign(this.#headers, impersonation(options.impersonate));
     const connect = withSecureContext(tlsOptions(options));
-    const framing = options.meter === undefined ? undefined : new FramingLimit();
-    this.#framing = framing;
-    const common = {
+    if (options.meter !== undefined) {
+      this.#framing = new FramingLimit({ mostBytes: 16 * mebibyte });
+      this.#streamFraming = new FramingLimit({ mostBytes: 4 * mebibyte, bytesPerStream: windowBytes });
+    }
+    const common = (framing: FramingLimit | undefined) => ({
       keepAliveTimeout: keepAliveMs,
       // Servers may say less.
       keepAliveMaxTimeout: keepAliveMs,
@@ -282,18 +290,17 @@ export class Connection {
           ...poolOptions,
           factory: (each, clientOptions) => createHttpClient(each, clientOptions, framing),
         }),
-    };
+    });
     const { maxConnections = 16, callsWhenNear } = options;
-    const calls = new Agent({ ...common, allowH2: false, connections: maxConnections });
+    const calls = new Agent({ ...common(this.#framing), allowH2: false, connections: maxConnections });
     if (callsWhenNear !== undefined)
       this.#slots = new InFlightLimit({ near: callsWhenNear, max: maxConnections });
     this.#calls = options.beforeWrite === undefined ? calls : calls.compose(guardWrites(options.beforeWrite));
     this.#watches = new Agent({
-      ...common,
+      ...common(this.#streamFraming),
       allowH2: true,
-      // Wide enough that a burst of watch events never waits for us: an API server closes a watch whose
-      // reader lags for a tenth of a second.
-      h2Options: { settings: { initialWindowSize: 4 << 20 }, connectionWindowSize: 16 << 20 },
+      // That of the connection limits nothing: Node gives it back for data as soon as it has come.
+      h2Options: { settings: { initialWindowSize: windowBytes }, connectionWindowSize: 16 * mebibyte },
     });
   }
 
@@ -466,7 +473,7 @@ export class Connection {
     const headers = await this.#headersOf(call);
     const later = deferredSignal(signal);
     try {
-      const response = await this.#watches.compose(observeStream(onReceived, this.#framing)).request({
+      const response = await this.#watches.compose(observeStream(onReceived, this.#streamFraming)).request({
         origin: this.#origin,
         path: this.#basePath + call.path,
         method: call.method,

@@ -1,30 +1,68 @@
 import type { Socket } from 'node:net';
 import { TooLarge } from './read-limits.ts';
+import { fewestBytes } from './round-trip.ts';
 
-/** Buffers of some dozens of connections hold less of bodies that wait to be read. */
-const mostBytes = 16 * 2 ** 20;
 /** After a connection was closed, so much more may come before the next one is. */
 const nextBytes = 2 ** 20;
 /** Of the start of an answer, and of a handshake before it. */
 const headBytes = 64 * 1024;
+/** How often connections over HTTP/2 are looked at. */
+const lookEveryMs = 250;
+
+interface FramingOptions {
+  /** Received, and not seen as part of an answer. */
+  mostBytes: number;
+  /** As much more for each stream. */
+  bytesPerStream?: number;
+}
 
 /**
- * Limits what comes over HTTP/1.1 beside the bodies of answers, for all connections to one server. Nothing else does: chunk
- * extensions may be of any length, and nobody is told of them. A connection over which more comes is closed.
+ * Limits what comes beside the bodies of answers, and what of these waits to be read, for all connections to one server.
+ * Nothing else does: chunk extensions and frames of HTTP/2 without data may be of any number, and nobody is told of them; data
+ * that waits may be in frames of one byte, which take a dozen times as much memory. A connection over which more comes is
+ * closed.
  */
 export class FramingLimit {
+  readonly #mostBytes: number;
+  readonly #bytesPerStream: number;
   /** Received, and not seen as part of an answer yet. */
   #bytes = 0;
+  /** That are open. */
+  #streams = 0;
+  /** For each connection over HTTP/2, counts what it has received by now. */
+  readonly #counts = new Set<() => void>();
+
+  constructor({ mostBytes, bytesPerStream = 0 }: FramingOptions) {
+    this.#mostBytes = mostBytes;
+    this.#bytesPerStream = bytesPerStream;
+  }
 
   /** Of a new connection. */
-  observe(socket: Socket): void {
+  observe(socket: Socket, { isHttp2 }: { isHttp2: boolean }): void {
     let seen = socket.bytesRead;
-    socket.on('readable', () => {
-      this.#bytes += socket.bytesRead - seen;
+    const count = (): void => {
+      const bytes = socket.bytesRead - seen;
       seen = socket.bytesRead;
+      // Over HTTP/1.1, each record of TLS is read by itself, which may have one byte.
+      this.#bytes += isHttp2 || bytes === 0 ? bytes : Math.max(bytes, fewestBytes);
+    };
+    const look = (): void => {
+      count();
+      const mostBytes = this.#mostBytes + this.#streams * this.#bytesPerStream;
       if (this.#bytes <= mostBytes) return;
-      this.#bytes -= nextBytes;
+      this.#bytes = this.#mostBytes - nextBytes;
       socket.destroy(new TooLarge('what comes beside the answer', mostBytes));
+    };
+    if (!isHttp2) {
+      socket.on('readable', look);
+      return;
+    }
+    // Its session reads from the socket's handle: the socket tells nobody.
+    const timer = setInterval(look, lookEveryMs).unref();
+    this.#counts.add(count);
+    socket.once('close', () => {
+      clearInterval(timer);
+      this.#counts.delete(count);
     });
   }
 
@@ -33,12 +71,22 @@ export class FramingLimit {
     this.#came(headBytes);
   }
 
-  /** So much of a body has come: as much again may be chunk sizes and TLS. */
+  /** It is a stream, of which more may wait to be read. Returns what is to be called once when it has ended. */
+  opened(): () => void {
+    this.#streams += 1;
+    return () => {
+      this.#streams -= 1;
+    };
+  }
+
+  /** So much of a body has come: as much again may be chunk sizes, frames and TLS. */
   received(bytes: number): void {
     this.#came(2 * bytes);
   }
 
   #came(bytes: number): void {
+    // What has come with it is to be there already.
+    for (const count of this.#counts) count();
     this.#bytes = Math.max(0, this.#bytes - bytes);
   }
 }

@@ -1,13 +1,16 @@
 import { EventEmitter, once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
+import { createSecureServer } from 'node:http2';
 import { type AddressInfo, createServer as createRawServer } from 'node:net';
 import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
+import { createServer as createTlsServer } from 'node:tls';
 import { Client, type Dispatcher } from 'undici';
 import { describe, expect, it, vi } from 'vitest';
 import { Chunks } from './chunks.ts';
-import { type Call, Connection } from './connection.ts';
+import { type Call, Connection, type ConnectionOptions } from './connection.ts';
 import { pieceBytes, readText, roundTrip } from './round-trip.ts';
+import { createTestCertificates } from './testing/index.ts';
 
 /** A server that counts its connections, and answers `/held` when it is told to. */
 class CountingServer implements AsyncDisposable {
@@ -379,6 +382,74 @@ describe('an answer whose framing takes more time than its bytes', () => {
     for (let n = 0; n < 3; n++) expect((await ask(answered)).text).toBe('{}');
     await using ended = closing(new Connection({ ...hostile, meter, answerMeter: meter }));
     await expect(ask(ended)).rejects.toThrow('beside the answer');
+  });
+
+  /** A server of HTTP/2 that sends this many bytes of frames that say nothing, and then `{}` if there are few, for each request. */
+  async function frameServer(bytes: number): Promise<ConnectionOptions & AsyncDisposable> {
+    const { ca, server: pair } = await createTestCertificates();
+    const frame = (type: number, flags: number, stream: number, payload: Buffer): Buffer => {
+      const head = Buffer.alloc(9);
+      head.writeUIntBE(payload.length, 0, 3);
+      head.writeUInt8(type, 3);
+      head.writeUInt8(flags, 4);
+      head.writeUInt32BE(stream, 5);
+      return Buffer.concat([head, payload]);
+    };
+    const server = createTlsServer({ ...pair, ALPNProtocols: ['h2'] }, (socket) => {
+      // After the preface.
+      let received = Buffer.alloc(0);
+      let next = 24;
+      socket.on('error', () => undefined).write(frame(4, 0, 0, Buffer.alloc(0)));
+      socket.on('data', (chunk: Buffer) => {
+        received = Buffer.concat([received, chunk]);
+        while (received.length >= next + 9) {
+          const [type, flags] = [received.readUInt8(next + 3), received.readUInt8(next + 4)];
+          const stream = received.readUInt32BE(next + 5);
+          next += 9 + received.readUIntBE(next, 3);
+          if (type === 4 && flags === 0) socket.write(frame(4, 1, 0, Buffer.alloc(0)));
+          if (type !== 1) continue;
+          socket.write(frame(1, 4, stream, Buffer.from([0x88])));
+          const unknown = frame(0xbb, 0, 0, Buffer.alloc(16_000));
+          for (let sent = 0; sent < bytes; sent += unknown.length) socket.write(unknown);
+          if (bytes < 2 ** 20) socket.write(frame(0, 1, stream, Buffer.from('{}')));
+        }
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    return {
+      server: `https://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      ca,
+      [Symbol.asyncDispose]: async () => void server.close(),
+    };
+  }
+
+  it('ends a stream of HTTP/2 that comes with megabytes of frames without data', async () => {
+    const meter = { worked: () => undefined, turn: () => undefined };
+    const ask = async (connection: Connection): Promise<string> => {
+      const { body } = await connection.stream(call('GET', '/'), 60_000);
+      return readText(body, { maxBytes: 100, timeoutMs: 60_000 });
+    };
+    await using honest = await frameServer(64_000);
+    await using hostile = await frameServer(8 * 2 ** 20);
+    await using answered = closing(new Connection({ ...honest, meter }));
+    for (let n = 0; n < 3; n++) expect(await ask(answered)).toBe('{}');
+    await using ended = closing(new Connection({ ...hostile, meter }));
+    await expect(ask(ended)).rejects.toThrow('beside the answer');
+  });
+
+  it('reads more than that of a stream of HTTP/2 whose frames have data', async () => {
+    const { ca, server: pair } = await createTestCertificates();
+    const text = 'x'.repeat(16 * 2 ** 20);
+    const server = createSecureServer(pair, (_request, response) => response.end(text));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    const meter = { worked: () => undefined, turn: () => undefined };
+    {
+      await using connection = closing(new Connection({ server: `https://127.0.0.1:${port}`, ca, meter }));
+      const { body } = await connection.stream(call('GET', '/'), 60_000);
+      expect(await readText(body, { maxBytes: text.length, timeoutMs: 60_000 })).toHaveLength(text.length);
+    }
+    server.close();
   });
 
   it('ends a call that nothing counts', async () => {

@@ -81,7 +81,7 @@ interface BodyPace {
 }
 
 /** Receiving a chunk takes as much time as receiving this many bytes, however few it has. API servers send few that are smaller. */
-const fewestBytes = 1024;
+export const fewestBytes = 1024;
 
 /** How many bytes a chunk counts as, where it is the time that counts. */
 function workBytes(chunk: Buffer): number {
@@ -100,15 +100,23 @@ function tooManyInformational(): TooLarge {
 /** For a call whose answer is a stream: tells what its chunks count as, and ends it after too many informational answers. */
 export function observeStream(
   onReceived: (bytes: number) => void,
-  framing: { started: () => void; received: (bytes: number) => void } | undefined,
+  framing: { started: () => void; opened: () => () => void; received: (bytes: number) => void } | undefined,
 ): Dispatcher.DispatcherComposeInterceptor {
   return (dispatch) => (options, handler) => {
     const start = handler.onResponseStart?.bind(handler);
     const data = handler.onResponseData?.bind(handler);
+    const end = handler.onResponseEnd?.bind(handler);
+    const fail = handler.onResponseError?.bind(handler);
     let informational = 0;
+    let closed: (() => void) | undefined;
+    const close = (): void => {
+      closed?.();
+      closed = undefined;
+    };
     handler.onResponseStart = (controller, status, ...rest) => {
       if (status < 200) informational += 1;
       framing?.started();
+      closed ??= framing?.opened();
       if (informational > maxInformational) controller.abort(tooManyInformational());
       else start?.(controller, status, ...rest);
     };
@@ -116,6 +124,14 @@ export function observeStream(
       onReceived(workBytes(chunk));
       framing?.received(workBytes(chunk));
       data?.(controller, chunk);
+    };
+    handler.onResponseEnd = (...args) => {
+      close();
+      end?.(...args);
+    };
+    handler.onResponseError = (...args) => {
+      close();
+      fail?.(...args);
     };
     return dispatch(options, handler);
   };

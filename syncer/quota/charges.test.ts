@@ -40,6 +40,21 @@ describe('what a pod takes', () => {
     expect(cpu({ containers: [asks('1')], resources: { requests: { cpu: '3' } } })).toBe('3');
   });
 
+  it('is its limits where it has no requests, as the super cluster takes them for these', () => {
+    const limited = { name: 'limited', resources: { limits: { cpu: '5' } } };
+    expect(cpu({ containers: [limited, asks('1'), {}] })).toBe('6');
+    expect(
+      cpu({ containers: [{ ...limited, resources: { limits: { cpu: '5' }, requests: { cpu: '1' } } }] }),
+    ).toBe('1');
+    expect(cpu({ containers: [{}], initContainers: [limited] })).toBe('5');
+    expect(cpu({ containers: [{}], resources: { limits: { cpu: '7' } } })).toBe('7');
+    expect(cpu({ containers: [asks('1')], resources: { limits: { cpu: '7' } } })).toBe('1');
+  });
+
+  it('is not less than its containers ask for, whatever is asked for the pod as a whole', () => {
+    expect(cpu({ containers: [asks('5')], resources: { requests: { cpu: '1m' } } })).toBe('5');
+  });
+
   it('is what a container still has while it is made smaller', () => {
     const containerStatuses = [{ name: 'c1', allocatedResources: { cpu: '2' } }];
     expect(cpu({ containers: [asks('1')] }, { containerStatuses })).toBe('2');

@@ -126,7 +126,9 @@ function withStatuses(containers: unknown, statuses: unknown): ContainerParts[] 
 
 /**
  * What a pod asks for, as the scheduler and ResourceQuota add it up: all containers and sidecars together, or the
- * largest moment of the init containers, then the overhead; what is asked for the pod as a whole goes before.
+ * largest moment of the init containers, then the overhead; what is asked for the pod as a whole goes before. Requests
+ * that are not there are those that the super cluster will put there: its API server takes the limits for them, and drops
+ * what is asked for the whole if it does not know it.
  * Undefined: a limit that is not there for all containers.
  */
 function podSum(
@@ -135,12 +137,17 @@ function podSum(
   resource: string,
 ): bigint | undefined {
   const overhead = amountIn(spec['overhead'], resource) ?? 0n;
-  const whole = amountIn(fieldsOf(spec['resources'])[side], resource);
-  if (whole !== undefined) return whole + overhead;
-  let isBounded = true;
+  const forWhole = fieldsOf(spec['resources']);
+  const whole = amountIn(forWhole[side], resource);
+  if (side === 'limits' && whole !== undefined) return whole + overhead;
+  let areAllAsked = true;
+  let isAsked = false;
   const of = ({ container, shown }: ContainerParts): bigint => {
-    const asked = amountIn(fieldsOf(container['resources'])[side], resource);
-    if (asked === undefined) isBounded = false;
+    const { requests, limits } = fieldsOf(container['resources']);
+    const limit = amountIn(limits, resource);
+    const asked = side === 'limits' ? limit : (amountIn(requests, resource) ?? limit);
+    if (asked === undefined) areAllAsked = false;
+    else isAsked = true;
     // A resize under way holds what the container had until it has ended.
     const had = amountIn(fieldsOf(shown?.['resources'])[side], resource) ?? 0n;
     const allocated = side === 'requests' ? (amountIn(shown?.['allocatedResources'], resource) ?? 0n) : 0n;
@@ -157,9 +164,13 @@ function podSum(
       starting = larger(starting, sidecars);
     } else starting = larger(starting, sidecars + asked);
   }
-  if (side === 'limits' && !isBounded) return undefined;
   const sum = larger(running + sidecars, starting);
-  return side === 'limits' && sum === 0n ? 0n : sum + overhead;
+  if (side === 'requests') {
+    const ofWhole = whole ?? (isAsked ? undefined : amountIn(forWhole['limits'], resource)) ?? 0n;
+    return larger(sum, ofWhole) + overhead;
+  }
+  if (!areAllAsked) return undefined;
+  return sum === 0n ? 0n : sum + overhead;
 }
 
 function chargeService(service: KubeObject, amounts: Map<string, bigint>): void {

@@ -654,6 +654,29 @@ export const attempts: readonly Attempt[] = [
   {
     attacker: 'tenant',
     attack:
+      'pass that limit by chunk extensions in records of TLS of one byte, each of which is read by itself',
+    stoppedBy: 'what is read at once counts as a KiB at least',
+    test: 'kube/framing-limit.test.ts › counts as a KiB for each piece, such as a record of TLS with one byte',
+    control: 'expect(piecesUntilClosed(20, 10, 10_000)).toBe(10_000)',
+  },
+  {
+    attacker: 'tenant',
+    attack: "take the syncer's thread by frames of HTTP/2 that say nothing, of which nobody is told",
+    stoppedBy:
+      'what comes over HTTP/2 and is no data that was read has a limit, beyond which its connection is closed',
+    test: 'kube/round-trip.test.ts › ends a stream of HTTP/2 that comes with megabytes of frames without data',
+    control: '› reads more than that of a stream of HTTP/2 whose frames have data',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'take memory by watch events in frames of one byte, while their reader has to rest',
+    stoppedBy: 'the same limit: the frames that wait count with all that they took on the wire',
+    test: 'kube/framing-limit.test.ts › may be as much for each open stream as its window allows',
+    control: '› counts no more once it is read',
+  },
+  {
+    attacker: 'tenant',
+    attack:
       'hold a call and its connection for ever by informational answers, which no timeout of theirs ends',
     stoppedBy: 'the ninth of them ends the call',
     test: 'kube/round-trip.test.ts › ends %s with the ninth informational answer',
@@ -1110,6 +1133,21 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'neither warnings nor errors repeat it',
     test: 'kube/kubeconfig.test.ts › repeats nothing of a text that it cannot read',
     control: `expect(inspect(parseDocument(text))).toContain('planted-secret')`,
+  },
+  {
+    attacker: 'tenant',
+    attack:
+      'pass the quota of requests by pods with limits alone, which the super cluster takes for requests',
+    stoppedBy: 'a container without a request counts by its limit before it is sent',
+    test: 'syncer/quota/charges.test.ts › is its limits where it has no requests, as the super cluster takes them for these',
+    control: "containers: [asks('1')], resources: { limits: { cpu: '7' } } })).toBe('1')",
+  },
+  {
+    attacker: 'tenant',
+    attack: 'pass it by a small request for the pod as a whole, which older super clusters drop',
+    stoppedBy: 'the containers count if they ask for more',
+    test: 'syncer/quota/charges.test.ts › is not less than its containers ask for, whatever is asked for the pod as a whole',
+    control: '› is what is asked for the pod as a whole, where that is',
   },
   {
     attacker: 'tenant',
