@@ -46,7 +46,7 @@ export function isJoined({ status }: VirtualCluster): boolean {
 }
 
 /** Whether the manager waits for the syncer to leave this tenant before it removes its control plane. */
-export function isWaitedFor(vc: VirtualCluster): boolean {
+export function isWaitingForSyncer(vc: VirtualCluster): boolean {
   const isLeaving = vc.metadata.deletionTimestamp !== undefined || vc.status?.phase === 'Deleting';
   return isLeaving && isJoined(vc);
 }

@@ -16,7 +16,7 @@ interface DriverTraits {
    */
   readonly exposedBy: 'port' | 'service';
   /** An API server is replaced by one that is started beside it, also where no gateway leads clients from one to the other. */
-  readonly replacesBeside: boolean;
+  readonly replacesBySurge: boolean;
   /** Of the controllers; absent: that of the machine. */
   readonly timeZone?: string;
   /** What it can confine control planes in itself (`status.confinement`). */
@@ -26,7 +26,7 @@ interface DriverTraits {
 const processTraits: DriverTraits = {
   runsIn: 'machine',
   exposedBy: 'port',
-  replacesBeside: false,
+  replacesBySurge: false,
   confines: ['resources', 'egress'],
 };
 
@@ -35,7 +35,7 @@ const traits: Readonly<Record<string, DriverTraits>> = {
   compose: {
     runsIn: 'machine',
     exposedBy: 'port',
-    replacesBeside: false,
+    replacesBySurge: false,
     // Containers have no other one.
     timeZone: 'UTC',
     confines: ['egress'],
@@ -43,7 +43,7 @@ const traits: Readonly<Record<string, DriverTraits>> = {
   kubernetes: {
     runsIn: 'cluster',
     exposedBy: 'service',
-    replacesBeside: true,
+    replacesBySurge: true,
     timeZone: 'UTC',
     confines: [],
   },

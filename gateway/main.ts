@@ -29,7 +29,7 @@ import { packageVersion } from '../program/package-root.ts';
 import { Activity } from './activity.ts';
 import { Gateway, maxHellos, tooFewOpenFiles } from './gateway.ts';
 import { GatewayMetrics } from './gateway-metrics.ts';
-import { Presence, presenceName } from './presence.ts';
+import { GatewayHeartbeat, heartbeatIdentity } from './heartbeat.ts';
 import { Readiness } from './readiness.ts';
 import { Routes } from './routes.ts';
 import { listenOrStandBy, portHolder } from './standby.ts';
@@ -137,9 +137,9 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
     ...{ client, namespace: flags.systemNamespace },
     ...{ routes, readiness, clock, logger },
   });
-  const presence = new Presence({
+  const heartbeat = new GatewayHeartbeat({
     ...{ client, namespace: flags.systemNamespace, clock, logger },
-    ...{ identity: presenceName(hostname()), version: packageVersion() },
+    ...{ identity: heartbeatIdentity(hostname()), version: packageVersion() },
   });
   const gateway = new Gateway({
     ...{ readiness, routes, routesKnown, limits, metrics, connections, proxyProtocol, clock },
@@ -196,7 +196,7 @@ async function serve(flags: Flags, client: KubeClient, logger: Logger, signal: A
   const running = Promise.all([
     reflector.run(following.signal).catch(() => undefined),
     activity.run(() => gateway.takeUsed(), following.signal),
-    presence.run(following.signal),
+    heartbeat.run(following.signal),
   ]);
   try {
     await health.listen(flags.metricsAddress.port, flags.metricsAddress.host);

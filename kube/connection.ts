@@ -1,9 +1,9 @@
 import tls from 'node:tls';
 import { Agent, Client, type Dispatcher, Pool } from 'undici';
 import { deferredSignal } from './abort.ts';
-import { CallSlots } from './call-slots.ts';
 import { ConnectionError } from './errors.ts';
 import { FramingLimit } from './framing-limit.ts';
+import { InFlightLimit } from './in-flight-limit.ts';
 import {
   defaultReadLimits,
   errorBytes,
@@ -191,7 +191,7 @@ const maxLargeAnswers = 4;
 
 function paceOf(
   meter: ReadMeter,
-  largeAnswers: CallSlots,
+  largeAnswers: InFlightLimit,
   { verb, signal, onRest }: Call & { onRest: (ms: number) => void },
 ): NonNullable<Parameters<typeof roundTrip>[1]['pace']> {
   let isLarge = false;
@@ -240,8 +240,8 @@ export class Connection {
   /** Of servers whose answers are counted. */
   readonly #framing: FramingLimit | undefined;
   readonly #calls: Dispatcher;
-  readonly #slots: CallSlots | undefined;
-  readonly #largeAnswers = new CallSlots({ near: maxLargeAnswers, max: maxLargeAnswers });
+  readonly #slots: InFlightLimit | undefined;
+  readonly #largeAnswers = new InFlightLimit({ near: maxLargeAnswers, max: maxLargeAnswers });
   readonly #watches: Dispatcher;
   readonly #origin: string;
   readonly #basePath: string;
@@ -286,7 +286,7 @@ export class Connection {
     const { maxConnections = 16, callsWhenNear } = options;
     const calls = new Agent({ ...common, allowH2: false, connections: maxConnections });
     if (callsWhenNear !== undefined)
-      this.#slots = new CallSlots({ near: callsWhenNear, max: maxConnections });
+      this.#slots = new InFlightLimit({ near: callsWhenNear, max: maxConnections });
     this.#calls = options.beforeWrite === undefined ? calls : calls.compose(guardWrites(options.beforeWrite));
     this.#watches = new Agent({
       ...common,
@@ -355,7 +355,7 @@ export class Connection {
     }
   }
 
-  async #awaitSlot(slots: CallSlots, signal: AbortSignal | undefined, timeoutMs: number): Promise<void> {
+  async #awaitSlot(slots: InFlightLimit, signal: AbortSignal | undefined, timeoutMs: number): Promise<void> {
     const deadline = new CallDeadline(signal, timeoutMs);
     try {
       await slots.take(deadline.signal);

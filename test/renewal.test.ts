@@ -16,8 +16,8 @@ import { itBroadly } from '../kube/testing/broad.ts';
 import type { SteadyClient } from '../scripts/bench/steady-client.ts';
 import { scriptRunBy } from '../scripts/docs-commands.ts';
 import {
+  ageCertificates,
   changePki,
-  letAge,
   servedCertificate,
   tenantSecret,
   tenantSecretRef,
@@ -110,7 +110,7 @@ describe('the certificates of a control plane', () => {
     const manager = await world.process('vc-manager');
     send(manager, 'SIGSTOP');
     try {
-      await letAge(world, tenant, leafs);
+      await ageCertificates(world, tenant, leafs);
       await changePki(world, tenant, damage);
     } finally {
       await kill(manager);

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { startBrowser, whyNoBrowser } from '../dashboard/testing/browser.ts';
 import { defaultVersions } from '../vc-manager/binaries/index.ts';
 import { startDashboard } from './harness/dashboard.ts';
-import { changeVersion, goThereAndBack, serverVersion, setVersion } from './harness/managers.ts';
+import { changeVersion, serverVersion, setVersion, upgradeAndRollBack } from './harness/managers.ts';
 import { namespace } from './harness/manifests.ts';
 import { Reader } from './harness/reader.ts';
 import { earlierBuilds, minorOf, upgradableBuilds } from './harness/real-builds.ts';
@@ -97,7 +97,7 @@ describe('real builds of other versions', () => {
     async (from) => {
       const tenant = await world.createTenant(`back-${from.replaceAll('.', '-')}`, '--version', from);
       await tenant.apply(namespace('before'));
-      await goThereAndBack(world, tenant);
+      await upgradeAndRollBack(world, tenant);
       expect(await tenant.kubectl('get', 'namespace', 'before')).toContain('Active');
     },
   );

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ApiError, ConnectionError, type KubeClient, resources } from '../../kube/index.ts';
-import { createOrFind, patiently } from './busy-server.ts';
+import { createOrFind, retryWhileBusy } from './busy-server.ts';
 
 const { signal } = new AbortController();
 const clock = { sleep: async () => undefined };
@@ -16,14 +16,14 @@ const answers = (...each: unknown[]) => {
 describe('calls of a busy server', () => {
   it('are sent again until it answers', async () => {
     const busy = [new ApiError(500, undefined, 'quota'), new ConnectionError('https://a', 'ETIMEDOUT')];
-    expect(await patiently(answers(...busy, 'made'), signal, clock)).toBe('made');
+    expect(await retryWhileBusy(answers(...busy, 'made'), signal, clock)).toBe('made');
   });
 
   it('end with what no further try changes, and when nobody waits any more', async () => {
     const refused = new ApiError(403, undefined, 'create');
-    await expect(patiently(answers(refused, 'made'), signal, clock)).rejects.toBe(refused);
+    await expect(retryWhileBusy(answers(refused, 'made'), signal, clock)).rejects.toBe(refused);
     const busy = new ApiError(503, undefined, 'create');
-    await expect(patiently(answers(busy, 'made'), AbortSignal.abort(), clock)).rejects.toBe(busy);
+    await expect(retryWhileBusy(answers(busy, 'made'), AbortSignal.abort(), clock)).rejects.toBe(busy);
   });
 
   it('find what is there already', async () => {

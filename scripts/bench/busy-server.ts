@@ -12,7 +12,7 @@ import {
 const againMs = 1_000;
 
 /** Sends again what a busy server refuses or does not answer in time, until the signal is aborted. */
-export async function patiently<T>(
+export async function retryWhileBusy<T>(
   call: () => Promise<T>,
   signal: AbortSignal,
   clock: Pick<Clock, 'sleep'> = systemClock,
@@ -35,7 +35,7 @@ export async function createOrFind<T extends KubeObject>(
   object: T,
   signal: AbortSignal,
 ): Promise<T> {
-  return patiently(async () => {
+  return retryWhileBusy(async () => {
     try {
       return await client.create<T>(resource, object, { signal });
     } catch (error) {

@@ -18,7 +18,7 @@ import {
   withClient,
 } from '../../kube/index.ts';
 import { adminKubeconfig } from '../../vc-manager/cli/virtual-clusters.ts';
-import { processorSeconds } from '../../vc-manager/os/process-identity.ts';
+import { cpuSeconds } from '../../vc-manager/os/process-identity.ts';
 import { GeneratorProcess } from './child-process.ts';
 import type { Target } from './generator/protocol.ts';
 import type { BenchProcess } from './measure.ts';
@@ -219,7 +219,7 @@ export class Lab {
 
   async #totalSeconds(): Promise<number> {
     let total = 0;
-    for (const { pid } of await this.processes()) total += processorSeconds(pid) ?? 0;
+    for (const { pid } of await this.processes()) total += cpuSeconds(pid) ?? 0;
     return total;
   }
 }

@@ -5,7 +5,7 @@ import { noBinaries } from '../../vc-manager/cli/drivers.ts';
 import { controlPlanesDirectory } from '../../vc-manager/cli/state-directory.ts';
 import { stackId } from '../../vc-manager/cli/up/stop.ts';
 import { ProcessDriver } from '../../vc-manager/drivers/process/process-driver.ts';
-import { fieldsOf, processorSeconds, ticksPerSecond } from '../../vc-manager/os/process-identity.ts';
+import { cpuSeconds, fieldsOf, ticksPerSecond } from '../../vc-manager/os/process-identity.ts';
 
 /** Groups of processes whose CPU is added up. */
 export const processGroups = [
@@ -124,7 +124,7 @@ export class UsageMeter {
   async #sample(): Promise<UsageSample> {
     const processes: UsageSample['processes'] = new Map();
     for (const { pid, group, component } of await this.#list()) {
-      const seconds = processorSeconds(pid);
+      const seconds = cpuSeconds(pid);
       if (seconds !== undefined) processes.set(pid, { group, component, seconds });
     }
     return { at: performance.now(), processes, machine: await machineTime() };
@@ -158,14 +158,14 @@ export async function watchProcesses(
   signal: AbortSignal,
 ): Promise<Footprint[]> {
   const before = new Map<number, number>();
-  for (const { pid } of processes) before.set(pid, processorSeconds(pid) ?? Number.NaN);
+  for (const { pid } of processes) before.set(pid, cpuSeconds(pid) ?? Number.NaN);
   const from = performance.now();
   await systemClock.sleep(ms, signal);
   const minutes = (performance.now() - from) / 60_000;
   const footprints: Footprint[] = [];
   for (const process of processes) {
     const memory = await memoryOf(process.pid);
-    const after = processorSeconds(process.pid) ?? Number.NaN;
+    const after = cpuSeconds(process.pid) ?? Number.NaN;
     if (memory === undefined) continue;
     const spent = after - (before.get(process.pid) ?? Number.NaN);
     footprints.push({ ...process, ...memory, cpuSecondsPerMinute: spent / minutes });

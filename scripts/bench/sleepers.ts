@@ -3,7 +3,7 @@ import { labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeObject, type Resource, resources, systemClock, withClient } from '../../kube/index.ts';
 import { allocateSlice, freePort } from '../../vc-manager/os/network.ts';
-import { createOrFind, patiently } from './busy-server.ts';
+import { createOrFind, retryWhileBusy } from './busy-server.ts';
 import type { Lab } from './lab.ts';
 import { type TenantIdentity, tenantCopy } from './tenant-copy.ts';
 
@@ -130,7 +130,10 @@ export async function copySleeper(lab: Lab, model: SleepingTenant, count: number
         const patch = { status: { ...status, sleep: { ...status?.sleep, since } } };
         const ref = { namespace: metadata.namespace, name: metadata.name ?? '' };
         const options = { type: 'merge', subresource: 'status', signal: lab.signal } as const;
-        await patiently(() => lab.client.patch(resources.virtualClusters, ref, patch, options), lab.signal);
+        await retryWhileBusy(
+          () => lab.client.patch(resources.virtualClusters, ref, patch, options),
+          lab.signal,
+        );
       }
     }),
   );
@@ -194,7 +197,7 @@ async function untilRunning(lab: Lab, labelSelector: string, count: number): Pro
 async function until(lab: Lab, what: string, condition: () => Promise<boolean>): Promise<void> {
   lab.log(`sleepers: waiting until ${what}`);
   const deadline = performance.now() + lab.timeoutMs;
-  while (!(await patiently(condition, lab.signal))) {
+  while (!(await retryWhileBusy(condition, lab.signal))) {
     if (performance.now() > deadline) throw new Error(`waited in vain until ${what}`);
     await systemClock.sleep(pollMs, lab.signal);
   }

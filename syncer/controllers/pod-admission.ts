@@ -16,10 +16,10 @@ import { type ActionGate, recordNotice, type Work } from '../reconcile/execute.t
 import { keyId } from '../reconcile/keys.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
 import {
-  type Answer,
   type PodState,
   SchedulingWindow,
   type TenantCounts,
+  type WindowDecision,
 } from '../scheduling/scheduling-window.ts';
 
 const tooManyUnschedulable = warning(
@@ -97,7 +97,7 @@ export class PodAdmission {
   readonly holdsBack = async (work: Work): Promise<boolean> =>
     work.kind.name === 'pods' && !(await this.#mayGo(work, (...ask) => this.#window.mayAsk(...ask)));
 
-  async #mayGo(work: Work, ask: (uid: string, id: string, now: number) => Answer): Promise<boolean> {
+  async #mayGo(work: Work, ask: (uid: string, id: string, now: number) => WindowDecision): Promise<boolean> {
     const { tenant, situation } = work;
     const { key, tenantObject } = situation;
     if (tenantObject !== undefined && !isWindowed(tenantObject)) return true;

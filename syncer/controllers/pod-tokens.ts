@@ -24,13 +24,13 @@ import type { NoRoom, QuotaAdmission } from '../quota/quota-admission.ts';
 import { byTenantIndex, type Caches, type SuperWatch } from '../reconcile/caches.ts';
 import { contestedNotice } from '../reconcile/contested-writes.ts';
 import {
-  behind,
   done,
   isRefusal,
   isTransientRefusal,
   type Outcome,
   outcomeOf,
   type SpecialController,
+  staleCache,
 } from '../reconcile/controller.ts';
 import { type Drift, nameConflict } from '../reconcile/decide.ts';
 import { DeletionSafety, type DeletionSafetyOptions } from '../reconcile/deletion-safety.ts';
@@ -138,7 +138,7 @@ export class PodTokenController implements SpecialController {
   async reconcile(tenant: TenantState, key: KeyRef, signal: AbortSignal): Promise<Outcome> {
     const look = this.#look(tenant, key);
     try {
-      const outcome = isBehind(look) ? behind : await this.#carryOut(look, signal);
+      const outcome = isBehind(look) ? staleCache : await this.#carryOut(look, signal);
       this.#tidy(tenant, key);
       return outcome;
     } catch (error) {
@@ -217,7 +217,7 @@ export class PodTokenController implements SpecialController {
       throw error;
     }
     observer?.acted?.(tenant, key, action);
-    return tenant.expectations.super.createdUid(keyId(key)) === undefined ? done : behind;
+    return tenant.expectations.super.createdUid(keyId(key)) === undefined ? done : staleCache;
   }
 
   /** Never judges by the failed call: looks at what is there (sync rule `already-exists`). */
@@ -228,7 +228,7 @@ export class PodTokenController implements SpecialController {
       // The Secret of an earlier pod goes when the cache shows it, past the same guards as any other.
       if (originalUid(live) !== pod.metadata.uid) return { is: 'retry', code: 'earlierObject' };
       expectCreated(this.#target(look, signal), live, superCaches.watched(name));
-      return behind;
+      return staleCache;
     }
     if (hasLostItsLabel(live, pod)) {
       const next = tokenSecretAction(pod, live, look.context);

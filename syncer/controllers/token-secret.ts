@@ -15,7 +15,7 @@ import { isFinished, type Pod } from '../kinds/pods/types.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import { type SuperMetadataOptions, superMetadata, superMetadataPatch } from '../mapping/metadata.ts';
 import { superNamespaceName } from '../mapping/names.ts';
-import type { Charged } from '../quota/quota-admission.ts';
+import type { ChargedObjects } from '../quota/quota-admission.ts';
 
 /**
  * The Secret with the tokens of one pod, in the place of those that kubelet would ask for (sync rule `pod-tokens`):
@@ -232,7 +232,7 @@ function parseRecords(text: string | undefined): Partial<TokenRecord>[] {
 }
 
 /** What these Secrets are called; their keys are those of their pods, but for the kind. */
-export const tokenSecrets: Charged = {
+export const tokenSecrets: ChargedObjects = {
   name: 'tokens',
   resource: resources.secrets,
   tenantResource: resources.pods,

@@ -3,7 +3,7 @@ import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import type { KubeObject } from '../../kube/index.ts';
 import { ingressClassKind, priorityClassKind, runtimeClassKind, storageClassKind } from './classes.ts';
 import { defaultStorageClass } from './published-kind.ts';
-import { followersOf } from './references.ts';
+import { referrersOf } from './references.ts';
 import { allKinds } from './registry.ts';
 import { carryOut, testContext } from './testing.ts';
 
@@ -308,8 +308,8 @@ describe('storage classes (sync rule `published-kinds`)', () => {
       claim('other', { storageClassName: 'slow' }),
       claim('open', {}),
     ];
-    const followers = followersOf(allKinds, kind, copy(), context(claims).tenantObjects);
-    expect(followers.map(({ name }) => name)).toEqual(['waits']);
+    const referrers = referrersOf(allKinds, kind, copy(), context(claims).tenantObjects);
+    expect(referrers.map(({ name }) => name)).toEqual(['waits']);
     const touched = (object: KubeObject) => kind.touches?.tenant?.(object, context(claims));
     expect(touched(copy())).toEqual([]);
     const asDefault = copy();

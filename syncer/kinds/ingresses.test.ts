@@ -7,7 +7,7 @@ import { superNamespaceName } from '../mapping/names.ts';
 import { ingressClassKind } from './classes.ts';
 import type { SyncedKind } from './contract.ts';
 import { type IngressSpec, ingressKind as kind } from './ingresses.ts';
-import { followersOf, neededBy } from './references.ts';
+import { neededBy, referrersOf } from './references.ts';
 import { allKinds } from './registry.ts';
 import { secretKind } from './secrets.ts';
 import { serviceKind } from './services/services.ts';
@@ -15,8 +15,8 @@ import { carryOut, testContext } from './testing.ts';
 
 const hosts = ['shop.example.com', '*.apps.example.com'];
 
-function followers(of: SyncedKind, object: KubeObject, { tenantObjects }: SyncContext): readonly KeyRef[] {
-  return followersOf(allKinds, of, object, tenantObjects);
+function referrers(of: SyncedKind, object: KubeObject, { tenantObjects }: SyncContext): readonly KeyRef[] {
+  return referrersOf(allKinds, of, object, tenantObjects);
 }
 
 function ingressClass(
@@ -142,7 +142,7 @@ describe('whether an Ingress goes down', () => {
     expect(admitted(ingress(), { tenantObjects: [service('ExternalName')] })).toEqual(
       refusal('NotSupported', 'ExternalName'),
     );
-    expect(followers(serviceKind, service('ExternalName'), context({ tenantObjects: [ingress()] }))).toEqual([
+    expect(referrers(serviceKind, service('ExternalName'), context({ tenantObjects: [ingress()] }))).toEqual([
       { kind: 'ingresses', namespace: 'shop', name: 'web' },
     ]);
   });
@@ -240,7 +240,7 @@ describe('the class of an Ingress', () => {
     });
     expect(kind.admit?.(ingress(), joining)).toEqual({ wanted: true });
     expect(kind.requires?.(ingress(), joining)).toEqual([{ kind: 'ingressclasses', name: 'public' }]);
-    expect(followers(ingressClassKind, ingressClass('tenant'), joining)).toEqual([
+    expect(referrers(ingressClassKind, ingressClass('tenant'), joining)).toEqual([
       { kind: 'ingresses', namespace: 'shop', name: 'web' },
     ]);
     expect(kind.requires?.(ingress(), context())).toEqual([]);
@@ -342,7 +342,7 @@ describe('certificates', () => {
     expect(kind.down(certified, there, without)).toEqual([]);
 
     const having = context({ tenantObjects: [cert, certified] });
-    expect(followers(secretKind, cert, having)).toEqual([
+    expect(referrers(secretKind, cert, having)).toEqual([
       { kind: 'ingresses', namespace: 'shop', name: 'web' },
     ]);
     const tls = [{ hosts: ['shop.example.com'], secretName: 'cert' }];

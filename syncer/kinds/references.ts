@@ -31,22 +31,22 @@ export function neededBy(kind: SyncedKind, tenantObject: KubeObject): readonly K
   return (kind as DownKind).references?.of(tenantObject).filter((to) => needed.includes(to.kind)) ?? [];
 }
 
-/** Objects of the tenant that have to be looked at again when this one appears, changes, or goes. */
-export function followersOf(
+/** Objects of the tenant that refer to this one and are reconciled when it appears, changes or goes. */
+export function referrersOf(
   kinds: readonly SyncedKind[],
   kind: SyncedKind,
   object: KubeObject,
   tenantObjects: Lookup,
 ): readonly KeyRef[] {
   const { namespace, name = '' } = object.metadata;
-  return kinds.flatMap((follower) => {
-    if (follower.direction !== 'down' || follower.references?.followed?.includes(kind.name) !== true)
+  return kinds.flatMap((referrer) => {
+    if (referrer.direction !== 'down' || referrer.references?.followed?.includes(kind.name) !== true)
       return [];
     return tenantObjects
-      .byIndex(follower.resource, referencesIndex, referenceId({ kind: kind.name, namespace, name }))
+      .byIndex(referrer.resource, referencesIndex, referenceId({ kind: kind.name, namespace, name }))
       .map(
         ({ metadata }): KeyRef => ({
-          kind: follower.name,
+          kind: referrer.name,
           namespace: metadata.namespace,
           name: metadata.name ?? '',
         }),

@@ -12,7 +12,7 @@ import type { CurrentTenant } from '../watchdog/watchdog.ts';
 import { type KubeletTenant, pairOf, superPodsOf } from './find-pod.ts';
 import { KubeletServer } from './kubelet-server.ts';
 import { type ClientAuthorities, KubeletTenants } from './kubelet-tenants.ts';
-import { ListAnswers } from './list-answers.ts';
+import { ListResponses } from './list-responses.ts';
 import { MetricsApi } from './metrics-api.ts';
 import { keepRegistered } from './metrics-registration.ts';
 import { NodeApi } from './node-api.ts';
@@ -157,7 +157,7 @@ export class KubeletProxy {
     const { certificate } = await first.promise.finally(release);
     const onUsageFault = (error: unknown): void =>
       logger.warn({ err: error }, 'the usage of pods cannot be read');
-    const answers = new ListAnswers(clock);
+    const answers = new ListResponses(clock);
     const metricsApi = new MetricsApi({
       answers,
       reader: this.#usage,

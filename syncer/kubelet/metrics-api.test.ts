@@ -7,7 +7,7 @@ import { FakeClock } from '../../kube/testing/index.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { testContext, testTenant } from '../kinds/testing.ts';
 import type { KubeletTenant } from './find-pod.ts';
-import { ListAnswers } from './list-answers.ts';
+import { ListResponses } from './list-responses.ts';
 import { labelSelector, MetricsApi } from './metrics-api.ts';
 import { Refusal } from './refusal.ts';
 import { FakeResponse } from './testing/fake-response.ts';
@@ -45,7 +45,7 @@ const fromFigures: Read = async (pods) =>
   );
 
 function apiOf(read: Read, nodes: () => KubeObject[], clock = new FakeClock()): MetricsApi {
-  return new MetricsApi({ answers: new ListAnswers(clock), reader: { read }, nodes, clock });
+  return new MetricsApi({ answers: new ListResponses(clock), reader: { read }, nodes, clock });
 }
 
 async function world(read: Read = fromFigures): Promise<KubeletWorld> {

@@ -11,7 +11,7 @@ import {
   superPodsOf,
 } from './find-pod.ts';
 import type { Client } from './kubelet-tenants.ts';
-import { type ListAnswers, type Listing, piecesOf } from './list-answers.ts';
+import { type ListDocument, type ListResponses, listChunks } from './list-responses.ts';
 import { Refusal } from './refusal.ts';
 import type { ContainerUsage, PodUsage, UsageReader } from './usage-sources.ts';
 
@@ -109,7 +109,7 @@ function nodeMetrics(tenantNode: KubeObject, pods: readonly PodUsage[], nowMs: n
   };
 }
 
-function listOf(kind: string): Listing<MetricsObject> {
+function listOf(kind: string): ListDocument<MetricsObject> {
   return {
     beginning: { kind: `${kind}List`, apiVersion: metricsVersion, metadata: {} },
     list: 'items',
@@ -118,7 +118,7 @@ function listOf(kind: string): Listing<MetricsObject> {
 }
 
 /** For `kubectl get`. */
-function table(): Listing<MetricsObject> {
+function table(): ListDocument<MetricsObject> {
   const column = (name: string, format = ''): object => ({
     name,
     type: 'string',
@@ -289,7 +289,7 @@ interface Asked {
 }
 
 export interface MetricsApiOptions {
-  answers: ListAnswers;
+  answers: ListResponses;
   reader: Pick<UsageReader, 'read'>;
   /** Of the super cluster. */
   nodes: () => Iterable<KubeObject>;
@@ -330,10 +330,10 @@ export class MetricsApi {
   ): Promise<AsyncIterable<string> | Iterable<string>> {
     const items = await this.#items(tenant, asked, query, signal);
     const isTable = accept.includes('as=Table');
-    if (asked.name === undefined) return piecesOf(isTable ? table() : listOf(asked.kind), items);
+    if (asked.name === undefined) return listChunks(isTable ? table() : listOf(asked.kind), items);
     const { value: item } = await items.next();
     if (item === undefined) throw notFound(asked);
-    return isTable ? piecesOf(table(), [item]) : [JSON.stringify(item)];
+    return isTable ? listChunks(table(), [item]) : [JSON.stringify(item)];
   }
 
   async #items(

@@ -4,7 +4,7 @@ import { annotationKeys } from '../../api/labels.ts';
 import type { KubeObject } from '../../kube/index.ts';
 import { FakeClock } from '../../kube/testing/index.ts';
 import { shownNodeName } from '../mapping/node-names.ts';
-import { ListAnswers } from './list-answers.ts';
+import { ListResponses } from './list-responses.ts';
 import { MetricsApi } from './metrics-api.ts';
 import { NodeApi, type NodeRequest } from './node-api.ts';
 import { FakeResponse } from './testing/fake-response.ts';
@@ -37,7 +37,7 @@ async function world(
 > {
   const clock = new FakeClock();
   const onFault = (error: unknown): number => faults.push(error);
-  const nodeApi = new NodeApi({ answers: new ListAnswers(clock), reader: { read }, clock, onFault });
+  const nodeApi = new NodeApi({ answers: new ListResponses(clock), reader: { read }, clock, onFault });
   const there = await KubeletWorld.start({
     nodeApi: (client, asked, response) => nodeApi.answer(client, asked, response),
   });
@@ -164,7 +164,7 @@ describe('a node that is asked for its summary', () => {
 /** Both APIs of one syncer, and what they write to clients that read nothing yet. */
 async function unread() {
   const clock = new FakeClock();
-  const answers = new ListAnswers(clock);
+  const answers = new ListResponses(clock);
   const reader = { read: everyPod };
   const nodeApi = new NodeApi({ answers, reader, clock, onFault: () => undefined });
   const metricsApi = new MetricsApi({ answers, reader, clock, nodes: () => [] });

@@ -4,7 +4,7 @@ import type { Pod } from '../kinds/pods/types.ts';
 import { realNodeName } from '../mapping/node-names.ts';
 import { containersOf, type KubeletTenant, type PodPair, pairOf } from './find-pod.ts';
 import type { Client } from './kubelet-tenants.ts';
-import { type ListAnswers, type Listing, piecesOf } from './list-answers.ts';
+import { type ListDocument, type ListResponses, listChunks } from './list-responses.ts';
 import { notReady, Refusal } from './refusal.ts';
 import type { ContainerUsage, PodUsage, UsageReader } from './usage-sources.ts';
 
@@ -16,7 +16,7 @@ export interface NodeRequest {
 }
 
 interface NodeApiOptions {
-  answers: ListAnswers;
+  answers: ListResponses;
   reader: Pick<UsageReader, 'read'>;
   clock: Clock;
   /** Figures could not be read; the summary goes without them. */
@@ -48,14 +48,14 @@ export class NodeApi {
       const pair = pairOf(tenant, superPod);
       if (pair !== undefined) pairs.push(pair);
     }
-    if (what === 'pods') return piecesOf(podList, answers.inSlices(pairs, signal));
+    if (what === 'pods') return listChunks(podList, answers.inSlices(pairs, signal));
     const usage = await this.#usage(uid, pairs, signal);
     const pods: PodStats[] = [];
     for await (const pair of answers.inSlices(pairs, signal)) pods.push(podStats(pair, usage));
     const time = timestamp(clock.now());
     const all = pods.flatMap(({ own }) => own);
     const beginning = { node: { nodeName: node ?? '', ...statsOf(time, all) } };
-    return piecesOf(
+    return listChunks(
       { beginning, list: 'pods', itemOf: ({ stats }) => stats },
       answers.inSlices(pods, signal),
     );
@@ -88,7 +88,7 @@ function podsOn(tenant: KubeletTenant, shownName: string | undefined): readonly 
 }
 
 /** A PodList as kubelets write it. */
-const podList: Listing<PodPair> = {
+const podList: ListDocument<PodPair> = {
   beginning: { kind: 'PodList', apiVersion: 'v1', metadata: {} },
   list: 'items',
   itemOf: ({ pod: { apiVersion: _apiVersion, kind: _kind, ...item } }) => item,

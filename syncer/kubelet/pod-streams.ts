@@ -17,7 +17,7 @@ import type { Client } from './kubelet-tenants.ts';
 import { notAllowedThere, Refusal, readText, superRefusal, unreachable } from './refusal.ts';
 import { type PodRequest, subresourcePath } from './request-path.ts';
 import { type StreamBandwidth, throttle } from './stream-bandwidth.ts';
-import type { SuperAnswer, SuperCalls } from './super-calls.ts';
+import type { SuperCalls, SuperResponse } from './super-calls.ts';
 
 const protocol = 'v4.channel.k8s.io';
 const channels = { stdout: 1, stderr: 2, status: 3 };
@@ -362,7 +362,7 @@ function switching(response: IncomingMessage): string {
   return `HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\n${lines.join('')}\r\n`;
 }
 
-async function refusal(answer: SuperAnswer, tenant: KubeletTenant, pod: PodRequest): Promise<Refusal> {
+async function refusal(answer: SuperResponse, tenant: KubeletTenant, pod: PodRequest): Promise<Refusal> {
   if (answer.upgraded) {
     answer.socket.destroy();
     return notAllowedThere(pod.verb);

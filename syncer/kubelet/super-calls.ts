@@ -16,7 +16,7 @@ interface SuperCall {
   answerTimeoutMs?: number;
 }
 
-export type SuperAnswer =
+export type SuperResponse =
   | { readonly upgraded: false; readonly response: IncomingMessage }
   | {
       readonly upgraded: true;
@@ -50,13 +50,13 @@ export class SuperCalls {
   }
 
   /** Throws Refusal when there is no answer, and the signal's reason. */
-  async open(call: SuperCall): Promise<SuperAnswer> {
+  async open(call: SuperCall): Promise<SuperResponse> {
     const { hostname, port, pathname } = this.#url;
     const authorization = await authorizationOf(this.#options).catch((error: unknown) => {
       throw unreachable(error);
     });
     call.signal.throwIfAborted();
-    const { promise, resolve, reject } = Promise.withResolvers<SuperAnswer>();
+    const { promise, resolve, reject } = Promise.withResolvers<SuperResponse>();
     const sent = request({
       agent: this.#agent,
       host: hostname.replace(/^\[|\]$/g, ''),

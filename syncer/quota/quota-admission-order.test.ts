@@ -6,14 +6,15 @@ import type { KeyRef } from '../context.ts';
 import type { Caches } from '../reconcile/caches.ts';
 import { keyId } from '../reconcile/keys.ts';
 import type { TenantState } from '../reconcile/tenant-state.ts';
-import { type Charged, QuotaAdmission } from './quota-admission.ts';
+import { type ChargedObjects, QuotaAdmission } from './quota-admission.ts';
 
 const tenant = {
   info: { uid: 'u1', policy: { ...defaultPolicy, quota: { 'writes.bytes-per-minute': '64Mi' } } },
   customKinds: new Map(),
   expectations: { super: { createdUid: () => undefined, isBehind: () => false } },
 } as unknown as TenantState;
-const kindOf = (name: string): Charged => ({ name, resource: resources.configMaps }) as unknown as Charged;
+const kindOf = (name: string): ChargedObjects =>
+  ({ name, resource: resources.configMaps }) as unknown as ChargedObjects;
 
 interface Size {
   /** Bytes that are read before. */

@@ -48,7 +48,7 @@ const meteredResources = ['pods', 'requests.cpu', 'requests.memory', 'requests.s
 /** The same of a tenant that no session serves, by what the super cluster has of it, as quantities. */
 export function meteredUsage(
   superCaches: Caches,
-  kinds: readonly Charged[],
+  kinds: readonly ChargedObjects[],
   uid: string,
 ): Record<string, string> {
   const sums = new Map<string, bigint>(meteredResources.map((each) => [each, 0n]));
@@ -129,7 +129,7 @@ class Book {
 }
 
 /** What is charged: super objects of a kind, or of a controller, and the tenant objects that they are made from. */
-export interface Charged extends SuperObjects {
+export interface ChargedObjects extends SuperObjects {
   /** Of the tenant objects; the same as the super objects' unless given. */
   readonly tenantResource?: Resource;
   /** Size as JSON of a super object, or of what the cache keeps of one; that of the object given unless set. */
@@ -148,7 +148,7 @@ export interface NoRoom {
 interface QuotaAdmissionOptions {
   kinds: readonly SyncedKind[];
   /** What controllers of their own write. */
-  others?: readonly Charged[];
+  others?: readonly ChargedObjects[];
   superCaches: Caches;
   monotonicMs: () => number;
   sleep: (ms: number) => Promise<void>;
@@ -162,7 +162,7 @@ interface QuotaAdmissionOptions {
  */
 export class QuotaAdmission {
   readonly #options: QuotaAdmissionOptions;
-  readonly #charged: readonly Charged[];
+  readonly #charged: readonly ChargedObjects[];
   readonly #books = new Map<string, Book>();
   readonly #followed = new WeakSet<Store>();
 
@@ -234,7 +234,7 @@ export class QuotaAdmission {
   reserve(
     tenant: TenantState,
     key: KeyRef,
-    kind: Charged,
+    kind: ChargedObjects,
     before: KubeObject,
     patch?: MergePatch,
   ): NoRoom | undefined {
@@ -261,7 +261,7 @@ export class QuotaAdmission {
   enlarge(
     tenant: TenantState,
     key: KeyRef,
-    kind: Charged,
+    kind: ChargedObjects,
     before: KubeObject,
     patch?: MergePatch,
   ): NoRoom | undefined {
@@ -283,7 +283,7 @@ export class QuotaAdmission {
   #claim(
     book: Book,
     id: string,
-    kind: Charged,
+    kind: ChargedObjects,
     before: KubeObject,
     patch: MergePatch | undefined,
   ): NoRoom | number {
@@ -415,20 +415,24 @@ export class QuotaAdmission {
     };
   }
 
-  #follow(kind: Charged, isCustom: boolean): void {
+  #follow(kind: ChargedObjects, isCustom: boolean): void {
     const store = this.#options.superCaches.of(kind);
     if (this.#followed.has(store)) return;
     this.#followed.add(store);
     store.subscribe((event) => this.#superEvent(kind, event, isCustom));
   }
 
-  #showAll(book: Book, kind: Charged, isCustom: boolean): void {
+  #showAll(book: Book, kind: ChargedObjects, isCustom: boolean): void {
     const { uid } = book.tenant.info;
     for (const object of this.#options.superCaches.of(kind).byIndex(byTenantIndex, uid))
       book.ledger.show(idOf(kind, object), this.#chargeOf(book, kind, object, isCustom));
   }
 
-  #superEvent(kind: Charged, { type, object, previous }: StoreEvent<KubeObject>, isCustom: boolean): void {
+  #superEvent(
+    kind: ChargedObjects,
+    { type, object, previous }: StoreEvent<KubeObject>,
+    isCustom: boolean,
+  ): void {
     const book = this.#books.get(tenantUidOf(object) ?? '');
     if (book === undefined) return;
     const id = idOf(kind, object);
@@ -477,7 +481,7 @@ export class QuotaAdmission {
   }
 
   /** What a super object takes that the cache shows. */
-  #chargeOf({ tenant }: Book, kind: Charged, superObject: KubeObject, isCustom = false): Charge {
+  #chargeOf({ tenant }: Book, kind: ChargedObjects, superObject: KubeObject, isCustom = false): Charge {
     if (kind.payload !== undefined) tenant.writtenPayloads.recognize(idOf(kind, superObject), superObject);
     return chargeOf(kind, superObject, isCustom, sizeOf(kind, superObject));
   }
@@ -488,12 +492,12 @@ export class QuotaAdmission {
     return charged && ref && this.#options.superCaches.of(charged).get(ref);
   }
 
-  #chargedOf({ tenant }: Book, name: string): Charged | undefined {
+  #chargedOf({ tenant }: Book, name: string): ChargedObjects | undefined {
     return this.#charged.find((kind) => kind.name === name) ?? tenant.customKinds.get(name)?.kind;
   }
 }
 
-function sizeOf(kind: Charged, superObject: KubeObject, cached = superObject): number {
+function sizeOf(kind: ChargedObjects, superObject: KubeObject, cached = superObject): number {
   return kind.bytesOf?.(superObject) ?? bytesOf(kind, superObject, cached);
 }
 

@@ -46,8 +46,8 @@ export type Outcome =
   | { readonly is: 'held' };
 
 export const done: Outcome = { is: 'done' };
-/** The cache is behind our own write; the event on its way queues the key, and if it does not, the clock does. */
-export const behind: Outcome = { is: 'later', afterMs: 1_000 };
+/** The cache does not show our own write yet. The event that is on its way queues the key; if it does not, the delay does. */
+export const staleCache: Outcome = { is: 'later', afterMs: 1_000 };
 
 /** Refusals that pass by themselves: the tenant needs no event about them (sync rule `refused-writes`). */
 export function isTransientRefusal(error: ApiError): boolean {

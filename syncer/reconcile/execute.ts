@@ -461,7 +461,7 @@ async function trySaying(
   status: object,
   guard: object,
 ): Promise<number> {
-  const heldMs = tenant.statusBrake.take(keyId(situation.key));
+  const heldMs = tenant.statusRateLimiter.take(keyId(situation.key));
   if (heldMs > 0) return heldMs;
   const cutManagedFields = hasKnownFields(kind);
   const options = { type: 'merge', subresource: 'status', signal, cutManagedFields } as const;

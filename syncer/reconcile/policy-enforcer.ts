@@ -19,7 +19,7 @@ import { Caches } from './caches.ts';
 import { type Outcome, queueOutcome } from './controller.ts';
 import { downKeyOf, keyId, type SyncKey } from './keys.ts';
 import { runPeriodically } from './resync.ts';
-import { runsAsLetIn, sameKeys } from './router.ts';
+import { isBound, sameKeys } from './router.ts';
 import { TenantState } from './tenant-state.ts';
 
 interface PolicyEnforcerOptions {
@@ -281,7 +281,7 @@ export class PolicyEnforcer {
     const isMoved = previous !== undefined && tenantUidOf(previous) !== uid;
     const isUnchanged = type === 'modified' && kind.touches?.membershipOnly === true && sameKeys(now, before);
     const tenant = this.tenant(uid ?? '');
-    if (tenant !== undefined && type !== 'deleted' && !runsAsLetIn(object)) {
+    if (tenant !== undefined && type !== 'deleted' && !isBound(object)) {
       const key = downKeyOf(kind, object);
       if (key !== undefined) this.enqueue(tenant, key);
     }

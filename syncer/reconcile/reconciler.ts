@@ -5,7 +5,7 @@ import { namespaceKind } from '../kinds/namespaces.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
 import type { Caches } from './caches.ts';
-import { behind, type Controller, done, type Outcome, outcomeOf } from './controller.ts';
+import { type Controller, done, type Outcome, outcomeOf, staleCache } from './controller.ts';
 import {
   type Decision,
   type DeleteCheck,
@@ -136,7 +136,7 @@ export class Reconciler implements Controller {
     if (kind === undefined) return done;
     try {
       const situation = this.#situation(tenant, kind, key);
-      if (this.#isBehind(tenant, situation)) return behind;
+      if (this.#isBehind(tenant, situation)) return staleCache;
       const outcome = await this.#enforce({ kind, situation, tenant, signal, definition: undefined });
       return outcome ?? done;
     } catch (error) {
@@ -169,10 +169,10 @@ export class Reconciler implements Controller {
     let work: Work | undefined;
     try {
       let situation = this.#situation(tenant, kind, key);
-      if (this.#isBehind(tenant, situation)) return behind;
+      if (this.#isBehind(tenant, situation)) return staleCache;
       // Before the tenant's server is asked for anything: it may hang.
       const enforced = await this.#enforce({ kind, situation, tenant, signal, definition: undefined });
-      if (enforced?.is === 'done') return behind;
+      if (enforced?.is === 'done') return staleCache;
       if (kind.direction === 'down' && kind.payload !== undefined) {
         const { superClient, readBudget: budget } = this.#options;
         const { payload } = kind;
@@ -185,7 +185,7 @@ export class Reconciler implements Controller {
       const definition = tenant.customKinds.get(kind.name)?.definition;
       work = { kind, situation, tenant, signal, definition };
       const outcome = await this.#carryOut(work, this.#decide(kind, situation));
-      return outcome.is === 'done' && this.#isUnseen(work) ? behind : outcome;
+      return outcome.is === 'done' && this.#isUnseen(work) ? staleCache : outcome;
     } catch (error) {
       if (signal.aborted) throw error;
       const outcome = outcomeOf(error);

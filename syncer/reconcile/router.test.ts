@@ -410,7 +410,7 @@ describe('an object that very many follow', () => {
         spec: { ingressClassName: 'shared' },
       });
     const { router, heard, errors } = routed(bench, clock, kinds);
-    const followers = (): string[] => heard().filter((line) => line.startsWith('live ingresses/'));
+    const referrers = (): string[] => heard().filter((line) => line.startsWith('live ingresses/'));
     /** Ends pauses as long as there are any. */
     const finish = async (): Promise<void> => {
       while (endRest !== undefined) {
@@ -425,28 +425,28 @@ describe('an object that very many follow', () => {
     await finish();
     rests.length = 0;
     heard();
-    return { router, rests, heard, errors, followers, finish, all };
+    return { router, rests, heard, errors, referrers, finish, all };
   }
 
-  it('queues up to 100 followers at once', async () => {
+  it('queues up to 100 referrers at once', async () => {
     await using bench = await Bench.start();
-    const { followers, all, rests } = await follow(bench, 99);
+    const { referrers, all, rests } = await follow(bench, 99);
     bench.show('tenant', resources.ingressClasses, ingressClass(1));
-    expect(followers()).toEqual(all);
+    expect(referrers()).toEqual(all);
     expect(rests).toEqual([]);
   });
 
   it('queues more of them in slices of time, and once more for all that changes meanwhile', async () => {
     await using bench = await Bench.start();
-    const { heard, followers, finish, all, rests } = await follow(bench, 300);
+    const { heard, referrers, finish, all, rests } = await follow(bench, 300);
     bench.show('tenant', resources.ingressClasses, ingressClass(1));
-    expect(followers().length).toBeLessThan(10);
+    expect(referrers().length).toBeLessThan(10);
     for (let version = 2; version < 50; version += 1) {
       bench.show('tenant', resources.ingressClasses, ingressClass(version));
       expect(heard()).toEqual([`live ingressclasses//shared at ${version}`]);
     }
     await finish();
-    const queued = followers();
+    const queued = referrers();
     expect(new Set(queued)).toEqual(new Set(all));
     expect(queued.length).toBeGreaterThanOrEqual(300);
     expect(queued.length).toBeLessThanOrEqual(600);
@@ -454,7 +454,7 @@ describe('an object that very many follow', () => {
     rests.length = 0;
     bench.show('tenant', resources.ingressClasses, ingressClass(50));
     await finish();
-    expect(followers()).toEqual(all);
+    expect(referrers()).toEqual(all);
     expect(Math.min(...rests)).toBeGreaterThanOrEqual(3);
   });
 
@@ -478,11 +478,11 @@ describe('an object that very many follow', () => {
 
   it('ends with its tenant', async () => {
     await using bench = await Bench.start();
-    const { router, followers, finish } = await follow(bench, 300);
+    const { router, referrers, finish } = await follow(bench, 300);
     bench.show('tenant', resources.ingressClasses, ingressClass(1));
-    followers();
+    referrers();
     router.leave(bench.state.info.uid);
     await finish();
-    expect(followers().length).toBeLessThanOrEqual(1);
+    expect(referrers().length).toBeLessThanOrEqual(1);
   });
 });

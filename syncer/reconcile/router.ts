@@ -10,13 +10,13 @@ import {
 } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
-import { followersOf, neededBy } from '../kinds/references.ts';
+import { neededBy, referrersOf } from '../kinds/references.ts';
 import { tenantNamespaceOf, tenantUidOf } from '../mapping/labels.ts';
 import type { Priority } from '../workqueue/options.ts';
 import type { BoundedMap } from './bounded-map.ts';
+import { BulkEnqueuer, type Change } from './bulk-enqueuer.ts';
 import { bySuperNamespaceIndex, byTenantIndex, type Caches } from './caches.ts';
 import type { SpecialController } from './controller.ts';
-import { type Change, FollowerWalks } from './follower-walks.ts';
 import { downKeyOf, keyId, tenantKeyOf, upKeyOf } from './keys.ts';
 import type { TenantState, Tombstone } from './tenant-state.ts';
 
@@ -58,21 +58,21 @@ export class Router {
   readonly #followed = new WeakSet<Store>();
   /** Those over all of a tenant that are not over. */
   readonly #passes = new Map<TenantState, Pass>();
-  /** By side of the change: what concerns the super cluster does not stand behind what a tenant changes. */
-  readonly #walks: Readonly<Record<'tenant' | 'super', FollowerWalks>>;
+  /** By side of the change: changes in the super cluster do not wait for those that the tenant makes. */
+  readonly #enqueuers: Readonly<Record<'tenant' | 'super', BulkEnqueuer>>;
 
   constructor(options: RouterOptions) {
     this.#options = options;
     const { kinds, clock } = options;
-    const walks = (): FollowerWalks =>
-      new FollowerWalks({
+    const enqueuer = (): BulkEnqueuer =>
+      new BulkEnqueuer({
         clock,
-        keysOf: (tenant, change) => this.#followingKeys(tenant, change),
-        feed: (tenant, key, change) => this.#enqueueTouched(tenant, key, change),
+        keysOf: (tenant, change) => this.#dependentKeys(tenant, change),
+        enqueue: (tenant, key, change) => this.#enqueueTouched(tenant, key, change),
         isServed: (tenant) => this.#tenants.get(tenant.info.uid) === tenant,
         onError: (tenant, change, error) => this.#failed(tenant, change, error),
       });
-    this.#walks = { tenant: walks(), super: walks() };
+    this.#enqueuers = { tenant: enqueuer(), super: enqueuer() };
     const isFirst = ({ joinsFirst }: SyncedKind): boolean => joinsFirst === true;
     this.#inOrder = [...kinds.filter(isFirst), ...kinds.filter((kind) => !isFirst(kind))];
     const heldToPolicy = kinds.filter((kind) => kind.direction === 'down' && kind.enforce !== undefined);
@@ -175,7 +175,7 @@ export class Router {
     for (const kind of this.#options.kinds) {
       if (!this.#heldToPolicy.has(kind.name)) continue;
       for (const object of this.#superObjects(tenant, kind)) {
-        if (runsAsLetIn(object)) continue;
+        if (isBound(object)) continue;
         const key = this.#superKey(tenant, kind, object);
         if (key !== undefined) yield key;
       }
@@ -285,26 +285,26 @@ export class Router {
     const change: Change = { kind, side, object, states, priority };
     const { namespace = '', name } = object.metadata;
     const id = `${kind.name}/${namespace}/${name}`;
-    const walks = this.#walks[side];
-    if (walks.isUnderWay(tenant, id)) {
-      walks.add(tenant, id, change);
+    const enqueuer = this.#enqueuers[side];
+    if (enqueuer.isPending(tenant, id)) {
+      enqueuer.add(tenant, id, change);
       return;
     }
-    const followers = this.#followers(tenant, change);
-    if (followers.length > maxAtOnce) {
-      walks.add(tenant, id, change);
+    const referrers = this.#referrers(tenant, change);
+    if (referrers.length > maxAtOnce) {
+      enqueuer.add(tenant, id, change);
       return;
     }
-    for (const key of followers) this.#enqueueTouched(tenant, key, change);
+    for (const key of referrers) this.#enqueueTouched(tenant, key, change);
     const [now = [], before = []] = states.map((state) => this.#touchedBy(tenant, change, state));
     if (type === 'modified' && kind.touches?.membershipOnly === true && sameKeys(now, before)) return;
-    if (now.length + before.length > maxAtOnce) walks.add(tenant, id, change);
+    if (now.length + before.length > maxAtOnce) enqueuer.add(tenant, id, change);
     else for (const key of [...now, ...before]) this.#enqueueTouched(tenant, key, change);
   }
 
-  /** What follows an object by its name follows it in all its states. */
-  #followers(tenant: TenantState, { kind, side, object }: Change): readonly KeyRef[] {
-    return side === 'tenant' ? followersOf(this.#options.kinds, kind, object, tenant.caches) : [];
+  /** Objects that refer to this one by its name, whatever its state. */
+  #referrers(tenant: TenantState, { kind, side, object }: Change): readonly KeyRef[] {
+    return side === 'tenant' ? referrersOf(this.#options.kinds, kind, object, tenant.caches) : [];
   }
 
   #touchedBy(tenant: TenantState, { kind, side }: Change, object: KubeObject): readonly KeyRef[] {
@@ -312,18 +312,18 @@ export class Router {
     return side === 'tenant' ? [...touched, ...neededBy(kind, object)] : touched;
   }
 
-  /** The same for a walk. */
-  *#followingKeys(tenant: TenantState, change: Change): Generator<KeyRef> {
+  /** All keys to queue after a change. */
+  *#dependentKeys(tenant: TenantState, change: Change): Generator<KeyRef> {
     const { states } = change;
     if (states === 'unknown') {
       yield* this.keysOf(tenant);
       return;
     }
-    yield* this.#followers(tenant, change);
+    yield* this.#referrers(tenant, change);
     for (const state of states) yield* this.#touchedOrAll(tenant, change, state);
   }
 
-  /** Where it cannot be told, everything. */
+  /** All keys, where it cannot be determined which. */
   #touchedOrAll(tenant: TenantState, change: Change, object: KubeObject): Iterable<KeyRef> {
     try {
       return this.#touchedBy(tenant, change, object);
@@ -395,8 +395,8 @@ export function hasMoved(previous: KubeObject, object: KubeObject): boolean {
   );
 }
 
-/** A pod that is bound stays as it was let in, whatever becomes of its policy. */
-export function runsAsLetIn(superObject: KubeObject): boolean {
+/** Whether the pod is bound to a node: a bound pod keeps running as it was admitted, whatever becomes of its policy. */
+export function isBound(superObject: KubeObject): boolean {
   return (superObject['spec'] as { nodeName?: string } | undefined)?.nodeName !== undefined;
 }
 

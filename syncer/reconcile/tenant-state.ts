@@ -24,7 +24,7 @@ import { type DefinitionGuard, IdentityGuard, MassDeletionGuard, type Unmatched 
 import { downKeyOf, keyId, tenantKeyOf } from './keys.ts';
 import { LiveCheckBudget } from './live-checks.ts';
 import { OwnPolicyWrites } from './own-policy-writes.ts';
-import { StatusBrake } from './status-brake.ts';
+import { StatusRateLimiter } from './status-rate-limiter.ts';
 
 interface Written {
   readonly uid: string | undefined;
@@ -159,7 +159,7 @@ export class TenantState {
   readonly dependents = new Dependents();
   readonly ownPolicyWrites: OwnPolicyWrites;
   readonly contested: ContestedWrites;
-  readonly statusBrake: StatusBrake;
+  readonly statusRateLimiter: StatusRateLimiter;
   readonly recorder: EventRecorder;
   readonly liveChecks: LiveCheckBudget;
   readonly expectations: Readonly<Record<'tenant' | 'super', Expectations>>;
@@ -191,7 +191,7 @@ export class TenantState {
     this.#nowMs = nowMs;
     this.expectations = { tenant: new Expectations(nowMs), super: new Expectations(nowMs) };
     this.contested = new ContestedWrites(nowMs);
-    this.statusBrake = new StatusBrake(nowMs);
+    this.statusRateLimiter = new StatusRateLimiter(nowMs);
     this.ownPolicyWrites = new OwnPolicyWrites(nowMs);
     this.recorder = new EventRecorder(options.client, nowMs);
     this.liveChecks = new LiveCheckBudget(nowMs);

@@ -144,7 +144,7 @@ const shortestRestMs = 5;
 const longestRestMs = 1_000;
 
 /** `full`: parked, as too many pods of the tenant cannot be placed. */
-export type Answer = 'go' | 'parked' | 'full';
+export type WindowDecision = 'go' | 'parked' | 'full';
 
 export interface TenantCounts {
   tenant: string;
@@ -239,7 +239,7 @@ export class SchedulingWindow {
   }
 
   /** A pod is to be created: it is parked where it cannot be now, as by `ask`. `go`: nothing is taken, `ask` may. */
-  mayAsk(uid: string, id: string, now: number): Answer {
+  mayAsk(uid: string, id: string, now: number): WindowDecision {
     const tenant = this.#tenants.get(uid);
     if (tenant === undefined) return 'go';
     this.#now = now;
@@ -249,7 +249,7 @@ export class SchedulingWindow {
   }
 
   /** A pod is about to be created. */
-  ask(uid: string, id: string, now: number): Answer {
+  ask(uid: string, id: string, now: number): WindowDecision {
     const tenant = this.#tenants.get(uid);
     if (tenant === undefined) return 'go';
     this.#now = now;

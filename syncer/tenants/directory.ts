@@ -1,5 +1,5 @@
 import { getHeapStatistics } from 'node:v8';
-import { isWaitedFor, leftReason } from '../../api/conditions.ts';
+import { isWaitingForSyncer, leftReason } from '../../api/conditions.ts';
 import { isAsleep, isHeldToPolicy, isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   type CallRecord,
@@ -21,7 +21,7 @@ import type { Caches } from '../reconcile/caches.ts';
 import { EventRecorder } from '../reconcile/event-recorder.ts';
 import type { IdentityGuard } from '../reconcile/guards.ts';
 import type { DriftCount } from '../reconcile/resync.ts';
-import { aloneFrom, type CurrentTenant, type Suspect } from '../watchdog/watchdog.ts';
+import { type CurrentTenant, deathsUntilAlone, type Suspect } from '../watchdog/watchdog.ts';
 import { CacheLimitExceeded, SharedCacheBudget } from './cache-budget.ts';
 import { readCredentials } from './credentials.ts';
 import { JoinOrder } from './join-order.ts';
@@ -327,7 +327,7 @@ export class TenantDirectory {
     this.#holdToPolicy(vc);
     if (!this.#isOurs(vc)) {
       if (served !== undefined) this.#leave(vc, signal);
-      else if (isWaitedFor(vc) && this.#options.gate.serves(vc)) this.#tellLeft(vc, signal);
+      else if (isWaitingForSyncer(vc) && this.#options.gate.serves(vc)) this.#tellLeft(vc, signal);
       return;
     }
     if (served === undefined) {
@@ -401,7 +401,7 @@ export class TenantDirectory {
       const circumstances = circumstancesOf(served.latest);
       try {
         const credentials = await readCredentials(superClient, systemNamespace, served.latest, signal);
-        if (served.timesStuck > 0) attempts = aloneFrom + served.timesStuck - 1;
+        if (served.timesStuck > 0) attempts = deathsUntilAlone + served.timesStuck - 1;
         attempts ??= await this.#attemptsBefore(served);
         const join = await this.#beginJoin(served, attempts, () => {
           attempts = 0;
@@ -480,7 +480,7 @@ export class TenantDirectory {
     const ended = new AbortController();
     const after = (ms: number, act: () => unknown): void =>
       void clock.sleep(ms, ended.signal).then(act, () => undefined);
-    const kind = attempts < aloneFrom ? 'usual' : 'suspect';
+    const kind = attempts < deathsUntilAlone ? 'usual' : 'suspect';
     let isProven = false;
     await this.#noteAttempts(served, attempts + 1, signal);
     after(longestTurnMs, endTurn);

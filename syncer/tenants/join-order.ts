@@ -1,5 +1,5 @@
 import { type Clock, Wakeup } from '../../kube/index.ts';
-import { aloneFrom } from '../watchdog/watchdog.ts';
+import { deathsUntilAlone } from '../watchdog/watchdog.ts';
 
 type JoinClock = Pick<Clock, 'monotonic' | 'sleep'>;
 
@@ -16,9 +16,9 @@ function groupSize(attempts: number): number {
 
 /** How long one waits before its turn: not much, until it has proven to be the one. */
 function delayMs(attempts: number): number {
-  return attempts < aloneFrom
+  return attempts < deathsUntilAlone
     ? 1_000 * attempts
-    : Math.min(30_000 * 2 ** (attempts - aloneFrom), longestDelayMs);
+    : Math.min(30_000 * 2 ** (attempts - deathsUntilAlone), longestDelayMs);
 }
 
 interface Turn {

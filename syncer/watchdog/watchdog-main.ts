@@ -1,10 +1,10 @@
 import { Session } from 'node:inspector';
 import { parentPort, workerData } from 'node:worker_threads';
 import {
-  HeapWatch,
+  HeapMonitor,
+  HeartbeatMonitor,
   noteSuspect,
   questionName,
-  Silence,
   type Suspect,
   tickMs,
   type WatchdogData,
@@ -13,8 +13,8 @@ import {
 
 // A thread of vc-syncer, which watches the one that does the work. What it needs only when that is stuck it loads then.
 const { beats, heapLimit, kubeconfig, context } = workerData as WatchdogData;
-const silence = new Silence();
-const heap = new HeapWatch(heapLimit);
+const silence = new HeartbeatMonitor();
+const heap = new HeapMonitor(heapLimit);
 /** One question at a time: it is answered in the midst of the other thread's work, or when that has ended. */
 let isAsking = false;
 /** UIDs that were noted in this silence. */

@@ -9,11 +9,11 @@ import { renderKubeconfig, resources } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
 
 import {
-  aloneFrom,
   CurrentTenant,
-  HeapWatch,
+  deathsUntilAlone,
+  HeapMonitor,
+  HeartbeatMonitor,
   noteSuspect,
-  Silence,
   type Suspect,
   tickMs,
   Watchdog,
@@ -64,7 +64,7 @@ describe('a process that is stuck in work for a tenant', () => {
 
   it('has that noted on the tenant while it is stuck, and on no other, hears of it when it goes on, and ends without it', async () => {
     const { said, ended } = start('until the file is there');
-    await superCluster.server.until(() => attempts('blue') === aloneFrom);
+    await superCluster.server.until(() => attempts('blue') === deathsUntilAlone);
     expect(attempts('quiet')).toBeUndefined();
     // It does not run yet, so it has heard of nothing.
     expect(said()).toBe('begins\n');
@@ -78,7 +78,7 @@ describe('a process that is stuck in work for a tenant', () => {
   it('has it noted before it dies for want of memory', async () => {
     const { ended } = start('until memory is full', '--max-old-space-size=512');
     await ended;
-    expect(attempts('blue')).toBe(aloneFrom);
+    expect(attempts('blue')).toBe(deathsUntilAlone);
     expect(attempts('quiet')).toBeUndefined();
   }, 60_000);
 
@@ -120,7 +120,7 @@ describe('a process that is stuck in work for a tenant', () => {
   });
 });
 
-function looks(silence: Silence, beats: readonly number[], isFull = false): string[] {
+function looks(silence: HeartbeatMonitor, beats: readonly number[], isFull = false): string[] {
   return beats.map((beat) => silence.look(beat, isFull));
 }
 
@@ -128,26 +128,26 @@ const second = 1_000 / tickMs;
 
 it('a thread that beats is not stuck, however full memory is', () => {
   const beats = Array.from({ length: 10 * second }, (_, n) => n);
-  expect(new Set(looks(new Silence(), beats, true))).toEqual(new Set(['none']));
+  expect(new Set(looks(new HeartbeatMonitor(), beats, true))).toEqual(new Set(['none']));
 });
 
 it('one that has not for three seconds is, until it beats again', () => {
-  const silence = new Silence();
+  const silence = new HeartbeatMonitor();
   expect(new Set(looks(silence, new Array<number>(3 * second).fill(5)))).toEqual(new Set(['none']));
   expect(looks(silence, [5, 5, 6, 6])).toEqual(['long', 'long', 'none', 'none']);
 });
 
 it('one that has not for half a second is, when memory is full', () => {
-  expect(looks(new Silence(), [5, 5, 5], true)).toEqual(['none', 'none', 'short']);
+  expect(looks(new HeartbeatMonitor(), [5, 5, 5], true)).toEqual(['none', 'none', 'short']);
 });
 
 it('judges by the heap and not by resident memory', () => {
-  expect(new HeapWatch(1000).look(1, 100, 5000)).toEqual({ isFull: false, wasFull: false });
-  expect(new HeapWatch(1000).look(1, 700, 900)).toEqual({ isFull: true, wasFull: true });
+  expect(new HeapMonitor(1000).look(1, 100, 5000)).toEqual({ isFull: false, wasFull: false });
+  expect(new HeapMonitor(1000).look(1, 700, 900)).toEqual({ isFull: true, wasFull: true });
 });
 
 it('counts what the process has grown by since the last beat to the work that is under way', () => {
-  const watch = new HeapWatch(1000);
+  const watch = new HeapMonitor(1000);
   watch.look(1, 100, 5000);
   expect(watch.look(1, 100, 5400)).toEqual({ isFull: false, wasFull: false });
   expect(watch.look(1, 100, 5600)).toEqual({ isFull: true, wasFull: false });

@@ -130,10 +130,10 @@ const stuckTicks = 3_000 / tickMs;
 const stuckTicksWhenFull = 500 / tickMs;
 
 /**
- * Notices that another thread has fallen silent. Counts looks at it and not time: a machine that stood still has not
- * looked either.
+ * Notices that another thread no longer sends heartbeats. Counts checks and not time: a machine that stood still has not
+ * checked either.
  */
-export class Silence {
+export class HeartbeatMonitor {
   #beat: number | undefined;
   #ticks = 0;
 
@@ -150,10 +150,10 @@ export class Silence {
 const fullShare = 0.6;
 
 /**
- * Whether the heap of another thread is nearly full, by what that thread says of it with each beat: resident memory
- * alone is also what a process has freed and not given back, and what is no heap at all.
+ * Whether the heap of another thread is nearly full, by what that thread reports with each heartbeat: resident memory
+ * alone also counts what a process has freed and not returned, and what is not heap.
  */
-export class HeapWatch {
+export class HeapMonitor {
   readonly #limitBytes: number;
   #beat: number | undefined;
   #heapBytes = 0;
@@ -178,7 +178,7 @@ export class HeapWatch {
 
 const noteTimeoutMs = 5_000;
 /** A tenant of which this many replicas have died joins alone. */
-export const aloneFrom = 3;
+export const deathsUntilAlone = 3;
 
 /** Has whichever replica takes this tenant up next do so last and alone. */
 export async function noteSuspect(
@@ -197,7 +197,7 @@ export async function noteSuspect(
       resources.virtualClusters,
       { namespace, name },
       (vc) => {
-        const joinAttempts = Math.max(aloneFrom, vc.status?.joinAttempts ?? 0);
+        const joinAttempts = Math.max(deathsUntilAlone, vc.status?.joinAttempts ?? 0);
         if (vc.metadata.uid !== uid || vc.status?.joinAttempts === joinAttempts) return undefined;
         return { ...vc, status: { ...vc.status, joinAttempts } };
       },

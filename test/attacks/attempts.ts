@@ -568,14 +568,14 @@ export const attempts: readonly Attempt[] = [
     attacker: 'tenant',
     attack: 'do so by the conversion webhook of a CustomResourceDefinition',
     stoppedBy: 'the same; an answer that is no conversion is not shown',
-    test: 'test/stepping-stones.test.ts › conversion webhooks reach what the operator lists',
+    test: 'test/ssrf.test.ts › conversion webhooks reach what the operator lists',
     control: `expect(await readAs('listed')).toBe('webhook')`,
   },
   {
     attacker: 'tenant',
     attack: 'do so by a token that names an OIDC issuer',
     stoppedBy: 'issuers are named by the template alone; there the same rules',
-    test: 'test/stepping-stones.test.ts › OIDC issuers are reached only where the template names them',
+    test: 'test/ssrf.test.ts › OIDC issuers are reached only where the template names them',
     control: `expect(known).toBe('oidc:eve')`,
   },
   {
@@ -692,7 +692,7 @@ export const attempts: readonly Attempt[] = [
     attacker: 'tenant',
     attack: 'find secrets in logs, events, metrics, arguments or output',
     stoppedBy: 'nothing writes them there',
-    test: 'test/planted-secrets.test.ts › are in no log of any component',
+    test: 'test/secret-leaks.test.ts › are in no log of any component',
     control: '› are found by the search where they belong',
   },
   {
@@ -1235,7 +1235,7 @@ export const attempts: readonly Attempt[] = [
       'change an object in a loop that very many others refer to, each of which is to be looked at again',
     stoppedBy: 'more than a hundred are queued in slices of time, once for all that changes meanwhile',
     test: 'syncer/reconcile/router.test.ts › queues more of them in slices of time, and once more for all that changes meanwhile',
-    control: '› queues up to 100 followers at once',
+    control: '› queues up to 100 referrers at once',
   },
   {
     attacker: 'tenant',

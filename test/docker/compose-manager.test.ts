@@ -14,18 +14,18 @@ import { Binaries, defaultCacheDirectory, defaultVersions } from '../../vc-manag
 import { ProcessDriver } from '../../vc-manager/drivers/process/process-driver.ts';
 import { egressFilterProblem } from '../../vc-manager/os/egress-filter.ts';
 import { startAttackerServer, tenantEgress } from '../harness/attacker-server.ts';
-import { answerTo, renewAll, throwEverybodyOut } from '../harness/certificates.ts';
+import { answerTo, renewAll, revokeAllCredentials } from '../harness/certificates.ts';
 import { at } from '../harness/checker/view.ts';
 import {
   createFromPool,
-  goThereAndBack,
-  moveWhileAsked,
-  outlastKillsOfSnapshots,
+  moveUnderLoad,
   processesOf,
   type ReplaceManager,
   serverVersion,
-  thoughKilled,
-  upgradeWhileAsked,
+  snapshotWithManagerKilled,
+  upgradeAndRollBack,
+  upgradeUnderLoad,
+  withManagerKilled,
 } from '../harness/managers.ts';
 import { poll } from '../harness/poll.ts';
 import { pageOf, Reader } from '../harness/reader.ts';
@@ -326,7 +326,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
       const isServer = (name: string): boolean => name.includes('kube-apiserver');
       const client = await whileAsked(tenant.kubeconfig, 'all certificates renewed', async (client) => {
         const kill = { kind: 'renewal' as const, replace: replaceManager };
-        await thoughKilled(world, 'boxed', kill, () => renewAll(world, tenant));
+        await withManagerKilled(world, 'boxed', kill, () => renewAll(world, tenant));
         await client.served(20);
       });
       expectAllServed(client, 1);
@@ -345,8 +345,8 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
       const name = `build-${from.replaceAll('.', '-')}`;
       const built = await world.createTenant(name, '--version', from, '--dns', 'none');
       expect(await serverVersion(built)).toBe(`v${from}`);
-      if (isBroad) await goThereAndBack(world, built);
-      await upgradeWhileAsked(world, built, killer);
+      if (isBroad) await upgradeAndRollBack(world, built);
+      await upgradeUnderLoad(world, built, killer);
       await world.deleteTenant(name);
     },
   );
@@ -454,7 +454,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     const before = await pods();
     expect(before).not.toEqual([]);
     const move = (driver: string, replace?: ReplaceManager): Promise<void> =>
-      moveWhileAsked(world, tenant, `to-${driver}`, replace, async () => {
+      moveUnderLoad(world, tenant, `to-${driver}`, replace, async () => {
         const moved = await world.cli(['move', 'boxed', '--driver', driver, '--wait']);
         expect(moved.exitCode, moved.stderr).toBe(0);
         return moved;
@@ -508,14 +508,14 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
       const [take = '', , putBack = ''] = withCertificates;
       await reader.run('docs/snapshots.md', `rm boxed.snapshot; ${take}`);
       const before = connectionFromSecret(tenant.kubeconfig);
-      tenant = await throwEverybodyOut(world, tenant, replaceManager);
+      tenant = await revokeAllCredentials(world, tenant, replaceManager);
       const { cert, key } = connectionFromSecret(tenant.kubeconfig);
       const isReplaced = ({ status }: VirtualCluster): boolean => status?.restore !== undefined;
       const kill = { kind: 'restore' as const, is: isReplaced, replace: replaceManager };
-      await thoughKilled(world, 'boxed', kill, () => reader.run('docs/snapshots.md', putBack));
+      await withManagerKilled(world, 'boxed', kill, () => reader.run('docs/snapshots.md', putBack));
       expect([await answerTo(before), await answerTo({ ...before, cert, key })]).toEqual([200, 401]);
       tenant = await world.openTenant('boxed');
-      await outlastKillsOfSnapshots(world, tenant, replaceManager);
+      await snapshotWithManagerKilled(world, tenant, replaceManager);
       await world.expectAgreement([tenant]);
     },
   );

@@ -6,7 +6,7 @@ import { defaultVersions } from '../../vc-manager/binaries/index.ts';
 import type { ControlPlanePlan } from '../../vc-manager/control-plane/plan.ts';
 import { renderPlan } from '../../vc-manager/control-plane/render-plan.ts';
 import { loadTemplates, selectTemplate } from '../../vc-manager/control-plane/template.ts';
-import type { Beside } from '../../vc-manager/drivers/driver.ts';
+import type { SurgeUpdate } from '../../vc-manager/drivers/driver.ts';
 import { DriverError } from '../../vc-manager/drivers/errors.ts';
 import { freePort } from '../../vc-manager/os/network.ts';
 import { ensureEncryption, ensureTenantPki, type TenantPki } from '../../vc-manager/pki/index.ts';
@@ -125,7 +125,7 @@ class ConformancePlan {
   }
 
   /** Where another one can stand beside its API server, and clients go there once it is ready. */
-  async beside(changes: PlanChanges, portsOfThisMachine: boolean): Promise<Beside> {
+  async surge(changes: PlanChanges, portsOfThisMachine: boolean): Promise<SurgeUpdate> {
     const { host, bindPort: port } = this.address;
     const bindPort = portsOfThisMachine
       ? await freePort({ host, taken: [port], range: [21_000, 21_999] })
@@ -401,8 +401,8 @@ export function describeDriver(
         }
       })();
       asking.catch(() => undefined);
-      const beside = await life.beside(changes, portsOfThisMachine);
-      await driver.ensure(life.plan(changes), { signal, beside }).finally(() => {
+      const surge = await life.surge(changes, portsOfThisMachine);
+      await driver.ensure(life.plan(changes), { signal, surge }).finally(() => {
         isOver = true;
       });
       expect(await asking).toBeGreaterThan(0);
@@ -413,7 +413,7 @@ export function describeDriver(
         controllers,
       ]);
       const after = await starts();
-      await driver.ensure(life.plan(changes), { signal, beside });
+      await driver.ensure(life.plan(changes), { signal, surge });
       expect(await starts()).toEqual(after);
     });
 
@@ -435,13 +435,13 @@ export function describeDriver(
       // Of one that is asked whether it is ready: one that is not counts as started after half a second.
       const changes = { extraArgs: { [server]: { 'no-such-flag': 'set' } } };
       const before = await life.serverStartedAt();
-      const beside = await life.beside(changes, portsOfThisMachine);
-      const error = await failure(driver.ensure(life.plan(changes), { signal, beside }));
+      const surge = await life.surge(changes, portsOfThisMachine);
+      const error = await failure(driver.ensure(life.plan(changes), { signal, surge }));
       expect(error.code).toBe('KeepsExiting');
       expect(error.message).toContain(server);
       expect(error.message).toContain('unknown flag: --no-such-flag');
 
-      await driver.ensure(life.plan(), { signal, beside });
+      await driver.ensure(life.plan(), { signal, surge });
       expect(await stateOf(server)).toBe('running');
       expect(await stateOf(controllers)).toBe('running');
       // It has served all the time.

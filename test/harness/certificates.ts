@@ -13,7 +13,7 @@ import {
   resources,
 } from '../../kube/index.ts';
 import { issue, type KeyPair, type LeafRequest } from '../../vc-manager/pki/index.ts';
-import { type ReplaceManager, thoughKilled } from './managers.ts';
+import { type ReplaceManager, withManagerKilled } from './managers.ts';
 import type { Tenant, World } from './world.ts';
 
 const usages: Record<string, 'client' | 'server'> = {
@@ -106,13 +106,13 @@ export async function answerTo(options: ConnectionOptions): Promise<unknown> {
  * Has new authorities sign from now on, though the manager is killed meanwhile: who has only what was handed out before is
  * refused. Gives the tenant with its new kubeconfig.
  */
-export async function throwEverybodyOut(
+export async function revokeAllCredentials(
   world: World,
   tenant: Tenant,
   replace: ReplaceManager,
 ): Promise<Tenant> {
   const { name } = tenant;
-  await thoughKilled(world, name, { kind: 'authority-renewal', replace }, async () => {
+  await withManagerKilled(world, name, { kind: 'authority-renewal', replace }, async () => {
     const renew = ['certificates', 'renew', name, '--ca', '--now', '--wait', '--yes'];
     const { exitCode, stderr } = await world.cli(renew);
     expect(exitCode, stderr).toBe(0);
@@ -129,7 +129,7 @@ export async function throwEverybodyOut(
  * As if so much time had gone by that these certificates are due: each is issued again, by the same authority and for
  * the same life, of which seven tenths are over. The status says so, as the manager would have written it then.
  */
-export async function letAge(world: World, tenant: Tenant, names: readonly string[]): Promise<void> {
+export async function ageCertificates(world: World, tenant: Tenant, names: readonly string[]): Promise<void> {
   const pki = await tenantSecret(world, tenant, 'pki');
   const aged = await Promise.all(names.map((name) => agedPair(pki, name)));
   await changePki(world, tenant, Object.assign({}, ...aged));

@@ -144,7 +144,7 @@ function isStarting(kind: JobKind): (vc: VirtualCluster) => boolean {
  * Does this work, and has the manager killed once meanwhile, if it can be replaced: as soon as the tenant `is` so, which it is
  * not before. The job that was interrupted succeeds in its second attempt.
  */
-export async function thoughKilled<T>(
+export async function withManagerKilled<T>(
   world: World,
   name: string,
   { kind, is = isStarting(kind), replace }: Kill,
@@ -203,7 +203,7 @@ async function succeed(world: World, ...args: string[]): Promise<string> {
  * Has a tenant of another build upgraded to the default one while clients ask and write, with the manager killed, if it can be
  * replaced.
  */
-export async function upgradeWhileAsked(
+export async function upgradeUnderLoad(
   world: World,
   tenant: Tenant,
   replace: ReplaceManager | undefined,
@@ -215,7 +215,7 @@ export async function upgradeWhileAsked(
     const client = await whileAsked(tenant.kubeconfig, `${name} to ${to}`, async (client) => {
       const upgrade = (): Promise<string> => succeed(world, 'upgrade', name, '--wait');
       const kind = 'version-change';
-      expect(await thoughKilled(world, name, { kind, replace }, upgrade)).toBe(`${name} runs ${to}`);
+      expect(await withManagerKilled(world, name, { kind, replace }, upgrade)).toBe(`${name} runs ${to}`);
       await client.served(20);
     });
     expectAllServed(client, 1);
@@ -252,7 +252,7 @@ export async function makeBrokenTemplate(world: World, name: string): Promise<vo
  * Asks for the default version with a template of which no API server starts: the tenant goes back by itself, and no request
  * fails. Then asks for what it has.
  */
-export async function goThereAndBack(world: World, tenant: Tenant): Promise<void> {
+export async function upgradeAndRollBack(world: World, tenant: Tenant): Promise<void> {
   const { ref, name, virtualCluster } = tenant;
   const version = virtualCluster.status?.version;
   const template = `${name}-broken`;
@@ -277,7 +277,7 @@ export async function goThereAndBack(world: World, tenant: Tenant): Promise<void
 }
 
 /** Has a snapshot taken and put back in place, though the manager is killed in each; pods run on. */
-export async function outlastKillsOfSnapshots(
+export async function snapshotWithManagerKilled(
   world: World,
   tenant: Tenant,
   replace: ReplaceManager,
@@ -293,12 +293,12 @@ export async function outlastKillsOfSnapshots(
   await tenant.apply(configMap('default', 'settings', { colour: 'blue' }));
   await Promise.all(much.map((each) => client.create(resources.configMaps, each)));
   const isBegun = ({ status }: VirtualCluster): boolean => status?.snapshots?.begun !== undefined;
-  const taken = await thoughKilled(world, name, { kind: 'snapshot', is: isBegun, replace }, () =>
+  const taken = await withManagerKilled(world, name, { kind: 'snapshot', is: isBegun, replace }, () =>
     succeed(world, 'snapshot', name, '--wait'),
   );
   await tenant.kubectl('delete', 'configmap', 'settings', ...much.map(({ metadata }) => metadata.name ?? ''));
   const isReplaced = ({ status }: VirtualCluster): boolean => status?.restore !== undefined;
-  await thoughKilled(world, name, { kind: 'restore', is: isReplaced, replace }, () =>
+  await withManagerKilled(world, name, { kind: 'restore', is: isReplaced, replace }, () =>
     succeed(world, 'restore', name, '--from', taken, '--wait', '--yes'),
   );
   expect(await tenant.kubectl('get', 'configmap', 'settings', '-o', 'jsonpath={.data.colour}')).toBe('blue');
@@ -310,7 +310,7 @@ export async function outlastKillsOfSnapshots(
  * it can be replaced: a request may wait, and none may fail but one write that is under way when the API server ends. What a
  * write was acknowledged for is there. `prefix`: of what is written, other than that of an earlier move.
  */
-export async function moveWhileAsked(
+export async function moveUnderLoad(
   world: World,
   tenant: Tenant,
   prefix: string,
@@ -323,7 +323,7 @@ export async function moveWhileAsked(
   let said = '';
   const work = async (client: SteadyClient): Promise<void> => {
     const kill = { kind: 'move' as const, is: isPaused, replace };
-    ({ stdout: said } = await thoughKilled(world, tenant.name, kill, move));
+    ({ stdout: said } = await withManagerKilled(world, tenant.name, kill, move));
     await client.served(20);
   };
   try {

@@ -15,14 +15,14 @@ import {
   provideEngineStore,
   withKubernetesImages,
 } from '../docker/images/index.ts';
-import { renewAll, throwEverybodyOut } from '../harness/certificates.ts';
+import { renewAll, revokeAllCredentials } from '../harness/certificates.ts';
 import { at } from '../harness/checker/view.ts';
 import {
-  goThereAndBack,
-  moveWhileAsked,
-  outlastKillsOfSnapshots,
+  moveUnderLoad,
   serverVersion,
-  upgradeWhileAsked,
+  snapshotWithManagerKilled,
+  upgradeAndRollBack,
+  upgradeUnderLoad,
 } from '../harness/managers.ts';
 import { configMap, pod } from '../harness/manifests.ts';
 import { send } from '../harness/processes.ts';
@@ -298,22 +298,22 @@ describe('a manager with --driver kubernetes', () => {
       for (const archive of await provideControlPlaneArchives(from)) await importImage(cluster, archive);
       const built = await createTenant('built', '--version', from);
       expect(await serverVersion(built)).toBe(`v${from}`);
-      await goThereAndBack(world, built);
-      await upgradeWhileAsked(world, built, replaceManager);
+      await upgradeAndRollBack(world, built);
+      await upgradeUnderLoad(world, built, replaceManager);
       await world.deleteTenant('built');
     },
     900_000,
   );
 
   it('throws everybody out by new authorities, though it is killed meanwhile', async () => {
-    tenant = await throwEverybodyOut(world, tenant, replaceManager);
+    tenant = await revokeAllCredentials(world, tenant, replaceManager);
     expect(await tenant.kubectl('get', 'pod', 'web', '-o', 'name')).toContain('pod/web');
   }, 900_000);
 
   it('takes a snapshot and puts it back, though it is killed in each', async () => {
     await manager.end();
     manager = startManager('first', [`--snapshot-store=${join(directory, 'snapshots')}`]);
-    await outlastKillsOfSnapshots(world, tenant, replaceManager);
+    await snapshotWithManagerKilled(world, tenant, replaceManager);
     expect(await tenant.kubectl('logs', 'web')).toContain('hello');
   }, 900_000);
 
@@ -407,7 +407,7 @@ describe('a manager with --driver kubernetes', () => {
 
     const move = async (where: string, command: string): Promise<void> => {
       const moving = () => reader.run('docs/move.md', command);
-      await moveWhileAsked(world, mover, `to-${where}`, replaceManager, moving);
+      await moveUnderLoad(world, mover, `to-${where}`, replaceManager, moving);
       expect(await mover.kubectl('get', 'configmap', 'kept', '-o', 'jsonpath={.data.a}')).toBe('1');
       await podReachesIt();
       expect(await lives()).toEqual(earlier);

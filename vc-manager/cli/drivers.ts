@@ -5,7 +5,7 @@ import { ComposeDriver } from '../drivers/compose/compose-driver.ts';
 import type { ControlPlaneDriver, OnProblem } from '../drivers/driver.ts';
 import { KubernetesDriver } from '../drivers/kubernetes/kubernetes-driver.ts';
 import { ProcessDriver } from '../drivers/process/process-driver.ts';
-import { findControlGroups } from '../os/control-groups.ts';
+import { findCgroups } from '../os/cgroups.ts';
 import { type EgressTarget, egressFilterProblem } from '../os/egress-filter.ts';
 import type { Cli } from './context.ts';
 import { composeProjectsDirectory, controlPlanesDirectory } from './state-directory.ts';
@@ -57,7 +57,7 @@ const kubeletProxy: EgressTarget = { ports: [10_250, 10_250] };
 export function confinementOfProcesses(
   targets: readonly EgressTarget[] = [],
 ): Pick<ConstructorParameters<typeof ProcessDriver>[0], 'groups' | 'egress'> {
-  return { groups: findControlGroups(), egress: egressOf(targets) };
+  return { groups: findCgroups(), egress: egressOf(targets) };
 }
 
 function egressOf(targets: readonly EgressTarget[]): readonly EgressTarget[] | undefined {

@@ -36,7 +36,7 @@ export function componentHash(component: ComponentPlan): string {
   return createHash('sha256').update(JSON.stringify(content)).digest('hex');
 }
 
-/** Called with what goes wrong beside the calls of a driver, and is tried again: `what` says it in a few words. */
+/** Called with failures outside the calls of a driver, which are tried again: `what` says in a few words what failed. */
 export type OnProblem = (error: unknown, what: string) => void;
 
 export interface EnsureOptions {
@@ -61,13 +61,13 @@ export interface EnsureOptions {
    * The new one is started beside the earlier one, which is stopped when the new one is ready; when it does not become
    * ready, it is the new one that is stopped. Absent: the earlier one is stopped first.
    */
-  beside?: Beside | undefined;
+  surge?: SurgeUpdate | undefined;
   /** It was asleep, and clients ask its API server itself whether it is ready: they may be led to it before. */
   isWaking?: boolean;
 }
 
-/** How one component is replaced without a pause. */
-export interface Beside {
+/** How one component is replaced without downtime: the new one is started before the earlier one is stopped. */
+export interface SurgeUpdate {
   component: string;
   /**
    * The same plan with other ports for the component, so that it can be started beside the one that runs. Asked for

@@ -5,8 +5,8 @@ import { chooseSlot, componentOf, observedComponents, refuseSlotNames, slotsOf }
 
 const [first, second] = slotsOf('api');
 const occupant = (slot: string, hash: string, runs = true) => ({ slot, hash, runs });
-const choose = (occupants: Parameters<typeof chooseSlot>[2], isBeside = false) =>
-  chooseSlot({ name: 'api' }, 'new', occupants, isBeside);
+const choose = (occupants: Parameters<typeof chooseSlot>[2], isSurge = false) =>
+  chooseSlot({ name: 'api' }, 'new', occupants, isSurge);
 
 describe('the slot of a component', () => {
   it.each([
@@ -35,8 +35,8 @@ describe('the slot of a component', () => {
       first,
       [second],
     ],
-  ])('is %s', (_what, occupants, isBeside, target, others) => {
-    expect(choose(occupants, isBeside)).toEqual({ target, others });
+  ])('is %s', (_what, occupants, isSurge, target, others) => {
+    expect(choose(occupants, isSurge)).toEqual({ target, others });
   });
 
   it('is a name that no component may have', () => {

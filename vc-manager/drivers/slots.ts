@@ -1,17 +1,17 @@
 import type { Clock } from '../../kube/index.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../control-plane/plan.ts';
 import {
-  type Beside,
   type ComponentObservation,
   componentHash,
   type EnsureOptions,
   handOverPauseMs,
+  type SurgeUpdate,
 } from './driver.ts';
 import { invalidName } from './errors.ts';
 
 /**
- * A component that is replaced without a pause has two slots, of which one is in use and the other one takes what is
- * started beside it. Which one is in use changes with each replacement.
+ * A component that is replaced without downtime has two slots: one is in use, the other one takes the instance that is
+ * started beside it. Each replacement changes which one is in use.
  */
 const suffix = '-beside';
 
@@ -36,18 +36,18 @@ export interface Occupant {
   runs: boolean;
 }
 
-/** The plan to carry out: that with the component beside what runs of it, where it has changed and may stand there. */
-export async function planBeside(
+/** The plan to carry out. `surge`: the component runs and has changed, and is to be started beside the running one. */
+export async function planSurge(
   plan: ControlPlanePlan,
-  beside: Beside | undefined,
+  surge: SurgeUpdate | undefined,
   occupantsOf: (component: string) => Promise<readonly Occupant[]>,
-): Promise<{ plan: ControlPlanePlan; beside?: Beside }> {
-  const component = plan.components.find(({ name }) => name === beside?.component);
-  if (beside === undefined || component === undefined || component.data === true) return { plan };
+): Promise<{ plan: ControlPlanePlan; surge?: SurgeUpdate }> {
+  const component = plan.components.find(({ name }) => name === surge?.component);
+  if (surge === undefined || component === undefined || component.data === true) return { plan };
   const running = (await occupantsOf(component.name)).filter(({ runs }) => runs);
   const hash = componentHash(component);
   if (running.length === 0 || running.some((each) => each.hash === hash)) return { plan };
-  return { plan: await beside.plan(), beside };
+  return { plan: await surge.plan(), surge };
 }
 
 /** Where the component is to run: where it does already, else in a free slot. `others` hold something that has to go. */
@@ -55,14 +55,14 @@ export function chooseSlot(
   component: Pick<ComponentPlan, 'name'>,
   hash: string,
   occupants: readonly Occupant[],
-  isBeside: boolean,
+  isSurge: boolean,
 ): { target: string; others: string[] } {
   const slots = slotsOf(component.name);
   const running = occupants.filter(({ runs }) => runs);
   const free = slots.find((slot) => running.every((each) => each.slot !== slot));
   const target =
     running.find((each) => each.hash === hash)?.slot ??
-    (isBeside ? free : running[0]?.slot) ??
+    (isSurge ? free : running[0]?.slot) ??
     occupants.find((each) => each.hash === hash)?.slot ??
     slots[0];
   return { target, others: occupants.map(({ slot }) => slot).filter((slot) => slot !== target) };
@@ -73,7 +73,7 @@ interface StartInSlotOptions {
   onProgress: EnsureOptions['onProgress'];
   onReady: EnsureOptions['onReady'];
   /** Present: it starts beside what runs of it. */
-  beside: Beside | undefined;
+  surge: SurgeUpdate | undefined;
   clock: Clock;
   signal: AbortSignal;
   /** Resolves when it is ready. */
@@ -86,19 +86,19 @@ interface StartInSlotOptions {
 
 /** Starts a component in its slot: in place of the earlier one, or beside it until clients were led to the new one. */
 export async function startInSlot(options: StartInSlotOptions): Promise<void> {
-  const { name, beside, clock, signal, onProgress, onReady } = options;
+  const { name, surge, clock, signal, onProgress, onReady } = options;
   onProgress?.(`starting ${name}`);
-  if (beside === undefined) await options.clearOthers();
+  if (surge === undefined) await options.clearOthers();
   try {
     await options.start();
   } catch (error) {
-    if (beside !== undefined && !signal.aborted) await options.giveUp();
+    if (surge !== undefined && !signal.aborted) await options.giveUp();
     throw error;
   }
-  await beside?.handOver();
+  await surge?.handOver();
   onProgress?.(`${name} is ready`);
   onReady?.(name);
-  if (beside === undefined) return;
+  if (surge === undefined) return;
   await clock.sleep(handOverPauseMs, signal);
   await options.clearOthers();
 }

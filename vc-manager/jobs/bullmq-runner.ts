@@ -5,7 +5,7 @@ import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { type Clock, messageOf, onAbort, untilAborted } from '../../kube/index.ts';
 import { type Job, JobError, type JobHandler, type JobRunner, type ReconcileResult } from './job-runner.ts';
-import { roomForSlow } from './work-queue.ts';
+import { maxSlowCalls } from './work-queue.ts';
 
 /**
  * A connection that reconnects for ever. `onProblem` is called with each failure; commands wait until the server is
@@ -77,7 +77,7 @@ export class BullmqRunner implements JobRunner {
     this.#o = options;
     this.#handle = timed(options.handle, options.clock);
     this.#local = new PQueue({ concurrency: options.parallel });
-    this.#localSlow = new PQueue({ concurrency: roomForSlow(options.parallel) });
+    this.#localSlow = new PQueue({ concurrency: maxSlowCalls(options.parallel) });
   }
 
   async run(job: Job, signal: AbortSignal): Promise<ReconcileResult> {
@@ -380,7 +380,7 @@ class JobWorker {
     signal: AbortSignal,
   ): Promise<ReconcileResult> {
     if (!queued.data.isSlow) return this.#work(queued, signal);
-    if (this.#slow >= roomForSlow(this.#o.parallel)) {
+    if (this.#slow >= maxSlowCalls(this.#o.parallel)) {
       await queued.moveToDelayed(this.#o.clock.now() + putBackMs, token);
       throw new DelayedError();
     }

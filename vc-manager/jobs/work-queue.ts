@@ -7,7 +7,7 @@ interface WorkQueueOptions {
   clock: Clock;
   random: () => number;
   /** Rejects only for its signal, which is aborted when the key has to be handled from the beginning. */
-  handle: (key: string, signal: AbortSignal, before: CallsBefore) => Promise<ReconcileResult>;
+  handle: (key: string, signal: AbortSignal, before: PreviousCalls) => Promise<ReconcileResult>;
   /** Called with whatever else `handle` rejects with; the key counts as failed. */
   onError: (key: string, error: unknown) => void;
   minBackoffMs?: number;
@@ -15,19 +15,19 @@ interface WorkQueueOptions {
   maxBackoffMs?: number;
 }
 
-/** What a call may know of those before it. */
-export interface CallsBefore {
+/** What a call is told about the earlier calls for its key. */
+export interface PreviousCalls {
   /** In a row. */
   failures: number;
   /** Whether the last one took long, and no user waits for this one. */
   isSlow: boolean;
 }
 
-/** Who takes longer shares half of the room with all others that did. */
+/** Keys whose calls take longer share half of the concurrency. */
 const slowMs = 10_000;
 
-/** Of so much room, how much is for those that take long. */
-export function roomForSlow(parallel: number): number {
+/** How many of `parallel` calls may be for keys whose calls take long. */
+export function maxSlowCalls(parallel: number): number {
   return Math.max(1, Math.floor(parallel / 2));
 }
 
@@ -134,7 +134,7 @@ export class WorkQueue {
     if (this.#running.size >= parallel) return undefined;
     let slow = 0;
     for (const key of this.#running.keys()) if (this.#slow.has(key)) slow += 1;
-    const hasRoomForSlow = slow < roomForSlow(parallel);
+    const hasRoomForSlow = slow < maxSlowCalls(parallel);
     for (const key of this.#waiting) if (hasRoomForSlow || !this.#slow.has(key)) return key;
     return undefined;
   }

@@ -194,7 +194,7 @@ describe('a manager that dies while it renews authorities', () => {
       const settings = { advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379', ...more };
       const pace = hurried(5);
       const world = await World.start(pace);
-      world.driver.replacesBeside = 'gateway' in settings;
+      world.driver.replacesBySurge = 'gateway' in settings;
       const maker = world.run({ settings });
       world.create('a');
       await world.untilReady('a');
@@ -228,7 +228,7 @@ describe('a manager that dies while it renews authorities', () => {
         check: (_, when) => {
           const { jobs, replacementPort } = world.get('a')?.status ?? {};
           expect(replacementPort, when).toBeUndefined();
-          expect(world.driver.handOvers > 2, when).toBe(world.driver.replacesBeside);
+          expect(world.driver.handOvers > 2, when).toBe(world.driver.replacesBySurge);
           expect(jobs?.history?.[0], when).toMatchObject({ kind: 'authority-renewal', result: 'Succeeded' });
           expect(
             jobs?.history?.filter(({ result }) => result !== 'Succeeded'),

@@ -185,7 +185,7 @@ describe('a manager that dies at any write while it works on a tenant', () => {
 
   const start = async (options: Partial<OperatorOptions> = {}, spec: object = {}): Promise<void> => {
     world = await made(options, spec);
-    world.driver.replacesBeside = options.settings?.gateway !== undefined;
+    world.driver.replacesBySurge = options.settings?.gateway !== undefined;
     ends.push(() => world.end());
   };
   /** Where a snapshot store is needed. */
@@ -288,7 +288,7 @@ describe('a manager that dies at any write while it works on a tenant', () => {
   };
 
   const checkHandOvers = (when: string): void =>
-    expect(world.driver.handOvers > 0, when).toBe(world.driver.replacesBeside);
+    expect(world.driver.handOvers > 0, when).toBe(world.driver.replacesBySurge);
 
   it.each(replacements)(
     'to change its version, %s',

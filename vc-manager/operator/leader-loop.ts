@@ -4,7 +4,7 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { namespacedName, type StoreEvent } from '../../kube/index.ts';
 import { InProcessRunner, type Job, type JobRunner, type ReconcileResult } from '../jobs/job-runner.ts';
 import type { Fence } from '../jobs/tenant-lock.ts';
-import { type CallsBefore, WorkQueue } from '../jobs/work-queue.ts';
+import { type PreviousCalls, WorkQueue } from '../jobs/work-queue.ts';
 import { DatastoreWatch } from './datastore-watch.ts';
 import { explain } from './errors.ts';
 import { hasJobRequests, isDesiredStateChanged, wantedJob } from './jobs.ts';
@@ -13,7 +13,7 @@ import type { OperatorOptions, Services } from './services.ts';
 import type { SharedWorker } from './shared-worker.ts';
 import { hasPhaseAsleep, isWokenBy } from './sleep.ts';
 import { StatusWriter } from './status-writer.ts';
-import { SyncerPresence } from './syncer-presence.ts';
+import { SyncerHeartbeats } from './syncer-heartbeats.ts';
 import { WarmPool } from './warm-pool.ts';
 
 interface LeaderLoopOptions {
@@ -101,7 +101,7 @@ export class LeaderLoop {
       await Promise.all([
         queue.run(signal),
         watch.run(signal),
-        new SyncerPresence(this.#o.services).run(signal),
+        new SyncerHeartbeats(this.#o.services).run(signal),
         new WarmPool(this.#o.services).run(signal),
         this.#o.services.usage.run(this.#o.services, signal),
       ]);
@@ -110,7 +110,7 @@ export class LeaderLoop {
     }
   }
 
-  async #handle(key: string, signal: AbortSignal, before: CallsBefore): Promise<ReconcileResult> {
+  async #handle(key: string, signal: AbortSignal, before: PreviousCalls): Promise<ReconcileResult> {
     const { services, fence, connect, sharedWorker } = this.#o;
     const [namespace = '', name = ''] = key.split('/');
     const vc = services.virtualClusters.get({ namespace, name });

@@ -150,7 +150,7 @@ export function leadMs({ spec }: CronJob): number {
 }
 
 /** Whether a pod of a Job has failed and the next one is to come, after a pause of up to six minutes. */
-export function isBetweenTries({ metadata, spec, status }: Job): boolean {
+export function isInPodBackoff({ metadata, spec, status }: Job): boolean {
   const hasEnded = status?.conditions?.some(
     ({ type, status: is }) => (type === 'Complete' || type === 'Failed') && is === 'True',
   );

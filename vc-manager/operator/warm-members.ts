@@ -161,7 +161,7 @@ const inherited = [
 ] as const satisfies (keyof VirtualClusterStatus)[];
 
 /** What a tenant has of the member that is its own now, but for the id. */
-export function inheritance({ metadata, status = {} }: VirtualCluster): Partial<VirtualClusterStatus> {
+export function statusFromMember({ metadata, status = {} }: VirtualCluster): Partial<VirtualClusterStatus> {
   const entries = inherited.filter((field) => status[field] !== undefined).map((key) => [key, status[key]]);
   const fromPool = { member: metadata.name ?? '', uid: metadata.uid ?? '' };
   return { ...Object.fromEntries(entries), fromPool };

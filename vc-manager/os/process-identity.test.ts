@@ -3,11 +3,11 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import {
+  cpuSeconds,
   hasEnded,
   identify,
   isAlive,
   processesWithVariable,
-  processorSeconds,
   sendSignal,
   sessionOf,
 } from './process-identity.ts';
@@ -97,10 +97,10 @@ describe.runIf(onLinux)('processesWithVariable (only on Linux)', () => {
   });
 });
 
-describe.runIf(onLinux)('processorSeconds (only on Linux)', () => {
+describe.runIf(onLinux)('cpuSeconds (only on Linux)', () => {
   it('is the time in user mode and in the kernel; undefined for no process', () => {
     const { user, system } = process.cpuUsage();
-    expect(Math.abs((processorSeconds(process.pid) ?? 0) - (user + system) / 1e6)).toBeLessThan(0.5);
-    expect(processorSeconds(2 ** 22 + 1)).toBeUndefined();
+    expect(Math.abs((cpuSeconds(process.pid) ?? 0) - (user + system) / 1e6)).toBeLessThan(0.5);
+    expect(cpuSeconds(2 ** 22 + 1)).toBeUndefined();
   });
 });

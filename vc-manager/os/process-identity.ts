@@ -25,7 +25,7 @@ export function sessionOf(pid: number): number | undefined {
 export const ticksPerSecond = 100;
 
 /** Processor time of all its threads, in user mode and in the kernel; Linux only, else undefined. Seconds. */
-export function processorSeconds(pid: number): number | undefined {
+export function cpuSeconds(pid: number): number | undefined {
   const fields = statFields(pid);
   return fields && (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
 }

@@ -31,7 +31,7 @@ export {
   storedEncryption,
   writingKey,
 } from './encryption-keys.ts';
-export { etcdServerName } from './leafs.ts';
+export { etcdServerName } from './leaf-certificates.ts';
 export { ensureManagerPki, ensureManagerPkiSecret, type ManagerPki } from './manager.ts';
 export { ensureSuperClusterPki, type SuperClusterPki } from './super-cluster.ts';
 export { adminGroup, ensureTenantPki, type TenantPki, type TenantPkiOptions } from './tenant.ts';

@@ -12,7 +12,7 @@ import {
 import { type CertificateAuthority, type KeyPair, subjectNames } from './certificates.ts';
 import { ensurePkiDirectory } from './directory.ts';
 import { damagedAuthority } from './errors.ts';
-import { etcdServerLeaf, loopbackHosts } from './leafs.ts';
+import { etcdServerLeaf, loopbackHosts } from './leaf-certificates.ts';
 import {
   type EnsuredPki,
   ensurePkiSet,

@@ -1,6 +1,12 @@
 import type { CertificateAuthority, KeyPair, ServiceAccountKey } from './certificates.ts';
 import { ensurePkiDirectory } from './directory.ts';
-import { apiServerLeaf, etcdServerLeaf, frontProxyLeaf, loopbackHosts, userLeaf } from './leafs.ts';
+import {
+  apiServerLeaf,
+  etcdServerLeaf,
+  frontProxyLeaf,
+  loopbackHosts,
+  userLeaf,
+} from './leaf-certificates.ts';
 import { pairOf, serviceAccountKeyOf } from './pki-set.ts';
 
 export interface SuperClusterPkiOptions {

@@ -1,7 +1,13 @@
 import { tenantUser } from '../etcd/grants.ts';
 import { authorityCommonName, type TenantTrust, trustOf } from './authority-renewal.ts';
 import type { CertificateAuthority, KeyPair, ServiceAccountKey } from './certificates.ts';
-import { apiServerLeaf, etcdServerLeaf, frontProxyLeaf, loopbackHosts, userLeaf } from './leafs.ts';
+import {
+  apiServerLeaf,
+  etcdServerLeaf,
+  frontProxyLeaf,
+  loopbackHosts,
+  userLeaf,
+} from './leaf-certificates.ts';
 import { type EnsuredPki, ensurePkiSet, type PkiData, pairOf, serviceAccountKeyOf } from './pki-set.ts';
 
 export interface TenantPkiOptions {

@@ -1,5 +1,5 @@
 import { systemClock } from '../../../kube/index.ts';
-import { processorSeconds } from '../../../vc-manager/os/process-identity.ts';
+import { cpuSeconds } from '../../../vc-manager/os/process-identity.ts';
 import { usageTable } from '../costs.ts';
 import type { Lab } from '../lab.ts';
 import { groupTable } from '../markdown.ts';
@@ -145,7 +145,7 @@ async function restartOnce(
     if (cachesMs !== undefined && items === 0) {
       const usage = await meter.stop();
       const memory = await memoryOf(pid);
-      const spent = processorSeconds(pid);
+      const spent = cpuSeconds(pid);
       if (memory === undefined || spent === undefined) throw new Error('the restarted syncer has ended');
       return {
         ...{ pods, repeat, superCachesMs, cachesMs, queue, memory, usage },

@@ -12,7 +12,6 @@ import { isMissing, isTooLongForLate } from '../late-references.ts';
 import { isReserved, nodeLeaseNamespace } from '../reserved-names.ts';
 import { refused, refusedButKept, warning } from '../validation.ts';
 import { malformedAdmission } from '../well-formed.ts';
-import { givenPod, givenRepositories, ownVolumes, sourcesOf } from './given.ts';
 import { isRepositoryAllowed, refusedImage } from './images.ts';
 import { fieldPaths } from './mirrored-keys.ts';
 import { podSecurityViolation } from './pod-security.ts';
@@ -25,6 +24,12 @@ import {
   superTolerations,
 } from './scheduling.ts';
 import { excessiveVariables, type VariableSource, variableSources } from './service-variables.ts';
+import {
+  annotatedRepositories,
+  tenantFieldsOf,
+  unrestrictedVolumeSources,
+  volumeSourcesOf,
+} from './tenant-fields.ts';
 import { hasTooManyTokenRequests, maxTokenRequests } from './token-requests.ts';
 import { qualifiedHostName } from './translate.ts';
 import {
@@ -79,7 +84,9 @@ export function unsupportedInContainer(container: Container, context: SyncContex
 
 function unsupportedVolume(spec: PodSpec, allowed: readonly string[]): string | undefined {
   for (const volume of spec.volumes ?? []) {
-    const source = sourcesOf(volume).find((each) => !ownVolumes.has(each) && !allowed.includes(each));
+    const source = volumeSourcesOf(volume).find(
+      (each) => !unrestrictedVolumeSources.has(each) && !allowed.includes(each),
+    );
     if (source !== undefined)
       return `volume ${volume.name}: volumes of type ${source} are not allowed in this cluster (policy: volumeTypes)`;
     for (const projection of volume.projected?.sources ?? []) {
@@ -139,18 +146,18 @@ export function isRefusedBySettings(tenantPod: Pod, tenant: TenantInfo): boolean
 }
 
 /**
- * The same of a pod of which nothing but its super object is known: by what the super object shows of what the tenant has
- * given. Where that may be the doing of the super cluster as well, as with nodes and schedulers, it counts for nothing. Images,
- * which a webhook may have from a mirror, are those that the annotation names.
+ * The same for a pod of which only the super object is known: by the tenant's part of it. Fields that the super cluster may
+ * have set as well, such as the node and the scheduler, do not count. Images, which a webhook may have replaced by those of
+ * a mirror, are the ones that the annotation names.
  */
-export function isRefusedAsItStands(superPod: Pod, { policy }: TenantInfo): boolean {
-  const pod = givenPod(superPod);
+export function isSuperPodRefused(superPod: Pod, { policy }: TenantInfo): boolean {
+  const pod = tenantFieldsOf(superPod);
   if (pod === undefined) return false;
   const { spec = {} } = pod;
   return (
     podSecurityViolation(pod, policy.podSecurity) !== undefined ||
     unsupportedVolume(spec, policy.volumeTypes) !== undefined ||
-    !givenRepositories(superPod).every((repository) => isRepositoryAllowed(repository, policy)) ||
+    !annotatedRepositories(superPod).every((repository) => isRepositoryAllowed(repository, policy)) ||
     refusedImage({ volumes: spec.volumes ?? [] }, policy) !== undefined ||
     excessPrivilege(spec, policy) !== undefined
   );

@@ -44,7 +44,7 @@ function forcedAtMs({ metadata }: Pod): number {
  * The tenant object is there and the super object is not (sync rule `pod-deletion`). `last` is the super object's last
  * known state, when it was seen. Undefined: the super object never was, and is to be made.
  */
-export function podGone(
+export function superPodGone(
   tenantPod: Pod,
   context: SyncContext,
   last: Pod | undefined,
@@ -77,7 +77,7 @@ export function podGone(
 }
 
 /**
- * What `podGone` asks for of a super object that is gone: its status, and the part of its spec that says whether that is
+ * What `superPodGone` asks for of a super object that is gone: its status, and the part of its spec that says whether that is
  * the status of the present tenant object. The rest can be a megabyte of variables.
  */
 export function lastPodState({ metadata, spec = {}, status }: Pod): Record<string, unknown> {

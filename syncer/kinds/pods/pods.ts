@@ -11,8 +11,8 @@ import { lateKeysOf, lateReferenceId, lateReferencesIndex, nameOfLate } from '..
 import { withKeys } from '../patches.ts';
 import { warning } from '../validation.ts';
 import { wellFormed } from '../well-formed.ts';
-import { admitPod, isRefusedAsItStands, isRefusedBySettings } from './admission.ts';
-import { graceForSuper, graceForTenant, lastPodState, podGone } from './deletion.ts';
+import { admitPod, isRefusedBySettings, isSuperPodRefused } from './admission.ts';
+import { graceForSuper, graceForTenant, lastPodState, superPodGone } from './deletion.ts';
 import { refusedImageChange } from './images.ts';
 import { references, requiredObjects } from './references.ts';
 import { resizeActions } from './resize.ts';
@@ -23,7 +23,7 @@ import {
   statusPatch,
   superGateConditions,
 } from './status.ts';
-import { ownPolicyLabels, placedLabels, podMetadataOptions, reliance, toSuperPod } from './translate.ts';
+import { bindingLabels, ownPolicyLabels, podMetadataOptions, reliance, toSuperPod } from './translate.ts';
 import { isDeleting, isFinished, type Pod } from './types.ts';
 import { ephemeralActions, specPatch } from './updates.ts';
 import { validatePod } from './validation.ts';
@@ -156,7 +156,7 @@ function subresourceActions(tenantPod: Pod, superPod: Pod, context: SyncContext)
 
 function bind(node: string, superPod: Pod, context: SyncContext): Action[] {
   // The tenant's API server may not know its new node yet, and would leave them out.
-  const labels = placedLabels(superPod, context);
+  const labels = bindingLabels(superPod, context);
   const binding: Action = {
     do: 'bindTenant',
     node,
@@ -198,7 +198,7 @@ export const podKind: DownKind = {
   down: podDown,
   up: podUp,
   dependsOnPairAlone,
-  superGone: (tenantObject, context, last) => podGone(tenantObject, context, last),
+  superGone: (tenantObject, context, last) => superPodGone(tenantObject, context, last),
   lastState: lastPodState,
   hasGrace: true,
 };
@@ -257,7 +257,7 @@ function slicesWith(pod: Pod, { tenant, tenantObjects, superObjects }: SyncConte
 function enforce(superPod: Pod, tenantPod: Pod | undefined, { tenant }: SyncContext): readonly Action[] {
   if ((superPod.spec?.nodeName ?? '') !== '') return [];
   const isRefused =
-    tenantPod === undefined ? isRefusedAsItStands(superPod, tenant) : isRefusedBySettings(tenantPod, tenant);
+    tenantPod === undefined ? isSuperPodRefused(superPod, tenant) : isRefusedBySettings(tenantPod, tenant);
   return isRefused ? [{ do: 'deleteSuper' }] : [];
 }
 

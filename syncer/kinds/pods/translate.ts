@@ -33,13 +33,13 @@ import { hostNameLabel, realNodeName } from '../../mapping/node-names.ts';
 import { scrub } from '../../mapping/scrub.ts';
 import type { SuperWrite } from '../contract.ts';
 import type { Service } from '../services/types.ts';
-import { givenImages, givenVolumes } from './given.ts';
 import { pullPolicy } from './images.ts';
 import { mirroredKeys, superFieldPath } from './mirrored-keys.ts';
 import { ephemeralClaimName, lateReferences } from './references.ts';
 import { resourcesAnnotation, resourcesAsked } from './resize.ts';
 import { interPodAffinity, placement, pool, scheduling } from './scheduling.ts';
 import { environment, serviceAddress } from './service-variables.ts';
+import { imagesAnnotation, volumesAnnotation } from './tenant-fields.ts';
 import { tokenKeyOf, tokenRequests, tokenSecretName } from './token-requests.ts';
 import {
   allContainers,
@@ -69,7 +69,7 @@ const placedKeys = new Set(['topology.kubernetes.io/zone', 'topology.kubernetes.
  * The labels of the super object that binding it has added; undefined without any. Where nodes are hidden, one that
  * names them is left out.
  */
-export function placedLabels({ metadata }: Pod, context: SyncContext): Record<string, string> | undefined {
+export function bindingLabels({ metadata }: Pod, context: SyncContext): Record<string, string> | undefined {
   const { hideNodes } = context.tenant;
   const placed = Object.entries(metadata.labels ?? {}).filter(
     ([key, value]) => placedKeys.has(key) && (!hideNodes || scrub(value, context) === value),
@@ -512,14 +512,14 @@ const steps: readonly PodStep[] = [
 export function toSuperPod(pod: Pod, context: SyncContext): KubeObject {
   const metadata = superMetadata(pod, context, podMetadataOptions(pod, context));
   const asked = resourcesAsked(pod.spec ?? {});
-  const volumes = givenVolumes(pod.spec ?? {});
+  const volumes = volumesAnnotation(pod.spec ?? {});
   metadata.annotations = {
     ...metadata.annotations,
     // Without ephemeral ones, which no pod is made with.
     [annotationKeys.containers]: [...(pod.spec?.initContainers ?? []), ...(pod.spec?.containers ?? [])]
       .map(({ name }) => name)
       .join(),
-    [annotationKeys.images]: givenImages(pod.spec ?? {}),
+    [annotationKeys.images]: imagesAnnotation(pod.spec ?? {}),
     ...(volumes === undefined ? {} : { [annotationKeys.volumes]: volumes }),
     ...(asked === undefined ? {} : { [resourcesAnnotation]: asked }),
   };

@@ -6,12 +6,12 @@ import type { SyncContext } from '../../context.ts';
 import type { Action, Notice } from '../contract.ts';
 import { warning } from '../validation.ts';
 import { reservedReference, unsupportedInContainer } from './admission.ts';
-import { givenImages } from './given.ts';
 import { isImageAllowed } from './images.ts';
 import { podSecurityViolation } from './pod-security.ts';
 import { requiredObjects } from './references.ts';
 import { isBlanket, isGuarded, superTolerations } from './scheduling.ts';
 import { excessiveVariables, variableSources } from './service-variables.ts';
+import { imagesAnnotation } from './tenant-fields.ts';
 import { translatedContainers } from './translate.ts';
 import { type Container, mapChanged, type Pod, type PodSpec, type Toleration } from './types.ts';
 
@@ -48,7 +48,7 @@ export function specPatch(tenantPod: Pod, superPod: Pod, policy: TenantPolicy): 
   const hasNewImages = patch['containers'] !== undefined || patch['initContainers'] !== undefined;
   // A pod of a version before the annotation gets it with a new image: an upgrade of Skerry writes nothing.
   if (!hasNewImages) return { spec: patch };
-  return { spec: patch, metadata: { annotations: { [annotationKeys.images]: givenImages(t) } } };
+  return { spec: patch, metadata: { annotations: { [annotationKeys.images]: imagesAnnotation(t) } } };
 }
 
 /** The super object's containers, injected ones included, with the tenant object's images by name. */

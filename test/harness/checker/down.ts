@@ -1,5 +1,5 @@
 import type { KubeObject } from '../../../kube/index.ts';
-import { compareKeys, compareMarks } from './marks.ts';
+import { compareKeys, compareLabelsAndAnnotations } from './labels-and-annotations.ts';
 import { annotation, type CheckedKind, nameOf, type View } from './view.ts';
 
 /** Whether T must have an S; `may`: both are right. */
@@ -46,7 +46,7 @@ export function compareDown(rules: DownRules, view: View): string[] {
     if (deletionTimestamp === undefined && superObject.metadata.deletionTimestamp !== undefined) {
       say('is being deleted in the super cluster only');
     }
-    for (const difference of compareMarks(view, own, superObject)) say(difference);
+    for (const difference of compareLabelsAndAnnotations(view, own, superObject)) say(difference);
     if (rules.keysGoDown !== false) {
       const options = {
         except: rules.exceptKeys ?? [],

@@ -6,7 +6,7 @@ import { execa } from 'execa';
 import { loadKubeconfig } from '../../../kube/index.ts';
 import { openFileLimits } from '../../../program/open-files.ts';
 import { Binaries, defaultCacheDirectory } from '../../binaries/index.ts';
-import { findControlGroups } from '../../os/control-groups.ts';
+import { findCgroups } from '../../os/cgroups.ts';
 import { egressFilterProblem } from '../../os/egress-filter.ts';
 import { freePort, machineAddress, NetworkError } from '../../os/network.ts';
 import { type CheckResult, checkCluster, missing, ok, warn } from '../cluster-checks.ts';
@@ -106,7 +106,7 @@ export async function runChecks(cli: Cli, stateDir: string): Promise<CheckResult
     checkInotify(await numberIn('/proc/sys/fs/inotify/max_user_instances')),
     checkOpenFiles((await openFileLimits())?.hard),
     checkAddress(),
-    checkConfinement(findControlGroups()?.version, egressFilterProblem()),
+    checkConfinement(findCgroups()?.version, egressFilterProblem()),
     supervisor === undefined
       ? ok('local stack', `none runs in ${stateDir}`)
       : ok('local stack', `runs in ${stateDir} (process ${supervisor.pid})`),

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Connection, KubeClient, resources } from '../../../kube/index.ts';
 import { FakeApiServer } from '../../../kube/testing/index.ts';
 import { CommandWorld } from '../testing/captured.ts';
-import { ServerNames } from '../testing/server-names.ts';
+import { SniRecorder } from '../testing/sni-recorder.ts';
 import { latestTenantEvents } from './events.ts';
 
 const { signal } = new AbortController();
@@ -40,7 +40,7 @@ describe('the events of a tenant', () => {
 
   it('are asked for by the name that neither wakes it nor counts as use', async () => {
     await using world = await CommandWorld.start();
-    await using names = await ServerNames.start();
+    await using names = await SniRecorder.start();
     world.put('blue', { phase: 'Ready', gateway: names.gateway });
     world.server.put(resources.secrets, await names.secret());
     expect((await world.run('events', 'blue')).stderr).toContain('cannot be read');

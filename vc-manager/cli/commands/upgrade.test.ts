@@ -3,7 +3,7 @@ import type { ControlPlaneTemplate } from '../../../api/control-plane-template.t
 import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { type KubeClient, type KubeObject, type Resource, resources } from '../../../kube/index.ts';
 import { loadTemplates } from '../../control-plane/template.ts';
-import { ServerNames } from '../testing/server-names.ts';
+import { SniRecorder } from '../testing/sni-recorder.ts';
 import { describeUpgrade, parseDeprecatedApis, planUpgrade } from './upgrade.ts';
 
 const { signal } = new AbortController();
@@ -155,7 +155,7 @@ describe('what speaks against an upgrade', () => {
   });
 
   it('is asked of a tenant that is awake by the name that does not count as use', async () => {
-    await using names = await ServerNames.start();
+    await using names = await SniRecorder.start();
     const status = { phase: 'Ready', gateway: names.gateway } as const;
     const place = { running: '1.35.1', superCluster: '1.36.0', templates: ['1.36.3'], status };
     await expect(planned(place, undefined, names.secret())).rejects.toThrow('cannot be asked');

@@ -167,11 +167,11 @@ export function describeUpgrade(
   if (change === undefined)
     return `${metadata.name} runs ${status?.version} already\n${kept === undefined ? '' : `${kept}\n`}`;
   const { from, to } = change;
-  const isBeside = status?.gateway !== undefined || traitsOf(status?.driver).replacesBeside;
+  const isSurge = status?.gateway !== undefined || traitsOf(status?.driver).replacesBySurge;
   const how =
     status?.phase === 'Asleep'
       ? 'it is woken for that'
-      : isBeside
+      : isSurge
         ? 'its API server is replaced by one that is started beside it, and watches begin anew'
         : 'its API server is replaced and away for some seconds';
   return (

@@ -28,7 +28,7 @@ import {
   componentOf,
   type Occupant,
   observedComponents,
-  planBeside,
+  planSurge,
   refuseSlotNames,
   slotsOf,
   startInSlot,
@@ -181,13 +181,13 @@ export class ComposeDriver implements ControlPlaneDriver {
         const found = containers.get(slot);
         return found === undefined ? [] : [{ slot, hash: found.hash, runs: found.status === 'running' }];
       });
-    const { plan, beside } = await planBeside(asked, options.beside, async (name) => occupantsOf(name));
+    const { plan, surge } = await planSurge(asked, options.surge, async (name) => occupantsOf(name));
     validatePlan(plan);
     const places = new Map(
       plan.components.map((component) => {
-        const isBeside = component.name === beside?.component;
+        const isSurge = component.name === surge?.component;
         const occupants = occupantsOf(component.name);
-        return [component.name, chooseSlot(component, componentHash(component), occupants, isBeside)];
+        return [component.name, chooseSlot(component, componentHash(component), occupants, isSurge)];
       }),
     );
     const group = await this.#egress?.confine(plan);
@@ -214,7 +214,7 @@ export class ComposeDriver implements ControlPlaneDriver {
       const others = places.get(name)?.others ?? [];
       await startInSlot({
         ...{ name, onProgress, onReady, clock: this.#clock, signal: startSignal },
-        beside: name === beside?.component ? beside : undefined,
+        surge: name === surge?.component ? surge : undefined,
         start: () => this.#ensureComponent(id, file, target, containers.get(slot), startSignal),
         clearOthers: () => this.#clear(id, others, startSignal),
         giveUp: async () => {

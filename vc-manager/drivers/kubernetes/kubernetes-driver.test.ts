@@ -251,7 +251,7 @@ describe('ensure', () => {
 describe('ensure with a second API server', () => {
   const before = examplePlan({ tokenKey: 'one' });
   const after = examplePlan({ tokenKey: 'two' });
-  const besideOf = (plan: ControlPlanePlan) => ({
+  const surgeOf = (plan: ControlPlanePlan) => ({
     component: server,
     plan: async () => plan,
     handOver: async () => {},
@@ -274,13 +274,13 @@ describe('ensure with a second API server', () => {
   };
 
   it('has one serve at every moment, and one in the end', async () => {
-    await driver.ensure(before, { signal, beside: besideOf(before) });
+    await driver.ensure(before, { signal, surge: surgeOf(before) });
     const first = uidOf(`${server}-0`) ?? '';
     let isOver = false;
     const following = follow(() => isOver);
     const events: string[] = [];
     driver.watch((_, component, what) => events.push(`${component} ${what}`));
-    await driver.ensure(after, { signal, beside: besideOf(after) });
+    await driver.ensure(after, { signal, surge: surgeOf(after) });
     isOver = true;
     cluster.server.put(resources.configMaps, { metadata: { name: 'over', namespace: 'default' } });
     const seen = await following;
@@ -290,7 +290,7 @@ describe('ensure with a second API server', () => {
     expect(seen.slice(-2)).toEqual([`${third} ${second}`, third]);
     expect(servers()).toEqual([`${server}-0`]);
     expect(events.filter((event) => event.endsWith('exited'))).toEqual([]);
-    await driver.ensure(after, { signal, beside: besideOf(after) });
+    await driver.ensure(after, { signal, surge: surgeOf(after) });
     expect(uidOf(`${server}-0`)).toBe(third);
   });
 
@@ -300,14 +300,14 @@ describe('ensure with a second API server', () => {
     cluster.server.inject({ fault: { kind: 'status', code: 200, text: '' }, plural: 'pods', verb: 'get' });
     workloads.set(`${server}-1`, { waiting: { reason: 'CrashLoopBackOff' }, restarts: 2, exitCode: 3 });
     for (let attempt = 0; attempt < 2; attempt++) {
-      await expect(driver.ensure(after, { signal, beside: besideOf(after) })).rejects.toMatchObject({
+      await expect(driver.ensure(after, { signal, surge: surgeOf(after) })).rejects.toMatchObject({
         code: 'KeepsExiting',
       });
       await cluster.server.until(() => servers().length === 1);
       expect(uidOf(`${server}-0`)).toBe(first);
     }
     workloads.set(`${server}-1`, 'ready');
-    await driver.ensure(before, { signal, beside: besideOf(before) });
+    await driver.ensure(before, { signal, surge: surgeOf(before) });
     expect([servers(), uidOf(`${server}-0`)]).toEqual([[`${server}-0`], first]);
     expect(statefulSet(server).spec).toMatchObject({
       replicas: 1,
@@ -327,14 +327,14 @@ describe('ensure with a second API server', () => {
         ? uidOf(`${server}-1`) !== undefined
         : ![first, undefined].includes(uidOf(`${server}-0`));
     if (partition === 0) workloads.set(starting, 'starting');
-    const ensuring = driver.ensure(after, { signal: killed.signal, beside: besideOf(after) });
+    const ensuring = driver.ensure(after, { signal: killed.signal, surge: surgeOf(after) });
     await cluster.server.until(isThere);
     killed.abort(new Error('killed'));
     await expect(ensuring).rejects.toThrow('killed');
     expect(servers()).toHaveLength(2);
     workloads.set(starting, 'ready');
     const next = new KubernetesDriver({ client: cluster.client });
-    await next.ensure(after, { signal, beside: besideOf(after) });
+    await next.ensure(after, { signal, surge: surgeOf(after) });
     await next.close();
     expect(servers()).toEqual([`${server}-0`]);
     expect(uidOf(`${server}-0`)).not.toBe(first);
@@ -348,7 +348,7 @@ describe('ensure with a second API server', () => {
     const said: string[] = [];
     await driver.ensure(impatient(after, 2_000), {
       signal,
-      beside: besideOf(after),
+      surge: surgeOf(after),
       onProgress: (message) => said.push(message),
     });
     expect(said).toContainEqual(expect.stringContaining('no node for a second'));

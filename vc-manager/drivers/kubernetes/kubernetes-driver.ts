@@ -195,7 +195,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
   }
 
   async #ensure(plan: ControlPlanePlan, options: EnsureOptions): Promise<void> {
-    const { signal, onProgress, onReady, beforeWrite, beside, isWaking = false } = options;
+    const { signal, onProgress, onReady, beforeWrite, surge, isWaking = false } = options;
     const { id, labels, components } = plan;
     const virtualCluster = `${labels[labelKeys.namespace] ?? ''}/${labels[labelKeys.virtualCluster] ?? ''}`;
     await ensureNamespace(this.#objects, namespaceManifest(id, virtualCluster), signal);
@@ -225,7 +225,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
         signal: startSignal,
         beforeWrite: () => beforeWrite?.(),
         onProgress: (...progress) => onProgress?.(...progress),
-        isBeside: beside?.component === component.name,
+        isSurge: surge?.component === component.name,
       });
       onProgress?.(`${component.name} is ready`);
       onReady?.(component.name);
@@ -241,7 +241,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
     before: StatefulSet | undefined,
     options: StartOptions,
   ): Promise<void> {
-    const { signal, onProgress, beforeWrite, isBeside } = options;
+    const { signal, onProgress, beforeWrite, isSurge } = options;
     const objects = this.#objects;
     const place = { namespace: namespaceOf(id), name: component.name };
     const budget = disruptionBudget(id, component);
@@ -253,7 +253,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
     }
     let running = before === undefined ? [] : await objects.pods(id, component.name, signal);
     const manifest = this.#statefulSet(id, component, before);
-    if (isBeside && isReplaced(component, manifest, before) && running.some(isReady)) {
+    if (isSurge && isReplaced(component, manifest, before) && running.some(isReady)) {
       await this.#replace(id, component, manifest, options);
       running = await objects.pods(id, component.name, signal);
     }
@@ -299,7 +299,7 @@ export class KubernetesDriver implements ControlPlaneDriver {
         view.pods(component.name).filter(({ metadata }) => metadata.name === `${component.name}-${ordinal}`),
       );
     try {
-      await awaitRollout(view, { ...rollout, component, written, isBeside: true });
+      await awaitRollout(view, { ...rollout, component, written, isSurge: true });
     } catch (error) {
       if (signal.aborted) throw error;
       const isWithoutNode = hasNoNode(view.pods(component.name));
@@ -346,7 +346,7 @@ interface StartOptions {
   onProgress: NonNullable<EnsureOptions['onProgress']>;
   beforeWrite: () => void;
   /** It is replaced while a second one serves. */
-  isBeside: boolean;
+  isSurge: boolean;
 }
 
 /** Whether the pod of a component that keeps no data is to be another one. What an earlier version has made does not say. */

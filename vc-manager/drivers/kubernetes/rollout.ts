@@ -135,7 +135,7 @@ interface RolloutOptions {
   signal: AbortSignal;
   onProgress: NonNullable<EnsureOptions['onProgress']>;
   /** Waits only for the second replica, beside which the first one runs on as it is. */
-  isBeside?: boolean;
+  isSurge?: boolean;
 }
 
 /**
@@ -165,7 +165,7 @@ export async function awaitRollout(view: NamespaceView, options: RolloutOptions)
     const current = view.statefulSet(component.name);
     const pods = view.pods(component.name);
     const isDone =
-      options.isBeside === true
+      options.isSurge === true
         ? current !== undefined && isSeen(current, options) && pods.some((pod) => isSecond(pod, current))
         : current !== undefined && isComplete(current, options);
     if (isDone) return 'complete';

@@ -3,7 +3,7 @@ import { closeSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { type Clock, parseQuantity } from '../../../kube/index.ts';
 import type { ComponentPlan, PlanFile } from '../../control-plane/plan.ts';
-import type { ControlGroups } from '../../os/control-groups.ts';
+import type { Cgroups } from '../../os/cgroups.ts';
 import { identify, isAlive, type ProcessIdentity, sendSignal, sessionOf } from '../../os/process-identity.ts';
 import { lowerPriority, withTimerSlack } from '../../os/process-scheduling.ts';
 import { type ComponentExit, componentHash } from '../driver.ts';
@@ -130,7 +130,7 @@ interface Confinement {
   niceness: number;
   timerSlackMs: number;
   /** Where this process may make control groups; their names begin with `prefix`. */
-  groups?: { made: ControlGroups; prefix: string } | undefined;
+  groups?: { made: Cgroups; prefix: string } | undefined;
 }
 
 /** Starts programs that give way to others and, where there are control groups, have the limits of their plan. */

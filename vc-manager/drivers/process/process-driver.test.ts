@@ -9,7 +9,7 @@ import { fastClock } from '../../../kube/testing/fast-clock.ts';
 import { freePort } from '../../../kube/testing/free-port.ts';
 import type { Binaries, BinaryName } from '../../binaries/index.ts';
 import type { ComponentPlan, ControlPlanePlan } from '../../control-plane/plan.ts';
-import type { ControlGroups } from '../../os/control-groups.ts';
+import type { Cgroups } from '../../os/cgroups.ts';
 import { EgressFilter, egressFilterProblem, groupOf } from '../../os/egress-filter.ts';
 import { identify } from '../../os/process-identity.ts';
 import { placeOnMachine } from '../egress-confinement.ts';
@@ -205,7 +205,7 @@ describe('ProcessDriver', () => {
     const shares: string[] = [];
     const withGroups = (name: string) => {
       const looked = Promise.withResolvers<void>();
-      const groups: ControlGroups = {
+      const groups: Cgroups = {
         version: 2,
         place: () => undefined,
         names: () => {
@@ -234,7 +234,7 @@ describe('ProcessDriver', () => {
   it('shares processors out by the weights of control planes, and restarts nothing when one changes', async () => {
     const shares = new Map<string, number>();
     const placed = new Set<string>();
-    const groups: ControlGroups = {
+    const groups: Cgroups = {
       version: 2,
       place: (name) => void placed.add(name),
       names: () => [...placed],
@@ -589,7 +589,7 @@ describe('ProcessDriver', () => {
       const at = (where: number) => plan(fakeComponent('server', where, words, changes), client);
       const client = fakeComponent('client', await freePort(), [], { dependsOn: ['server'] });
       const pids = async () => Promise.all([port, other].map((each) => answerOf(each).catch(() => 'nobody')));
-      const beside = {
+      const surge = {
         component: 'server',
         plan: async () => {
           done.push('asked');
@@ -600,17 +600,17 @@ describe('ProcessDriver', () => {
         },
       };
       const before = plan(fakeComponent('server', port), client);
-      return { done, pids, beside, before, wanted: at(port), switched: at(other) };
+      return { done, pids, surge, before, wanted: at(port), switched: at(other) };
     }
 
     it('has both serve until clients are handed over, then stops the earlier one and goes on', async () => {
       const d = driver();
-      const { before, wanted, switched, beside, done, pids } = await replacement(['new']);
-      await d.ensure(before, { signal, beside });
+      const { before, wanted, switched, surge, done, pids } = await replacement(['new']);
+      await d.ensure(before, { signal, surge });
       const first = await pidOf(d, 'server');
       const events: string[] = [];
       d.watch((_id, component, what) => events.push(`${component} ${what}`));
-      await d.ensure(wanted, { signal, beside });
+      await d.ensure(wanted, { signal, surge });
       expect(done).toEqual(['asked', 'handed over']);
       expect(events.filter((each) => each.startsWith('server'))).toEqual(['server started', 'server ready']);
       expect(await pids()).toEqual(['nobody', String(await pidOf(d, 'server'))]);
@@ -619,11 +619,11 @@ describe('ProcessDriver', () => {
       expect(await readdir(join(root, 'blue/run'))).toHaveLength(2);
       expect(await lines(d.logs('blue', 'server', { signal }))).toEqual(['starting', 'starting new']);
       const second = await pidOf(d, 'server');
-      await d.ensure(switched, { signal, beside });
+      await d.ensure(switched, { signal, surge });
       expect(await pidOf(d, 'server')).toBe(second);
       expect(done).toHaveLength(2);
       // The next one takes the slot that the first one had.
-      await d.ensure(before, { signal, beside: { ...beside, plan: async () => before } });
+      await d.ensure(before, { signal, surge: { ...surge, plan: async () => before } });
       expect((await pids())[1]).toBe('nobody');
       expect(await readdir(join(root, 'blue/files'))).toHaveLength(2);
       await d.stop('blue', { signal, components: ['server'] });
@@ -632,17 +632,17 @@ describe('ProcessDriver', () => {
 
     it('leaves the earlier one alone when the new one does not become ready', async () => {
       const d = hurriedDriver();
-      const { before, wanted, beside, done, pids } = await replacement(['exit']);
+      const { before, wanted, surge, done, pids } = await replacement(['exit']);
       await d.ensure(before, { signal });
       const first = String(await pidOf(d, 'server'));
-      expect(await failure(d.ensure(wanted, { signal, beside }))).toMatchObject({
+      expect(await failure(d.ensure(wanted, { signal, surge }))).toMatchObject({
         code: 'KeepsExiting',
         fields: { component: 'server' },
       });
       expect(done).toEqual(['asked']);
       expect(await pids()).toEqual([first, 'nobody']);
       expect(await readdir(join(root, 'blue/run'))).toEqual(['client.json', 'server.json']);
-      await d.ensure(before, { signal, beside });
+      await d.ensure(before, { signal, surge });
       expect(String(await pidOf(d, 'server'))).toBe(first);
       expect(done).toEqual(['asked']);
     });
@@ -651,19 +651,19 @@ describe('ProcessDriver', () => {
       'is finished by the next driver when killed %s clients go over',
       async (when) => {
         const d = driver();
-        const { before, wanted, switched, beside, pids } = await replacement(['new']);
+        const { before, wanted, switched, surge, pids } = await replacement(['new']);
         await d.ensure(before, { signal });
         const killed = new AbortController();
         const dies = async () => {
           killed.abort(new Error('killed'));
           throw new Error('killed');
         };
-        await failure(d.ensure(wanted, { signal: killed.signal, beside: { ...beside, handOver: dies } }));
+        await failure(d.ensure(wanted, { signal: killed.signal, surge: { ...surge, handOver: dies } }));
         const both = await pids();
         expect(both).not.toContain('nobody');
         await d.close();
         const next = driver();
-        await next.ensure(when === 'before' ? wanted : switched, { signal, beside });
+        await next.ensure(when === 'before' ? wanted : switched, { signal, surge });
         expect(await pids()).toEqual(['nobody', both[1]]);
         expect(await readdir(join(root, 'blue/run'))).toHaveLength(2);
       },
@@ -671,24 +671,24 @@ describe('ProcessDriver', () => {
 
     it('takes it back when the change is taken back in the middle', async () => {
       const d = driver();
-      const { before, wanted, beside, pids } = await replacement(['new']);
+      const { before, wanted, surge, pids } = await replacement(['new']);
       await d.ensure(before, { signal });
       const killed = new AbortController();
       const dies = async () => {
         killed.abort(new Error('killed'));
         throw new Error('killed');
       };
-      await failure(d.ensure(wanted, { signal: killed.signal, beside: { ...beside, handOver: dies } }));
+      await failure(d.ensure(wanted, { signal: killed.signal, surge: { ...surge, handOver: dies } }));
       const [first] = await pids();
-      await d.ensure(before, { signal, beside });
+      await d.ensure(before, { signal, surge });
       expect(await pids()).toEqual([first, 'nobody']);
     });
 
     it('never has two that keep data beside each other', async () => {
       const d = driver();
-      const { before, wanted, beside, done } = await replacement(['new'], { data: true });
+      const { before, wanted, surge, done } = await replacement(['new'], { data: true });
       await d.ensure(before, { signal });
-      await d.ensure(wanted, { signal, beside });
+      await d.ensure(wanted, { signal, surge });
       expect(done).toEqual([]);
       expect(await lines(d.logs('blue', 'server', { tailLines: 1, signal }))).toEqual(['starting new']);
     });

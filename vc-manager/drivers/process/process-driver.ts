@@ -11,10 +11,10 @@ import {
   startOrder,
   validatePlan,
 } from '../../control-plane/plan.ts';
-import type { ControlGroups } from '../../os/control-groups.ts';
+import type { Cgroups } from '../../os/cgroups.ts';
+import { CpuShares } from '../../os/cpu-shares.ts';
 import type { EgressTarget } from '../../os/egress-filter.ts';
 import { isAlive, processesWithVariable } from '../../os/process-identity.ts';
-import { ProcessorShares } from '../../os/processor-shares.ts';
 import {
   type ComponentListener,
   type ComponentObservation,
@@ -37,7 +37,7 @@ import {
   componentOf,
   type Occupant,
   observedComponents,
-  planBeside,
+  planSurge,
   refuseSlotNames,
   slotsOf,
   startInSlot,
@@ -75,7 +75,7 @@ interface ProcessDriverOptions {
   /** By how much their timers may be late, so that those at rest wake less often. Default 0. */
   timerSlackMs?: number;
   /** With which the limits of plans are enforced. Default: nothing enforces them. */
-  groups?: ControlGroups | undefined;
+  groups?: Cgroups | undefined;
   /**
    * Where control planes may open connections to on this machine, beyond what each of them needs; only where there is
    * no `egressFilterProblem`. Default: to any port.
@@ -95,8 +95,8 @@ export class ProcessDriver implements ControlPlaneDriver {
   readonly #environment: NodeJS.ProcessEnv;
   readonly #liveness: LivenessPoll;
   readonly #spawn: Spawn;
-  readonly #groups: { made: ControlGroups; prefix: string } | undefined;
-  readonly #shares: ProcessorShares | undefined;
+  readonly #groups: { made: Cgroups; prefix: string } | undefined;
+  readonly #shares: CpuShares | undefined;
   /** By control group, without the prefix. */
   readonly #weights = new Map<string, number>();
   readonly #egress: EgressConfinement | undefined;
@@ -124,7 +124,7 @@ export class ProcessDriver implements ControlPlaneDriver {
       groups: this.#groups,
     });
     if (options.groups !== undefined)
-      this.#shares = new ProcessorShares({
+      this.#shares = new CpuShares({
         groups: options.groups,
         prefix,
         full: shareOf(niceness),
@@ -237,7 +237,7 @@ export class ProcessDriver implements ControlPlaneDriver {
     // One that only reads leaves the shares alone.
     this.#shares?.start();
     const place = this.#place(id);
-    const { plan, beside } = await planBeside(asked, options.beside, (name) => this.#occupants(id, name));
+    const { plan, surge } = await planSurge(asked, options.surge, (name) => this.#occupants(id, name));
     validatePlan(plan);
     const wanted = new Set(plan.components.map((component) => component.name));
     const known = [...(await this.#known(id)).keys()].map(componentOf);
@@ -252,9 +252,9 @@ export class ProcessDriver implements ControlPlaneDriver {
     await runInDependencyOrder(startOrder(plan.components), signal, async (component, startSignal) => {
       const { name } = component;
       const command = await untilAborted(commands.get(name), startSignal);
-      const isBeside = name === beside?.component;
+      const isSurge = name === surge?.component;
       const occupants = await this.#occupants(id, name);
-      const slots = chooseSlot(component, componentHash(component), occupants, isBeside);
+      const slots = chooseSlot(component, componentHash(component), occupants, isSurge);
       const left = marked ?? (await this.#marked(place, [name]));
       const target = processSpec({ ...component, name: slots.target }, command, place, {
         environment: this.#environment,
@@ -264,7 +264,7 @@ export class ProcessDriver implements ControlPlaneDriver {
       this.#weights.set(`${id}-${slots.target}`, plan.weight ?? 1);
       await startInSlot({
         ...{ name, onProgress, onReady, clock: this.#clock, signal: startSignal },
-        beside: isBeside ? beside : undefined,
+        surge: isSurge ? surge : undefined,
         start: () => this.#supervisor(id, slots.target).ensure(target, startSignal),
         clearOthers: () => this.#clear(id, slots.others, startSignal),
         giveUp: async () => {

@@ -10,14 +10,14 @@ import { loadTemplates, selectTemplate } from '../../control-plane/template.ts';
 import { EtcdAdmin } from '../../etcd/admin.ts';
 import { datastorePlan } from '../../local-stack/datastore-plan.ts';
 import { stackPorts } from '../../local-stack/stack-ports.ts';
-import { findControlGroups } from '../../os/control-groups.ts';
+import { findCgroups } from '../../os/cgroups.ts';
 import { freePort } from '../../os/network.ts';
 import { ensureEncryption, ensureManagerPki, ensureTenantPki, type TenantPki } from '../../pki/index.ts';
 import { ProcessDriver } from './process-driver.ts';
 
 const { signal } = new AbortController();
 const id = 'real';
-const groups = findControlGroups();
+const groups = findCgroups();
 
 describe('ProcessDriver with real binaries', () => {
   let directory: string;

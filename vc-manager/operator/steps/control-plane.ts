@@ -6,7 +6,7 @@ import { hostInUrl } from '../../../program/addresses.ts';
 import { BinaryError } from '../../binaries/index.ts';
 import type { ControlPlanePlan } from '../../control-plane/plan.ts';
 import { renderPlan } from '../../control-plane/render-plan.ts';
-import type { Beside, EnsureOptions } from '../../drivers/driver.ts';
+import type { EnsureOptions, SurgeUpdate } from '../../drivers/driver.ts';
 import { DriverError } from '../../drivers/errors.ts';
 import { addressUnreachable, explain, portTaken } from '../errors.ts';
 import { recordHeld, recordProgress, recordReplacing } from '../jobs.ts';
@@ -146,7 +146,7 @@ function reportReplacing(
 ): void {
   recordReplacing(tenant, true);
   // The earlier one serves on.
-  if (isReplacedBeside(tenant, settings)) return;
+  if (isReplacedBySurge(tenant, settings)) return;
   const message = `Kubernetes ${from} is being replaced by ${to}.`;
   for (const type of ['APIServerReady', 'Ready'] as const)
     tenant.status.condition(type, 'False', 'Upgrading', message);
@@ -180,7 +180,7 @@ export async function ensureControlPlane(
   const refused = new Set<number>();
   for (;;) {
     const port = tenant.required(tenant.vc.status?.advertisedPort, 'port');
-    const beside = besideOf(tenant, services, refused);
+    const surge = surgeOf(tenant, services, refused);
     // The gateway holds its clients.
     const isWaking = hasPhaseAsleep(tenant.vc) && services.settings.gateway !== undefined;
     const isWell = findCondition(tenant.vc.status?.conditions, 'Ready')?.status === 'True';
@@ -197,7 +197,7 @@ export async function ensureControlPlane(
       const wanted = await plan(tenant, services, port);
       begin();
       await tenant.untilReady(apiServerName, (options) =>
-        services.driver.ensure(wanted, { ...options, onProgress, onFetch, beside, isWaking }),
+        services.driver.ensure(wanted, { ...options, onProgress, onFetch, surge, isWaking }),
       );
       forgetReplacement(tenant);
       return;
@@ -272,7 +272,7 @@ export async function stopWriters(tenant: Tenant, services: Services): Promise<v
 }
 
 /** Whether clients can be led to another API server: the gateway does it, or an address that the driver has made. */
-function isReplacedBeside(tenant: Tenant, settings: Services['settings']): boolean {
+function isReplacedBySurge(tenant: Tenant, settings: Services['settings']): boolean {
   return tenant.wasReady && (settings.gateway !== undefined || tenant.location !== undefined);
 }
 
@@ -280,8 +280,8 @@ function isReplacedBeside(tenant: Tenant, settings: Services['settings']): boole
  * How the API server is replaced without a pause. The port of the new one stands in the status before anything listens
  * there, and becomes the port when the new one is ready: a manager that is killed leaves to the next one what to do.
  */
-function besideOf(tenant: Tenant, services: Services, refused: ReadonlySet<number>): Beside | undefined {
-  if (!isReplacedBeside(tenant, services.settings)) return undefined;
+function surgeOf(tenant: Tenant, services: Services, refused: ReadonlySet<number>): SurgeUpdate | undefined {
+  if (!isReplacedBySurge(tenant, services.settings)) return undefined;
   const component = apiServerName;
   const port = tenant.required(tenant.vc.status?.advertisedPort, 'port');
   if (tenant.location !== undefined)

@@ -8,7 +8,7 @@ import { readSnapshot, snapshotServices } from '../snapshot-files.ts';
 import type { Step } from '../step-runner.ts';
 import { changeMetadata, type Tenant } from '../tenant.ts';
 import { moveInternalSecret } from '../tenant-secrets.ts';
-import { claimWarm, inheritance } from '../warm-members.ts';
+import { claimWarm, statusFromMember } from '../warm-members.ts';
 import { moveReservations } from './service-slice.ts';
 
 /**
@@ -35,7 +35,7 @@ export const identity: Step = {
       };
     });
     // Flushed by a later step: the annotation has it already.
-    tenant.status.set({ ...(warm && inheritance(warm)), id });
+    tenant.status.set({ ...(warm && statusFromMember(warm)), id });
     // Later steps go by what the status says, as of any control plane that runs.
     if (warm !== undefined) await tenant.status.flush();
   },

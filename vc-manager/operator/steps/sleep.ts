@@ -8,7 +8,7 @@ import { explain, OperatorError, tooManySchedules } from '../errors.ts';
 import { recordEvent } from '../events.ts';
 import { authorityRequest } from '../jobs.ts';
 import { pagesOf } from '../objects.ts';
-import { cronJobDueMs, isBetweenTries, jobDueMs, leadMs, sleepSchedule } from '../schedules.ts';
+import { cronJobDueMs, isInPodBackoff, jobDueMs, leadMs, sleepSchedule } from '../schedules.ts';
 import type { Services } from '../services.ts';
 import {
   hasPhaseAsleep,
@@ -273,7 +273,7 @@ async function whatIsLeft(
   for await (const page of pagesOf(tenant.client, resources.jobs, signal)) {
     for (const job of page) {
       // No pod runs whose end would wake the tenant.
-      const isRetried = untilMs !== undefined && isBetweenTries(job);
+      const isRetried = untilMs !== undefined && isInPodBackoff(job);
       const ms = isRetried ? nowMs : Math.max(jobDueMs(job), nowMs + overdueMs);
       if (ms < due.ms) due = { ms, of: job, kind: 'Job' };
     }

@@ -18,7 +18,7 @@ import {
   type EnsureOptions,
   type StopOptions,
 } from '../../drivers/driver.ts';
-import { planBeside } from '../../drivers/slots.ts';
+import { planSurge } from '../../drivers/slots.ts';
 import type { Entry, KeyspaceView } from '../../etcd/keyspace.ts';
 import { createAuthority, issue, type ManagerPki } from '../../pki/index.ts';
 import { Operator } from '../operator.ts';
@@ -42,12 +42,12 @@ export class FakeDriver implements ControlPlaneDriver {
   readonly #listeners = new Set<ComponentListener>();
 
   /** Whether it starts an API server that has changed beside the earlier one, where it may. */
-  replacesBeside = false;
+  replacesBySurge = false;
   /** How often the new one was ready. */
   handOvers = 0;
 
   async ensure(asked: ControlPlanePlan, options: EnsureOptions): Promise<void> {
-    const { plan, beside } = await this.#planBeside(asked, options);
+    const { plan, surge } = await this.#planSurge(asked, options);
     this.ensured.push(plan);
     this.active += 1;
     this.maxActive = Math.max(this.maxActive, this.active);
@@ -55,10 +55,10 @@ export class FakeDriver implements ControlPlaneDriver {
     try {
       await this.beforeEnsure(plan, options);
       options.signal.throwIfAborted();
-      if (beside !== undefined) {
+      if (surge !== undefined) {
         this.plans.set(plan.id, plan);
         this.handOvers++;
-        await beside.handOver();
+        await surge.handOver();
       }
       options.onReady?.(plan.components[0]?.name ?? '');
       await this.beforeRest(plan, options);
@@ -70,9 +70,9 @@ export class FakeDriver implements ControlPlaneDriver {
     }
   }
 
-  async #planBeside(plan: ControlPlanePlan, { beside }: EnsureOptions): ReturnType<typeof planBeside> {
-    if (!this.replacesBeside) return { plan };
-    return planBeside(plan, beside, async (name) => {
+  async #planSurge(plan: ControlPlanePlan, { surge }: EnsureOptions): ReturnType<typeof planSurge> {
+    if (!this.replacesBySurge) return { plan };
+    return planSurge(plan, surge, async (name) => {
       const runs = this.running.has(plan.id);
       const found = this.plans.get(plan.id)?.components.filter((each) => each.name === name) ?? [];
       return found.map((each) => ({ slot: name, hash: componentHash(each), runs }));

@@ -1,6 +1,6 @@
 import type { KubeObject } from '../../../../kube/index.ts';
 import { compareDown, type DownRules, type Expectation } from '../down.ts';
-import { compareMarks } from '../marks.ts';
+import { compareLabelsAndAnnotations } from '../labels-and-annotations.ts';
 import { type KindChecks, type SeededDifference, setAnnotation, setField } from '../seeded-differences.ts';
 import { at, label, listAt, unequal, type View } from '../view.ts';
 import { containersOf, forbidden, isGated, withoutRefused } from './pod-admission.ts';
@@ -35,7 +35,7 @@ function compareNamespaces(view: View): string[] {
 }
 
 function compare(view: View, own: KubeObject, counterpart: KubeObject): string[] {
-  const found = compareMarks(view, own, counterpart, own.metadata.name);
+  const found = compareLabelsAndAnnotations(view, own, counterpart, own.metadata.name);
   const { name = '', deletionTimestamp } = counterpart.metadata;
   if (deletionTimestamp !== undefined) found.push('is being deleted in the super cluster only');
   const { tenant } = view;

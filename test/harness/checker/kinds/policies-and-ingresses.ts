@@ -1,6 +1,6 @@
 import type { KubeObject } from '../../../../kube/index.ts';
 import { compareDown, type DownRules } from '../down.ts';
-import { compareKeys } from '../marks.ts';
+import { compareKeys } from '../labels-and-annotations.ts';
 import { type KindChecks, type SeededDifference, setField } from '../seeded-differences.ts';
 import { annotation, at, label, listAt, selects, unequal, type View } from '../view.ts';
 

@@ -1,5 +1,5 @@
 import type { KubeObject } from '../../../../kube/index.ts';
-import { compareMarks } from '../marks.ts';
+import { compareLabelsAndAnnotations } from '../labels-and-annotations.ts';
 import {
   type Copy,
   type KindChecks,
@@ -145,7 +145,7 @@ function compareSecrets(view: View): string[] {
     }
     if (tokenFilesOf(pod).length === 0) say('its pod asks for no token');
     if (!isOnNode(pod)) say('its pod has no node');
-    for (const difference of compareMarks(view, pod, secret)) say(difference);
+    for (const difference of compareLabelsAndAnnotations(view, pod, secret)) say(difference);
   }
   return found;
 }

@@ -25,19 +25,22 @@ const noSyncer = {
     'no vc-syncer has renewed its Lease for two minutes: what changes on either side is not carried over. Its log: vc-manager logs --stack vc-syncer',
 } as const;
 
-type PresenceServices = Pick<Services, 'client' | 'clock' | 'logger' | 'virtualClusters' | 'settings'>;
+type SyncerHeartbeatsServices = Pick<
+  Services,
+  'client' | 'clock' | 'logger' | 'virtualClusters' | 'settings'
+>;
 
 /**
- * What syncers have said of tenants is not so any more when there is none: where no Lease of theirs has changed for two
- * minutes, `Synced` becomes `Unknown`, until a syncer says it anew. As the controllers of Kubernetes do with nodes.
+ * Watches the Leases of all syncers, as the node lifecycle controller does for nodes: when none has changed for two minutes,
+ * the condition `Synced` of all tenants becomes `Unknown`, until a syncer writes it again.
  */
-export class SyncerPresence {
-  readonly #services: PresenceServices;
+export class SyncerHeartbeats {
+  readonly #services: SyncerHeartbeatsServices;
   /** When each replica last renewed its Lease, in its own words: clocks of two machines are not compared. */
   #renewed = '';
   #changedAtMs: number | undefined;
 
-  constructor(services: PresenceServices) {
+  constructor(services: SyncerHeartbeatsServices) {
     this.#services = services;
   }
 

@@ -5,7 +5,7 @@ const nearMs = 15;
 /** The shortest latency of the last one to two of these counts. */
 const windowMs = 10_000;
 
-interface CallSlotsOptions {
+interface InFlightLimitOptions {
   /** Calls at once to a server that is near. */
   near: number;
   /** At most, however far it is. */
@@ -18,7 +18,7 @@ interface CallSlotsOptions {
  * How many calls to one server run at once: in proportion to its distance, so that as many are answered in a second as
  * near. Distance is the shortest latency of late: what a server takes longer because it has much to do does not count.
  */
-export class CallSlots {
+export class InFlightLimit {
   readonly #near: number;
   readonly #max: number;
   readonly #now: () => number;
@@ -29,7 +29,7 @@ export class CallSlots {
   #shortestMs = Number.POSITIVE_INFINITY;
   #shortestBeforeMs = Number.POSITIVE_INFINITY;
 
-  constructor({ near, max, now = () => performance.now() }: CallSlotsOptions) {
+  constructor({ near, max, now = () => performance.now() }: InFlightLimitOptions) {
     this.#near = near;
     this.#max = max;
     this.#now = now;

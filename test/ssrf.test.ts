@@ -15,7 +15,7 @@ import { type Tenant, World } from './harness/world.ts';
 /** Where an operator has confined control planes, only servers that it lists are reached; elsewhere all of the machine. */
 const isConfined = egressFilterProblem() === undefined;
 const refused = 'connect: connection refused';
-const templateName = 'stepping-stones-oidc';
+const templateName = 'ssrf-oidc';
 
 /** A server of the test that answers by path; `asked` has the paths. */
 async function serve(answers: (path: string, body: string) => unknown, inReach: boolean) {

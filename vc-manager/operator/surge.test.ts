@@ -50,10 +50,10 @@ describe('the API server of a tenant behind a gateway', () => {
   };
 
   /** As a driver does for which the API server has changed. */
-  async function replace(_plan: ControlPlanePlan, { beside }: EnsureOptions): Promise<void> {
-    if (beside === undefined) return;
-    plans.push(await beside.plan());
-    await beside.handOver();
+  async function replace(_plan: ControlPlanePlan, { surge }: EnsureOptions): Promise<void> {
+    if (surge === undefined) return;
+    plans.push(await surge.plan());
+    await surge.handOver();
   }
 
   it('is replaced by one at another port; gateway, pods and syncer know it before the earlier one ends', async () => {
@@ -97,9 +97,9 @@ describe('the API server of a tenant behind a gateway', () => {
     const first = world.run(settings());
     world.create('a');
     await world.untilReady('a');
-    world.driver.beforeEnsure = async (plan, { beside }) => {
-      if (beside === undefined) return;
-      plans.push(await beside.plan());
+    world.driver.beforeEnsure = async (plan, { surge }) => {
+      if (surge === undefined) return;
+      plans.push(await surge.plan());
       throw keepsExiting({ id: plan.id, component: 'kube-apiserver' }, 5, 'exit code 1', []);
     };
     renew('once');
@@ -124,11 +124,11 @@ describe('the API server of a tenant behind a gateway', () => {
     world.create('a');
     await world.untilReady('a');
     world.driver.beforeEnsure = async (plan, options) => {
-      if (options.beside === undefined) return;
-      plans.push(await options.beside.plan());
+      if (options.surge === undefined) return;
+      plans.push(await options.surge.plan());
       const where = { id: plan.id, component: 'kube-apiserver' };
       if (plans.length === 1) throw portInUse(where, portOf(plans[0]) ?? 0, undefined);
-      await options.beside.handOver();
+      await options.surge.handOver();
     };
     renew('once');
     const { status } = await renewed('once');
@@ -144,7 +144,7 @@ describe('the API server of a tenant behind a gateway', () => {
     const ready: unknown[] = [];
     world.driver.beforeEnsure = async (plan, options) => {
       const { conditions } = world.get('a')?.status ?? {};
-      if (options.beside !== undefined) ready.push(conditions?.find(({ type }) => type === 'Ready')?.status);
+      if (options.surge !== undefined) ready.push(conditions?.find(({ type }) => type === 'Ready')?.status);
       await replace(plan, options);
     };
     world.edit('a', { version: '1.36.3' });
@@ -158,7 +158,7 @@ describe('the API server of a tenant behind a gateway', () => {
     await world.untilReady('a');
     const [built, started] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     world.driver.beforeEnsure = async (plan, options) => {
-      if (options.beside === undefined) return;
+      if (options.surge === undefined) return;
       options.onFetch?.('31 %, about 4 min left: building kube-apiserver 1.36.3');
       await built.promise;
       options.onProgress?.('starting kube-apiserver');
@@ -182,7 +182,7 @@ describe('the API server of a tenant behind a gateway', () => {
     world.create('a');
     await world.untilReady('a');
     const asked: unknown[] = [];
-    world.driver.beforeEnsure = (_plan, { beside }) => void asked.push(beside);
+    world.driver.beforeEnsure = (_plan, { surge }) => void asked.push(surge);
     renew('once');
     await renewed('once');
     expect(new Set(asked)).toEqual(new Set([undefined]));

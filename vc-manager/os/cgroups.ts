@@ -1,25 +1,25 @@
 import { mkdirSync, readdirSync, readFileSync, rmdirSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 
-export interface GroupLimits {
+export interface CgroupLimits {
   /** Beyond it the kernel kills a process of the group. */
   memoryBytes?: number | undefined;
-  /** Processors' worth of time; not a whole number, perhaps. */
+  /** CPUs' worth of time; may be fractional. */
   cpus?: number | undefined;
-  /** Share of the processors while others want them; 1: as any other process. */
+  /** CPU share while other processes want CPU time; 1: as any other process. */
   share?: number | undefined;
 }
 
 /** Linux control groups that this process may make. */
-export interface ControlGroups {
+export interface Cgroups {
   readonly version: 1 | 2;
   /** Makes the group where it is missing, sets its limits, and moves a process into it with all of its threads. */
-  place(name: string, pid: number, limits: GroupLimits): void;
+  place(name: string, pid: number, limits: CgroupLimits): void;
   /** Of groups that are there, whose names begin so; undefined where that cannot be read now. */
   names(prefix: string): string[] | undefined;
   /** Of a group; empty where it is gone. */
   processes(name: string): number[];
-  /** As in `GroupLimits`. Nothing happens where the group is gone. */
+  /** As in `CgroupLimits`. Nothing happens where the group is gone. */
   setShare(name: string, share: number): void;
   /** Removes groups without processes whose names begin so. Returns the names of those that are left. */
   remove(prefix: string): string[];
@@ -30,7 +30,7 @@ export interface ControlGroups {
   removeEmpty(ownPrefix: string): void;
 }
 
-interface ControlGroupsOptions {
+interface CgroupsOptions {
   /** Where file systems of control groups are mounted. */
   root?: string;
   /** Which groups this process is in, as /proc/self/cgroup. */
@@ -49,10 +49,10 @@ const maxAttempts = 20;
  * Undefined where there are none, or they may not be changed: root may, and with version 2 a user to whom a part of the tree
  * was given (`Delegate=yes` of systemd), from within it.
  */
-export function findControlGroups({
+export function findCgroups({
   root = '/sys/fs/cgroup',
   self = '/proc/self/cgroup',
-}: ControlGroupsOptions = {}): ControlGroups | undefined {
+}: CgroupsOptions = {}): Cgroups | undefined {
   try {
     if (isDirectory(join(root, 'memory'))) return probed(new V1(root, readFileSync(self, 'utf8')));
     try {
@@ -74,7 +74,7 @@ function probed<T extends Groups>(groups: T): T {
 abstract class Groups {
   /** Directories in which a group has a directory each. */
   abstract readonly parents: readonly string[];
-  protected abstract limit(name: string, limits: GroupLimits): void;
+  protected abstract limit(name: string, limits: CgroupLimits): void;
   /** The file, and what it says of a share. */
   protected abstract shareOf(name: string, share: number): { file: string; value: number };
 
@@ -109,7 +109,7 @@ abstract class Groups {
     return this.parents.at(-1) as string;
   }
 
-  place(name: string, pid: number, limits: GroupLimits): void {
+  place(name: string, pid: number, limits: CgroupLimits): void {
     if (!namePattern.test(name)) throw new TypeError(`${name} is no name of a control group`);
     for (let attempt = 1; ; attempt++) {
       try {
@@ -162,7 +162,7 @@ abstract class Groups {
 }
 
 /** Each controller has a file system of its own. */
-class V1 extends Groups implements ControlGroups {
+class V1 extends Groups implements Cgroups {
   readonly version = 1;
   readonly parents: readonly string[];
   readonly #memory: string;
@@ -181,7 +181,7 @@ class V1 extends Groups implements ControlGroups {
     this.parents = [this.#memory, this.#cpu];
   }
 
-  protected limit(name: string, { memoryBytes, cpus, share }: GroupLimits): void {
+  protected limit(name: string, { memoryBytes, cpus, share }: CgroupLimits): void {
     const memory = memoryBytes === undefined ? '-1' : String(Math.floor(memoryBytes));
     const quota = cpus === undefined ? -1 : Math.round(cpus * periodMicroseconds);
     writeFileSync(join(this.#memory, name, 'memory.limit_in_bytes'), memory);
@@ -196,7 +196,7 @@ class V1 extends Groups implements ControlGroups {
 }
 
 /** One tree for all controllers. The groups have one parent: together they count as one service of the machine. */
-class V2 extends Groups implements ControlGroups {
+class V2 extends Groups implements Cgroups {
   readonly version = 2;
   readonly parents: readonly string[];
   readonly #parent: string;
@@ -213,7 +213,7 @@ class V2 extends Groups implements ControlGroups {
     writeFileSync(join(this.#parent, 'cgroup.subtree_control'), '+cpu +memory');
   }
 
-  protected limit(name: string, { memoryBytes, cpus, share }: GroupLimits): void {
+  protected limit(name: string, { memoryBytes, cpus, share }: CgroupLimits): void {
     const set = (file: string, value: string): void => writeFileSync(join(this.#parent, name, file), value);
     const quota = cpus === undefined ? 'max' : String(Math.round(cpus * periodMicroseconds));
     set('memory.max', memoryBytes === undefined ? 'max' : String(Math.floor(memoryBytes)));

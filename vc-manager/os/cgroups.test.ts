@@ -13,7 +13,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { findControlGroups } from './control-groups.ts';
+import { findCgroups } from './cgroups.ts';
 
 const limits = { memoryBytes: 64 * 1024 * 1024, cpus: 1.5, share: 1 / 3 };
 
@@ -33,7 +33,7 @@ describe('control groups, in directories that stand for the file systems of the 
     for (const directory of ['memory/outer', 'cpu', 'other'])
       mkdirSync(join(root, directory), { recursive: true });
     write('self', '4:memory:/outer\n3:cpu,cpuacct:/not-mounted-here\n0::/\n');
-    const groups = findControlGroups({ root, self: join(root, 'self') });
+    const groups = findCgroups({ root, self: join(root, 'self') });
     expect(groups?.version).toBe(1);
     groups?.place('skerry-a-blue-kube-apiserver', 77, limits);
     const [memory, cpu] = ['memory/outer', 'cpu'].map((each) => `${each}/skerry-a-blue-kube-apiserver`);
@@ -54,7 +54,7 @@ describe('control groups, in directories that stand for the file systems of the 
   it('of version 2 get the controllers that they need', () => {
     write('cgroup.controllers', 'cpuset cpu io memory pids\n');
     write('cgroup.subtree_control', 'pids\n');
-    const groups = findControlGroups({ root });
+    const groups = findCgroups({ root });
     expect(groups?.version).toBe(2);
     expect(read('cgroup.subtree_control')).toBe('+cpu +memory');
     expect(read('skerry/cgroup.subtree_control')).toBe('+cpu +memory');
@@ -83,7 +83,7 @@ describe('control groups, in directories that stand for the file systems of the 
     ['no controllers', { 'cgroup.controllers': 'pids\n', 'cgroup.subtree_control': '' }],
   ])('are not there: %s', (_, files) => {
     for (const [path, text] of Object.entries(files)) write(path, text);
-    expect(findControlGroups({ root })).toBeUndefined();
+    expect(findCgroups({ root })).toBeUndefined();
   });
 
   it('of version 2 are made in the part of the tree that was given to a user, apart from the processes there', () => {
@@ -93,7 +93,7 @@ describe('control groups, in directories that stand for the file systems of the 
     write(`${scope}/cgroup.controllers`, 'cpu memory pids\n');
     write(`${scope}/cgroup.subtree_control`, '\n');
     write(`${scope}/cgroup.procs`, '41\n');
-    const find = () => findControlGroups({ root, self: join(root, 'self') });
+    const find = () => findCgroups({ root, self: join(root, 'self') });
     const groups = find();
     expect(groups?.version).toBe(2);
     expect(read(`${scope}/skerry-main/cgroup.procs`)).toBe('41');
@@ -118,7 +118,7 @@ describe('control groups, in directories that stand for the file systems of the 
   it('never leave their place', () => {
     write('cgroup.controllers', 'cpu memory\n');
     write('cgroup.subtree_control', 'cpu memory\n');
-    const groups = findControlGroups({ root });
+    const groups = findCgroups({ root });
     for (const name of ['../x', 'skerry-a/b', 'other', 'skerry-', 'skerry-..'])
       expect(() => groups?.place(name, 1, {})).toThrow('no name');
     const made = ['skerry-a-empty', 'skerry-b-empty', 'other'].map((name) => join(root, 'skerry', name));
@@ -130,7 +130,7 @@ describe('control groups, in directories that stand for the file systems of the 
   it('that are empty are removed at once if they are its own, else when they have been there for a minute', () => {
     write('cgroup.controllers', 'cpu memory\n');
     write('cgroup.subtree_control', 'cpu memory\n');
-    const groups = findControlGroups({ root });
+    const groups = findCgroups({ root });
     const at = (name: string): string => join(root, 'skerry', name);
     const ago = (name: string, seconds: number): void => {
       const time = Date.now() / 1_000 - seconds;
@@ -152,7 +152,7 @@ describe('control groups, in directories that stand for the file systems of the 
   it('are made once more when another process removes them before anything is in them', () => {
     write('cgroup.controllers', 'cpu memory\n');
     write('cgroup.subtree_control', 'cpu memory\n');
-    const groups = findControlGroups({ root });
+    const groups = findCgroups({ root });
     let removed = 0;
     const limits = {
       get cpus(): number {
@@ -167,7 +167,7 @@ describe('control groups, in directories that stand for the file systems of the 
   });
 });
 
-const real = findControlGroups();
+const real = findCgroups();
 
 describe.skipIf(real === undefined)('control groups of this machine (only where they can be made)', () => {
   it('have a process killed that takes more memory than it may, and not its neighbour', async () => {

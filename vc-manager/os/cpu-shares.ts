@@ -1,7 +1,7 @@
-import type { ControlGroups } from './control-groups.ts';
-import { processorSeconds } from './process-identity.ts';
+import type { Cgroups } from './cgroups.ts';
+import { cpuSeconds } from './process-identity.ts';
 
-/** Up to here a group of the median weight has its full share. Processors' worth of time. */
+/** Up to here a group of the median weight has its full share. CPUs' worth of time. */
 const lightUse = 0.1;
 /**
  * No group that uses little has less than this part of the full share, however small its weight is, and none less than this
@@ -20,8 +20,8 @@ const lookEveryMs = 500;
 /** Looking takes at most this part of the time. */
 const partOfTime = 0.02;
 
-interface ProcessorSharesOptions {
-  groups: ControlGroups;
+interface CpuSharesOptions {
+  groups: Cgroups;
   /** Of the names of groups that are looked at. */
   prefix: string;
   /** What a group of the median weight has that has used little lately; 1: as any other process. */
@@ -40,7 +40,7 @@ interface ProcessUse {
 
 interface GroupUse {
   readonly byProcess: Map<number, ProcessUse>;
-  /** Processors' worth of time, lately. */
+  /** CPUs' worth of time, lately. */
   readonly lately: number;
   /** The same, since the look before. */
   readonly inUse: number;
@@ -55,14 +55,14 @@ interface GroupUse {
  * uses, and is whole again some seconds after it has stopped. Full share and light use are in proportion to the weight, so
  * that groups which all want more than they get come to use processors in that proportion, as far as the bounds above allow.
  */
-export class ProcessorShares {
-  readonly #options: Required<ProcessorSharesOptions>;
+export class CpuShares {
+  readonly #options: Required<CpuSharesOptions>;
   readonly #uses = new Map<string, GroupUse>();
   #lastMs: number;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(options: ProcessorSharesOptions) {
-    this.#options = { now: () => performance.now(), usedBy: processorSeconds, weightOf: () => 1, ...options };
+  constructor(options: CpuSharesOptions) {
+    this.#options = { now: () => performance.now(), usedBy: cpuSeconds, weightOf: () => 1, ...options };
     this.#lastMs = this.#options.now();
   }
 

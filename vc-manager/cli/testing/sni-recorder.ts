@@ -5,8 +5,8 @@ import type { VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { type KubeObject, renderKubeconfig } from '../../../kube/index.ts';
 import { createTestCertificates } from '../../../kube/testing/index.ts';
 
-/** A gateway that lets nobody in, and keeps what clients call the server that they look for. */
-export class ServerNames implements AsyncDisposable {
+/** A gateway that refuses every connection and records the server names (SNI) that clients ask for. */
+export class SniRecorder implements AsyncDisposable {
   readonly heard: string[] = [];
   readonly #server = createServer({
     SNICallback: (name, answer) => {
@@ -15,8 +15,8 @@ export class ServerNames implements AsyncDisposable {
     },
   });
 
-  static async start(): Promise<ServerNames> {
-    const names = new ServerNames();
+  static async start(): Promise<SniRecorder> {
+    const names = new SniRecorder();
     names.#server.on('tlsClientError', () => {}).listen(0, '127.0.0.1');
     await once(names.#server, 'listening');
     return names;

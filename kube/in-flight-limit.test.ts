@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { CallSlots } from './call-slots.ts';
+import { InFlightLimit } from './in-flight-limit.ts';
 
 describe('calls to one server', () => {
   const near = 4;
   const max = 16;
   const signal = new AbortController().signal;
   let nowMs = 0;
-  const make = (): CallSlots => new CallSlots({ near, max, now: () => nowMs });
+  const make = (): InFlightLimit => new InFlightLimit({ near, max, now: () => nowMs });
   /** One call that takes so long to be answered. */
-  const answered = (slots: CallSlots, latencyMs: number): void => {
+  const answered = (slots: InFlightLimit, latencyMs: number): void => {
     expect(slots.tryTake()).toBe(true);
     slots.giveBack(latencyMs);
   };

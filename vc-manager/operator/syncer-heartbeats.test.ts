@@ -5,7 +5,7 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { findCondition, type KubeObject, resources, Store } from '../../kube/index.ts';
 import { FakeClock, startFakeCluster } from '../../kube/testing/index.ts';
 import { operatorSettings } from './settings.ts';
-import { SyncerPresence } from './syncer-presence.ts';
+import { SyncerHeartbeats } from './syncer-heartbeats.ts';
 
 it('what syncers have said of tenants is not known any more two minutes after the last of them', async () => {
   await using cluster = await startFakeCluster();
@@ -41,10 +41,10 @@ it('what syncers have said of tenants is not known any more two minutes after th
     });
   };
   const logger = pino({ level: 'silent' });
-  const presence = new SyncerPresence({ client, clock, logger, virtualClusters, settings });
+  const heartbeats = new SyncerHeartbeats({ client, clock, logger, virtualClusters, settings });
   const look = async (afterMs: number): Promise<void> => {
     await clock.advance(afterMs);
-    await presence.look(AbortSignal.timeout(60_000));
+    await heartbeats.look(AbortSignal.timeout(60_000));
   };
 
   say('blue', 'True', 'Joined');

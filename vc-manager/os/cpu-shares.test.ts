@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import type { ControlGroups } from './control-groups.ts';
-import { ProcessorShares } from './processor-shares.ts';
+import type { Cgroups } from './cgroups.ts';
+import { CpuShares } from './cpu-shares.ts';
 
 /** Groups of which each second some processes use some time. */
 class Machine {
@@ -10,17 +10,17 @@ class Machine {
   readonly weights = new Map<string, number>();
   nowMs = 0;
   areReadable = true;
-  readonly looked: ProcessorShares;
+  readonly looked: CpuShares;
 
   constructor(full = 0.5) {
-    const groups: Partial<ControlGroups> = {
+    const groups: Partial<Cgroups> = {
       names: (prefix) =>
         this.areReadable ? [...this.processes.keys()].filter((name) => name.startsWith(prefix)) : undefined,
       processes: (name) => this.processes.get(name) ?? [],
       setShare: (name, share) => void this.shares.set(name, share),
     };
-    this.looked = new ProcessorShares({
-      groups: groups as ControlGroups,
+    this.looked = new CpuShares({
+      groups: groups as Cgroups,
       prefix: 'skerry-a-',
       full,
       weightOf: (name) => this.weights.get(name) ?? 1,

@@ -15,7 +15,7 @@ import {
   resources,
 } from '../kube/index.ts';
 
-interface PresenceOptions {
+interface GatewayHeartbeatOptions {
   client: Pick<KubeClient, 'create' | 'patch'>;
   /** Skerry's own. */
   namespace: string;
@@ -27,37 +27,37 @@ interface PresenceOptions {
 }
 
 /** `HOST-RANDOM`, as a name of an annotation; of this process alone. */
-export function presenceName(host: string): string {
+export function heartbeatIdentity(host: string): string {
   const name = host.replace(/[^A-Za-z0-9.-]+/g, '-').slice(0, 50);
   return `${name.replace(/^[-.]+/, '') || 'gateway'}-${randomBytes(4).toString('hex')}`;
 }
 
-const sayAgainMs = 60_000;
-/** One that has said nothing for so long has died without a word. */
+const intervalMs = 60_000;
+/** A gateway whose record is older has died without removing it. */
 const forgetMs = 10 * 60_000;
 const callTimeoutMs = 5_000;
 
 /**
- * Says that this gateway runs, and in which version, in a Lease that all gateways share. They may not read Leases: the answer
- * to a patch has what the others say, and each takes away what a dead one has left.
+ * Records that this gateway runs, and in which version, in a Lease that all gateways share. They may not read Leases: the
+ * response to a patch shows the records of the others, and each gateway removes those of dead ones.
  */
-export class Presence {
-  readonly #o: PresenceOptions;
+export class GatewayHeartbeat {
+  readonly #o: GatewayHeartbeatOptions;
 
-  constructor(options: PresenceOptions) {
+  constructor(options: GatewayHeartbeatOptions) {
     this.#o = options;
   }
 
-  /** Until aborted; takes it back then. Nothing else depends on it: what fails is tried again. */
+  /** Until aborted, when it removes the record. Nothing else depends on it: failed writes are tried again. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, identity, logger } = this.#o;
     const onError = (error: unknown): void =>
       logger.debug({ err: error }, 'cannot say that this gateway runs');
-    await repeatUntilAborted({ everyMs: sayAgainMs, clock, onError }, signal, () => this.#say(signal));
+    await repeatUntilAborted({ everyMs: intervalMs, clock, onError }, signal, () => this.#record(signal));
     await this.#annotate({ [gatewayKey(identity)]: null }).catch(onError);
   }
 
-  async #say(signal: AbortSignal): Promise<void> {
+  async #record(signal: AbortSignal): Promise<void> {
     const { identity, version, clock, client, namespace } = this.#o;
     const now = clock.now();
     const mine = gatewayAnnotation({ identity, version, seen: new Date(now).toISOString() });

@@ -40,7 +40,7 @@ const superClustersOwn = [
 ];
 
 /** Every S carries the tenant, a bucket, the namespace, the name of the VirtualCluster and T's UID; no owners, no finalizers of T. */
-export function compareMarks(
+export function compareLabelsAndAnnotations(
   { tenant }: View,
   own: KubeObject,
   superObject: KubeObject,

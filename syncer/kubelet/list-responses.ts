@@ -17,7 +17,7 @@ const readWithinMs = 30_000;
  * Answers that are made from all of a tenant's pods, or from all on a node. Of one tenant one is made at a time, whichever
  * API it is of, in slices that give way to everything else, and no faster than its client reads it.
  */
-export class ListAnswers {
+export class ListResponses {
   readonly #clock: Clock;
   readonly #queues = new WeakMap<KubeletTenant, PQueue>();
 
@@ -88,7 +88,7 @@ export class ListAnswers {
 }
 
 /** A JSON document with a list at its end. */
-export interface Listing<T> {
+export interface ListDocument<T> {
   readonly beginning: object;
   /** The field of the list. */
   readonly list: string;
@@ -96,8 +96,8 @@ export interface Listing<T> {
 }
 
 /** The document in pieces, one for each item. */
-export async function* piecesOf<T>(
-  { beginning, list, itemOf }: Listing<T>,
+export async function* listChunks<T>(
+  { beginning, list, itemOf }: ListDocument<T>,
   items: AsyncIterable<T> | Iterable<T>,
 ): AsyncGenerator<string> {
   yield `${JSON.stringify(beginning).slice(0, -1)},"${list}":[`;

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { gatewayAnnotation, runningGateways } from '../api/program-versions.ts';
 import { Connection, KubeClient, resources } from '../kube/index.ts';
 import { FakeApiServer, FakeClock } from '../kube/testing/index.ts';
-import { Presence, presenceName } from './presence.ts';
+import { GatewayHeartbeat, heartbeatIdentity } from './heartbeat.ts';
 
 const ref = { namespace: 'skerry-system', name: 'vc-gateway' };
 let server: FakeApiServer;
@@ -25,11 +25,11 @@ const names = () => said().map(({ identity }) => identity);
 function running(identity: string) {
   const end = new AbortController();
   const { namespace } = ref;
-  const presence = new Presence({
+  const heartbeat = new GatewayHeartbeat({
     ...{ client: new KubeClient(connection), namespace, identity, version: '0.9.9', clock },
     logger: pino({ level: 'silent' }),
   });
-  const ended = presence.run(end.signal);
+  const ended = heartbeat.run(end.signal);
   return async () => {
     end.abort();
     await ended;
@@ -81,5 +81,5 @@ it.each([
   ['_', /^gateway-[0-9a-f]{8}$/],
   ['x'.repeat(100), /^x{50}-[0-9a-f]{8}$/],
 ])('makes a name for an annotation of the host %s', (host, name) => {
-  expect(presenceName(host)).toMatch(name);
+  expect(heartbeatIdentity(host)).toMatch(name);
 });
