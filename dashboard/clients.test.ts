@@ -34,6 +34,17 @@ it('reading from one tenant rests, for all of its users together, and from no ot
   await program.connection.close();
 });
 
+it('a connection is kept for a person and their groups, whatever characters these have', async () => {
+  const superCluster = { server: 'http://127.0.0.1:1' };
+  const program = new KubeClient(new Connection(superCluster));
+  const clients = new Clients(superCluster, program, () => undefined);
+  const of = (...groups: string[]) => clients.of({ as: { is: 'groups', groups }, user: 'jane' });
+  expect(of('team', 'admins')).toBe(of('team', 'admins'));
+  expect(of('team admins')).not.toBe(of('team', 'admins'));
+  await clients.close();
+  await program.connection.close();
+});
+
 it('a list of a tenant is read as far as a page can show it, one of the super cluster as a whole', async () => {
   const api = await FakeApiServer.start();
   const superCluster = { server: api.url };

@@ -54,7 +54,7 @@ export class Clients {
         return this.#kept(...withToken(this.#superCluster, as.token, operatorLimits));
       case 'groups': {
         const impersonate = { user: oidcUser, groups: as.groups, extra: { [oidcNameKey]: [user] } };
-        return this.#kept(`groups ${user} ${as.groups.join(' ')}`, () => ({
+        return this.#kept(`groups ${JSON.stringify([user, as.groups])}`, () => ({
           ...this.#superCluster,
           impersonate,
           readLimits: operatorLimits,

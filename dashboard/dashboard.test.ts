@@ -742,6 +742,30 @@ describe('the dashboard', () => {
     }
   });
 
+  it('tells its log once why a tenant is not told of its pods, and again when that is over and comes back', async () => {
+    const problems: string[] = [];
+    const other = await dashboardWorld({ onProblem: (problem) => problems.push(problem) });
+    try {
+      other.tenantServer.people.set('admin-of-blue', { name: 'blue-admin', may: () => true });
+      await other.dashboard.ready(AbortSignal.timeout(30_000));
+      const browser = other.browser();
+      await browser.signIn({ token: 'admin-of-blue', tenant: 'a/blue' });
+      const asked = async (error?: Error) => {
+        other.failing.with = error;
+        return (await browser.get('/api/own/pods/shop/web')).status;
+      };
+      const [silent, refused] = [new Error('no answer'), new Error('refused')];
+      const errors = [silent, silent, refused, undefined, refused];
+      const statuses: number[] = [];
+      for (const error of errors) statuses.push(await asked(error));
+      expect(statuses).toEqual([503, 503, 503, 200, 503]);
+      const told = 'the tenant a/blue was not told of its pods: ';
+      expect(problems).toEqual([`${told}no answer`, `${told}refused`, `${told}refused`]);
+    } finally {
+      await other.close();
+    }
+  });
+
   it('ends with what it did not expect, and closes everything', async () => {
     const other = await dashboardWorld();
     let isBroken = false;

@@ -194,6 +194,8 @@ export class Dashboard {
   #port = 0;
   /** What was told last of a certificate that cannot be used. */
   #certificateProblem: string | undefined;
+  /** What was told last of why a tenant is not told of its pods, by tenant. A page asks again and again. */
+  readonly #podProblems = new Map<string, string>();
 
   constructor(options: DashboardOptions) {
     this.#options = options;
@@ -909,11 +911,11 @@ export class Dashboard {
       const pod = podOf(url.pathname.slice('/api/own/'.length));
       if (pod !== undefined) {
         const superCluster = { person: this.#program, program: this.#program };
-        const traced = await this.#backend.trace(superCluster, vc, pod, signal).catch(this.#refuseTenant);
+        const traced = await this.#forTenant(vc, this.#backend.trace(superCluster, vc, pod, signal), signal);
         return answer({ ...withoutPlace(traced), stages: podStages });
       }
       const list = await this.#podsOf(
-        this.#backend.slowest(this.#program, vc, signal).catch(this.#refuseTenant),
+        this.#forTenant(vc, this.#backend.slowest(this.#program, vc, signal), signal),
         () => this.#backend.ownPods(client, signal),
         signal,
       );
@@ -942,12 +944,27 @@ export class Dashboard {
     return { known: 0, ready: 0, spans: [], pods: [], problem, ...found };
   }
 
-  /** What this program meets on its way names syncers, addresses and commands of operators. */
-  readonly #refuseTenant = (error: unknown): never => {
-    if (this.#explain(error).status === 404) throw new HttpError(404, 'there is no such pod');
-    this.#options.onProblem?.(`a tenant was not told of its pods: ${messageOf(error)}`);
-    throw new HttpError(503, 'there is no answer at the moment; try again later, or ask the operator');
-  };
+  /**
+   * An answer for a tenant. What this program meets on its way to it names syncers, addresses and commands of operators,
+   * who are told it once.
+   */
+  async #forTenant<T>(vc: VirtualCluster, answer: Promise<T>, signal: AbortSignal): Promise<T> {
+    const name = namespacedName(vc.metadata);
+    try {
+      const answered = await answer;
+      this.#podProblems.delete(name);
+      return answered;
+    } catch (error) {
+      signal.throwIfAborted();
+      if (this.#explain(error).status === 404) throw new HttpError(404, 'there is no such pod');
+      const problem = `the tenant ${name} was not told of its pods: ${messageOf(error)}`;
+      if (problem !== this.#podProblems.get(name)) this.#options.onProblem?.(problem);
+      for (const known of this.#podProblems.keys())
+        if (this.#fleet.get(refOf(known)) === undefined) this.#podProblems.delete(known);
+      this.#podProblems.set(name, problem);
+      throw new HttpError(503, 'there is no answer at the moment; try again later, or ask the operator');
+    }
+  }
 
   /** Throws when the tenant's API server does not know the token any more, or it may not look. */
   async #ownAccess(session: Session, tenant: string): Promise<KubeClient> {

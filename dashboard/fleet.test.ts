@@ -8,11 +8,15 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
 });
 
-async function startedFleet(api: FakeApiServer, startedMs: number): Promise<Fleet> {
+async function startedFleet(
+  api: FakeApiServer,
+  startedMs: number,
+  onProblem: (problem: string | undefined) => void = () => undefined,
+): Promise<Fleet> {
   const connection = new Connection(api.connectionOptions);
   const stop = new AbortController();
   const fleet = new Fleet(() => ({ problems: [], advice: [], quota: [], jobs: [] }), startedMs);
-  const running = fleet.run(new KubeClient(connection), stop.signal, () => undefined);
+  const running = fleet.run(new KubeClient(connection), stop.signal, () => onProblem(fleet.problem));
   cleanups.push(
     () => connection.close(),
     () => running,
@@ -57,6 +61,16 @@ describe('a fleet', () => {
     api.bookmark();
     await expect.poll(() => fleet.problem, { timeout: 20_000 }).toBeUndefined();
     expect(fleet.version).toBe(version);
+  });
+
+  it('tells what keeps it from knowing once, however often it is met', async () => {
+    const api = await FakeApiServer.start();
+    cleanups.push(() => api.stop());
+    api.inject({ fault: { kind: 'status', code: 403, message: 'no right' }, times: 2 });
+    const told: (string | undefined)[] = [];
+    const fleet = await startedFleet(api, 1_000, (problem) => told.push(problem));
+    expect(fleet.problem).toBeUndefined();
+    expect(told).toEqual([expect.stringContaining('no right')]);
   });
 
   it('holds no control plane that waits for an owner', async () => {

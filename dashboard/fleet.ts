@@ -70,7 +70,7 @@ export class Fleet {
     return this.#version;
   }
 
-  /** Watches until aborted. `onProblem` is called when something keeps it from knowing, which `problem` says. */
+  /** Watches until aborted. `onProblem` is called when something else than before keeps it from knowing: `problem` says what. */
   async run(client: KubeClient, signal: AbortSignal, onProblem: () => void): Promise<void> {
     const { virtualClusters: resource } = resources;
     const reflector = new Reflector({
@@ -80,7 +80,9 @@ export class Fleet {
       cutManagedFields: true,
       onProblem: ({ error }) => {
         const message = `the super cluster cannot be watched: ${messageOf(error)}`;
+        const isKnown = message === this.problem;
         this.#failure = { message, atMs: systemClock.monotonic() };
+        if (isKnown) return;
         onProblem();
         for (const listener of this.#listeners) listener();
       },

@@ -113,6 +113,33 @@ describe('what the gateway says of tenants', () => {
     await running;
   });
 
+  it('is at its end what it has not said yet, for no longer than a stop may take', async () => {
+    await using world = await following(vc('Ready', '10m'));
+    const { clock, activity, server, stored } = world;
+    const end = new AbortController();
+    let used = ['blueid'];
+    const running = activity.run(() => used.splice(0), end.signal);
+    await clock.advance(10_000);
+    await server.until(() => stored() !== undefined);
+    used = ['blueid'];
+    await clock.advance(10_000);
+    const soonAfter = new Date(clock.now()).toISOString().replace('Z', '000Z');
+    expect(stored()?.spec?.renewTime).not.toBe(soonAfter);
+    end.abort();
+    await running;
+    expect(stored()?.spec?.renewTime).toBe(soonAfter);
+
+    server.inject({ fault: { kind: 'hang' }, times: Number.POSITIVE_INFINITY });
+    const cut = new AbortController();
+    used = ['blueid'];
+    const before = server.requests.length;
+    const ending = activity.run(() => used.splice(0), cut.signal);
+    cut.abort();
+    await server.until(() => server.requests.length > before);
+    await clock.advance(2_000);
+    await ending;
+  });
+
   it('is nothing of those that do not fall asleep by themselves', async () => {
     await using world = await following(vc('Ready'));
     const { clock, activity, server } = world;

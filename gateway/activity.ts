@@ -30,6 +30,8 @@ const askAgainMs = 5_000;
 const probeAgainMs = 100;
 const lookMs = 10_000;
 const longestPauseMs = 5 * 60_000;
+/** At the end, to say what was not said yet. */
+const lastWordsMs = 2_000;
 
 type StoredLease = KubeObject & { spec?: { renewTime?: string } };
 
@@ -66,12 +68,15 @@ export class Activity {
     this.#o = options;
   }
 
-  /** Until aborted. `takeUsed`: ids of the tenants that were in use since it was called last. */
+  /**
+   * Until aborted; then says, for a short time, what was not said yet. `takeUsed`: ids of the tenants that were in use since
+   * it was called last.
+   */
   async run(takeUsed: () => string[], signal: AbortSignal): Promise<void> {
     const { clock, routes, logger } = this.#o;
     while (!signal.aborted) {
       await clock.sleep(lookMs, signal).catch(() => undefined);
-      if (signal.aborted) return;
+      if (signal.aborted) break;
       const nowMs = clock.now();
       for (const id of takeUsed()) this.#usedMs.set(id, nowMs);
       for (const [id, usedMs] of this.#usedMs) {
@@ -90,6 +95,8 @@ export class Activity {
       }
       for (const id of this.#saidMs.keys()) if (routes.byId(id) === undefined) this.#saidMs.delete(id);
     }
+    for (const id of takeUsed()) this.#usedMs.set(id, clock.now());
+    await this.#sayRest();
   }
 
   /** Call it when a route may have changed. */
@@ -171,6 +178,26 @@ export class Activity {
     } finally {
       this.#asked.delete(id);
     }
+  }
+
+  /** A gateway that ends would take along what it has not said, and a tenant would fall asleep too soon. */
+  async #sayRest(): Promise<void> {
+    const { clock, routes, logger } = this.#o;
+    const rest = [...this.#usedMs].filter(([id]) => routes.byId(id)?.idleMs !== undefined);
+    if (rest.length === 0) return;
+    const [end, said] = [new AbortController(), new AbortController()];
+    clock.sleep(lastWordsMs, said.signal).then(
+      () => end.abort(new Error(`not said within ${lastWordsMs} ms`)),
+      () => undefined,
+    );
+    const results = await Promise.allSettled(
+      rest.map(([id, usedMs]) => this.#sayUsed(id, usedMs, true, end.signal)),
+    );
+    said.abort();
+    const failed = results.filter((result) => result.status === 'rejected');
+    const [first] = failed;
+    if (first !== undefined)
+      logger.warn({ err: first.reason, tenants: failed.length }, 'cannot say that tenants were in use');
   }
 
   /** `isLate`: another gateway may have said a later time meanwhile, which stays. */

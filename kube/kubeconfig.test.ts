@@ -319,7 +319,18 @@ describe('kubeconfig files', () => {
       await expect(loadKubeconfig(proxy)).rejects.toThrow('"proxy-url"');
       const missing = await file('config', config({}, { 'certificate-authority': 'nowhere' }));
       await expect(loadKubeconfig(missing)).rejects.toThrow('nowhere');
-      await expect(loadKubeconfig(path.join(directory, 'none'))).rejects.toThrow('cannot read');
+      const none = path.join(directory, 'none');
+      await expect(loadKubeconfig(none)).rejects.toThrow(`${none}: there is no such file`);
+      await expect(loadKubeconfig(directory)).rejects.toThrow(`${directory}: it is a directory`);
+    });
+
+    it('names the file that is no kubeconfig, and does not take an empty one for one that is not there', async () => {
+      const one = await file('one', rendered('one'));
+      const broken = await file('broken', 'a: [b');
+      const env = { KUBECONFIG: [one, broken].join(path.delimiter) };
+      await expect(loadKubeconfig(undefined, undefined, env)).rejects.toThrow(`${broken}: the kubeconfig`);
+      const empty = await file('empty', '\n');
+      await expect(loadKubeconfig(empty)).rejects.toThrow(`${empty}: the kubeconfig is empty`);
     });
   });
 });

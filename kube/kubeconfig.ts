@@ -3,7 +3,7 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { type Document, isMap, isSeq, parse, parseDocument, stringify } from 'yaml';
 import type { ConnectionOptions } from './connection.ts';
-import { KubeconfigError } from './errors.ts';
+import { KubeconfigError, messageOf } from './errors.ts';
 import { withoutUndefined } from './types.ts';
 
 /** A kubeconfig as it is written; fields that are not named here survive. */
@@ -351,12 +351,16 @@ async function readKubeconfigs(files: readonly string[], mustExist: boolean): Pr
     try {
       yaml = await readFile(file, 'utf8');
     } catch (error) {
-      if (isMissing(error) && !mustExist) continue;
-      throw new KubeconfigError('KubeconfigNotFound', `cannot read the kubeconfig ${file}`, { cause: error });
+      const code = codeOf(error);
+      if (code === 'ENOENT' && !mustExist) continue;
+      const why = readProblems[code] ?? code;
+      throw new KubeconfigError('KubeconfigNotFound', `cannot read the kubeconfig ${file}: ${why}`, {
+        cause: error,
+      });
     }
-    if (yaml.trim() === '') continue;
+    if (yaml.trim() === '' && !mustExist) continue;
     found = true;
-    const config = absolute(parseKubeconfig(yaml), path.dirname(path.resolve(file)));
+    const config = absolute(parseKubeconfigFile(file, yaml), path.dirname(path.resolve(file)));
     if (merged['current-context'] === undefined && config['current-context']) {
       merged['current-context'] = config['current-context'];
     }
@@ -371,6 +375,22 @@ async function readKubeconfigs(files: readonly string[], mustExist: boolean): Pr
     );
   }
   return merged;
+}
+
+const readProblems: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  EACCES: 'it may not be read by this user',
+  EISDIR: 'it is a directory',
+};
+
+/** With the name of the file, of which there may be several, in the error. */
+function parseKubeconfigFile(file: string, yaml: string): Kubeconfig {
+  try {
+    return parseKubeconfig(yaml);
+  } catch (error) {
+    if (!(error instanceof KubeconfigError)) throw error;
+    throw new KubeconfigError(error.code, `${file}: ${error.message}`, { cause: error });
+  }
 }
 
 function addMissing<E extends { name: string }>(to: E[], from: readonly E[]): void {
@@ -480,6 +500,6 @@ function pemText(value: unknown): string | undefined {
   return Buffer.isBuffer(value) ? value.toString() : undefined;
 }
 
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : messageOf(error);
 }

@@ -1,9 +1,11 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { lstat, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
+import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Cli } from './context.ts';
 import { CliError } from './errors.ts';
-import { changeKubeconfigFile } from './kubeconfig-file.ts';
+import { changeKubeconfigFile, runWithKubeconfig } from './kubeconfig-file.ts';
 
 let home: string;
 beforeEach(async () => {
@@ -23,6 +25,15 @@ describe('the kubeconfig that is changed', () => {
       expect(await changeKubeconfigFile(env, () => '')).toBe(join(home, '.kube', 'config'));
   });
 
+  it('is where a link leads, which stays a link', async () => {
+    const [link, file] = [join(home, 'link'), join(home, 'dotfiles')];
+    await writeFile(file, 'a');
+    await symlink(file, link);
+    expect(await changeKubeconfigFile({ KUBECONFIG: link }, (before) => `${before}b`)).toBe(link);
+    expect(await readFile(file, 'utf8')).toBe('ab');
+    expect((await lstat(link)).isSymbolicLink()).toBe(true);
+  });
+
   it('stays as it is, with nothing beside it, when the change fails or cannot be written', async () => {
     const mine = join(home, 'mine');
     await writeFile(mine, 'before');
@@ -39,5 +50,24 @@ describe('the kubeconfig that is changed', () => {
       message: expect.stringContaining(directory),
     });
     expect((await readdir(home)).sort()).toEqual(['directory', 'mine']);
+  });
+});
+
+describe('a command with a kubeconfig', () => {
+  it.each([
+    ['exit 3', 3],
+    ['kill -TERM $$', 143],
+    ['kill -INT $$', 130],
+  ])('that does "%s" ends with %i, as in a shell', async (script, wanted) => {
+    const codes: number[] = [];
+    const cli = {
+      env: process.env,
+      stdout: new PassThrough(),
+      stderr: new PassThrough(),
+      onSignal: () => undefined,
+      setExitCode: (code: number) => codes.push(code),
+    } as unknown as Cli;
+    await runWithKubeconfig(cli, '', ['sh', '-c', script]);
+    expect(codes).toEqual([wanted]);
   });
 });

@@ -1,5 +1,5 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
+import { constants, homedir, tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import type { Command } from 'commander';
 import { execa } from 'execa';
@@ -23,7 +23,9 @@ export async function changeKubeconfigFile(
       if (error.code === 'ENOENT') return '';
       throw error;
     });
-    await replaceFile(file, change(existing));
+    const changed = change(existing);
+    // A link stays one.
+    await replaceFile(await realpath(file).catch(() => file), changed);
     return file;
   } catch (cause) {
     if (cause instanceof CliError) throw cause;
@@ -88,7 +90,7 @@ export async function runWithKubeconfig(
         'NotFound',
         `"${command}" cannot be run (${code}): is it installed, and in the PATH?`,
       );
-    cli.setExitCode(exitCode ?? (signal === undefined ? 1 : 130));
+    cli.setExitCode(exitCode ?? (signal === undefined ? 1 : 128 + constants.signals[signal]));
   } finally {
     await rm(directory, { recursive: true, force: true });
   }

@@ -21,7 +21,7 @@ import {
   yaml,
 } from '../output.ts';
 import { withSuperCluster } from '../super-cluster.ts';
-import { checkNamespace, listTenants, problems } from '../virtual-clusters.ts';
+import { checkNamespace, listTenants, namespaceFlag, problems } from '../virtual-clusters.ts';
 
 interface Flags extends GlobalFlags {
   namespace?: string;
@@ -59,9 +59,10 @@ async function list(cli: Cli, flags: Flags): Promise<void> {
   cli.stdout.write(render(tenants, flags.output, cli.clock.now()));
   if (tenants.length === 0 && (flags.output === 'table' || flags.output === 'wide')) {
     const where = namespace === undefined ? '' : ` in namespace ${namespace}`;
+    const flag = namespace === undefined ? '' : namespaceFlag(namespace);
     cli.stderr.write(
       flags.selector === undefined
-        ? `No tenants${where}. "vc-manager create NAME --wait" makes one.\n`
+        ? `No tenants${where}. "vc-manager create NAME${flag} --wait" makes one.\n`
         : `No tenants${where} have labels that match "${flags.selector}".\n`,
     );
   }

@@ -26,6 +26,14 @@ describe('a command about all tenants', () => {
   });
 });
 
+it('list says how to make a tenant where none was found', async () => {
+  world.server.put(resources.namespaces, { metadata: { name: 'teams' } });
+  expect((await world.run('list', '-n', 'teams')).stderr).toContain(
+    '"vc-manager create NAME -n teams --wait"',
+  );
+  expect((await world.run('list')).stderr).toContain('"vc-manager create NAME --wait"');
+});
+
 describe('somebody who has rights in one namespace', () => {
   const forbidden = { kind: 'status', code: 403, reason: 'Forbidden' } as const;
 
