@@ -109,8 +109,8 @@ const memoryOfObjects = "How much memory, in MiB, a tenant's objects may take in
 export const weight = z.int().min(1).max(1000);
 export const shareByWeight =
   "The tenant's share of the syncer, of the scheduler and of the processors that control planes use, in proportion to the " +
-  "other tenants' weights (of processors, with the drivers compose and kubernetes at most about 10 to 1; with kubernetes " +
-  'by CPU requests, which nodes reserve). A change restarts nothing.';
+  "other tenants' weights (of processors, with the drivers compose and kubernetes at most 10 to 1 between API servers; " +
+  'with kubernetes by CPU requests, which nodes reserve). A change restarts nothing.';
 
 /** Labels that a node has to carry, with the values that they have to have. */
 export const nodeSelector = z

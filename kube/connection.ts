@@ -172,13 +172,13 @@ const msPerMebibyte = 10;
 const msPerReceivedMebibyte = 5;
 /** No object that an API server stores is longer, but for one full of characters that it escapes. */
 const longestUsualBytes = 2 * 2 ** 20;
-/** What a MiB beyond that counts: who sends such answers gets little of this thread. */
+/** What a MiB beyond that counts, or beyond what the caller lets the answer have: who sends such answers gets little of this thread. */
 const msPerUnusualMebibyte = 160;
 
 /** Counts a piece of an answer, whose size is `total` with it. */
-function countAnswer(meter: ReadMeter, bytes: number, total = bytes): void {
+function countAnswer(meter: ReadMeter, bytes: number, total = bytes, usualBytes = longestUsualBytes): void {
   if (total <= smallAnswerBytes) return;
-  const unusual = Math.min(bytes, Math.max(0, total - longestUsualBytes));
+  const unusual = Math.min(bytes, Math.max(0, total - usualBytes));
   meter.worked(((bytes - unusual) * msPerMebibyte + unusual * msPerUnusualMebibyte) / 2 ** 20);
 }
 
@@ -193,7 +193,7 @@ const maxLargeAnswers = 4;
 function paceOf(
   meter: ReadMeter,
   largeAnswers: InFlightLimit,
-  { verb, signal, onRest }: Call & { onRest: (ms: number) => void },
+  { verb, signal, maxBytes = 0, onRest }: Call & { onRest: (ms: number) => void },
 ): NonNullable<Parameters<typeof roundTrip>[1]['pace']> {
   let isLarge = false;
   let hasEnded = false;
@@ -209,7 +209,9 @@ function paceOf(
   };
   return {
     read: (bytes, total) =>
-      verb === 'list' ? countReceived(meter, bytes) : countAnswer(meter, bytes, total),
+      verb === 'list'
+        ? countReceived(meter, bytes)
+        : countAnswer(meter, bytes, total, Math.max(longestUsualBytes, maxBytes)),
     turn: () => {
       const place = enlarge();
       return place === undefined ? meter.turn(signal) : place.then(() => meter.turn(signal));

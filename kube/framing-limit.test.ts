@@ -27,7 +27,7 @@ describe('what comes over HTTP/1.1 beside answers', () => {
       if (socket.destroyed !== undefined) return pieces;
       socket.bytesRead += size;
       socket.emit('readable');
-      if (ofAnswer > 0) limit.received(Math.max(ofAnswer, 1_024));
+      if (ofAnswer > 0) limit.received(ofAnswer);
     }
     return most;
   }
@@ -77,6 +77,31 @@ describe('what comes over HTTP/2 and is not read', () => {
     expect(socket.destroyed).toBeUndefined();
     come(socket, mostBytes + 1);
     expect(socket.destroyed).toBeDefined();
+  });
+
+  it('is no more for a chunk of one byte than the frame around it', () => {
+    const { limit, socket } = connected();
+    const chunks = (frames: number): void => {
+      for (let n = 0; n < 10_000; n++) {
+        socket.bytesRead += 10 + 9 * frames;
+        limit.received(1);
+      }
+      come(socket, 0);
+    };
+    chunks(2);
+    expect(socket.destroyed).toBeUndefined();
+    chunks(220);
+    expect(socket.destroyed).toBeDefined();
+  });
+
+  it('is forgotten but for some when the connection ends', () => {
+    const { limit, socket } = connected();
+    come(socket, mostBytes);
+    socket.emit('close');
+    const next = new FakeSocket();
+    limit.observe(next.asSocket, { isHttp2: true });
+    come(next, 1_000_000);
+    expect(next.destroyed).toBeUndefined();
   });
 
   it('does not count what was read before it was looked at', () => {

@@ -8,6 +8,8 @@ const nextBytes = 2 ** 20;
 const headBytes = 64 * 1024;
 /** How often connections over HTTP/2 are looked at. */
 const lookEveryMs = 250;
+/** Of the frame around a chunk over HTTP/2, and of the record of TLS around that. */
+const frameBytes = 64;
 
 interface FramingOptions {
   /** Received, and not seen as part of an answer. */
@@ -63,6 +65,8 @@ export class FramingLimit {
     socket.once('close', () => {
       clearInterval(timer);
       this.#counts.delete(count);
+      // What waited there to be read is never read.
+      this.#bytes = Math.min(this.#bytes, this.#mostBytes - nextBytes);
     });
   }
 
@@ -79,9 +83,9 @@ export class FramingLimit {
     };
   }
 
-  /** So much of a body has come: as much again may be chunk sizes, frames and TLS. */
+  /** A chunk of a body has come: as much again may be chunk sizes, frames and TLS. */
   received(bytes: number): void {
-    this.#came(2 * bytes);
+    this.#came(this.#counts.size > 0 ? 2 * bytes + frameBytes : 2 * Math.max(bytes, fewestBytes));
   }
 
   #came(bytes: number): void {

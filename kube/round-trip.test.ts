@@ -94,6 +94,8 @@ describe('large answers to calls', () => {
     expect(taken()).toBeGreaterThanOrEqual(340);
     await connection.requestAside({ ...call('GET', `/${mebibyte}`), method: 'GET' });
     expect(taken()).toBe(10);
+    await connection.request(call('GET', `/${4 * mebibyte}`, { verb: 'get', maxBytes: 12 * mebibyte }));
+    expect(taken()).toBe(40);
 
     const { promise, resolve } = Promise.withResolvers<void>();
     rest = promise;

@@ -122,7 +122,7 @@ export function observeStream(
     };
     handler.onResponseData = (controller, chunk) => {
       onReceived(workBytes(chunk));
-      framing?.received(workBytes(chunk));
+      framing?.received(chunk.length);
       data?.(controller, chunk);
     };
     handler.onResponseEnd = (...args) => {

@@ -289,6 +289,7 @@ export class Shards {
         { buckets: this.#held.size },
         'the Lease had lapsed; this replica goes on with what is its own',
       );
+    signal.throwIfAborted();
     this.#confirmedTerm = term;
     fence.open(this.#lease.renewedAt);
     if (term > 1) holder.resumed();

@@ -13,7 +13,7 @@ import {
 
 // A thread of vc-syncer, which watches the one that does the work. What it needs only when that is stuck it loads then.
 const { beats, heapLimit, kubeconfig, context } = workerData as WatchdogData;
-const silence = new HeartbeatMonitor();
+const heartbeats = new HeartbeatMonitor();
 const heap = new HeapMonitor(heapLimit);
 /** One question at a time: it is answered in the midst of the other thread's work, or when that has ended. */
 let isAsking = false;
@@ -24,7 +24,7 @@ setInterval(() => {
   const beat = Atomics.load(beats, 0);
   const heapBytes = Atomics.load(beats, 1) * 1024 * 1024;
   const { isFull, wasFull } = heap.look(beat, heapBytes, process.memoryUsage.rss());
-  const length = silence.look(beat, isFull);
+  const length = heartbeats.look(beat, isFull);
   if (length === 'none') {
     noted = new Set();
     return;

@@ -120,8 +120,8 @@ describe('a process that is stuck in work for a tenant', () => {
   });
 });
 
-function looks(silence: HeartbeatMonitor, beats: readonly number[], isFull = false): string[] {
-  return beats.map((beat) => silence.look(beat, isFull));
+function looks(heartbeats: HeartbeatMonitor, beats: readonly number[], isFull = false): string[] {
+  return beats.map((beat) => heartbeats.look(beat, isFull));
 }
 
 const second = 1_000 / tickMs;
@@ -132,9 +132,9 @@ it('a thread that beats is not stuck, however full memory is', () => {
 });
 
 it('one that has not for three seconds is, until it beats again', () => {
-  const silence = new HeartbeatMonitor();
-  expect(new Set(looks(silence, new Array<number>(3 * second).fill(5)))).toEqual(new Set(['none']));
-  expect(looks(silence, [5, 5, 6, 6])).toEqual(['long', 'long', 'none', 'none']);
+  const heartbeats = new HeartbeatMonitor();
+  expect(new Set(looks(heartbeats, new Array<number>(3 * second).fill(5)))).toEqual(new Set(['none']));
+  expect(looks(heartbeats, [5, 5, 6, 6])).toEqual(['long', 'long', 'none', 'none']);
 });
 
 it('one that has not for half a second is, when memory is full', () => {

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { resources } from '../../kube/index.ts';
 import { EtcdError } from '../etcd/errors.ts';
 import { dueMs } from './steps/datastore-usage.ts';
 import { condition, hurried, jobRequests, World } from './testing/world.ts';
@@ -146,6 +147,33 @@ describe('what a tenant takes in the datastore of all', () => {
     annotate('a', annotationKeys.wake, 'one');
     await world.until('a', (vc) => vc.status?.datastoreUsage?.keys === 7);
     expect(atStart[0]).toBe(0);
+  });
+
+  it('is measured before one goes back to sleep that was woken for a moment', async () => {
+    let laterMs = 0;
+    world.run({
+      settings: { ...settings, advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379' },
+      clock: { ...pace.clock, now: () => pace.clock.now() + laterMs },
+    });
+    world.create('a', { quota: { 'datastore.bytes': '1Mi' } });
+    await world.untilReady('a');
+    await until('Enough');
+    jobRequests(() => world).annotate('a', annotationKeys.sleep, '2026-11-28T05:00:00Z');
+    await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
+    laterMs = 24 * 60 * 60_000;
+    world.datastore.usage = { keys: 7, bytes: 2 * 1024 ** 2 };
+    const vc = world.get('a') as VirtualCluster;
+    const annotations = {
+      [annotationKeys.wake]: '2026-11-28T06:00:00Z',
+      [annotationKeys.sleep]: '2026-11-28T06:00:01Z',
+    };
+    world.superCluster.put(resources.virtualClusters, { ...vc, metadata: { ...vc.metadata, annotations } });
+    const after = await world.until(
+      'a',
+      ({ status }) => status?.sleep?.stopped === true && status.datastoreUsage?.keys === 7,
+    );
+    expect(after.status?.phase).toBe('Asleep');
+    expect(after.status?.datastoreUsage?.writesStopped).toBe(true);
   });
 
   it('says so where the template cannot stop anything', async () => {

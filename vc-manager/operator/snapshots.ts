@@ -34,7 +34,7 @@ interface Waiting {
   readonly seenMs: number;
 }
 
-/** Whoever waits asks again more often, unless it is gone or its request is. */
+/** Whoever waits asks again more often, unless it or its request is gone, or the store is away. */
 const forgetWaitingMs = 30_000;
 
 /**

@@ -68,12 +68,25 @@ describe('pods of a control plane', () => {
   const template = (): unknown =>
     cluster.server.get(resources.statefulSets, { namespace, name: 'kube-apiserver' })?.['spec'];
 
+  const asking = (request: string, managedFields: object[]): void => {
+    const pod = podOf();
+    const [container] = pod.spec?.containers ?? [];
+    const containers = [{ ...container, resources: { requests: { cpu: request } } }];
+    cluster.server.put(resources.pods, {
+      ...pod,
+      metadata: { ...pod.metadata, managedFields },
+      spec: { ...pod.spec, containers },
+    });
+  };
+  const resized = [{ manager: 'skerry-vc-manager', operation: 'Update', subresource: 'resize' }];
+
   it('request CPU by the weight of their tenant, and a change replaces none of them', async () => {
     await driver.ensure(weighing(1), { signal });
     expect(cpu()).toBe('50m');
     const [before, uid] = [template(), podOf().metadata.uid];
     await driver.ensure(weighing(4), { signal });
     expect([cpu(), cpu({ namespace, name: 'kube-controller-manager-0' })]).toEqual(['200m', '40m']);
+    asking('200m', resized);
     await driver.ensure(weighing(2), { signal });
     expect(cpu()).toBe('100m');
     expect([template(), podOf().metadata.uid]).toEqual([before, uid]);
@@ -89,22 +102,16 @@ describe('pods of a control plane', () => {
     expect(cpu()).toBe('200m');
   });
 
-  it('of weight 1 keep what others have had them request, and lose what an earlier weight gave', async () => {
+  it('keep what others have had them request, where the weight says no more, and lose what an earlier weight gave', async () => {
     await driver.ensure(weighing(1), { signal });
-    const asking = (managedFields: object[]): void => {
-      const pod = podOf();
-      const [container] = pod.spec?.containers ?? [];
-      const containers = [{ ...container, resources: { requests: { cpu: '250m' } } }];
-      cluster.server.put(resources.pods, {
-        ...pod,
-        metadata: { ...pod.metadata, managedFields },
-        spec: { ...pod.spec, containers },
-      });
-    };
-    asking([{ manager: 'webhook', operation: 'Update' }]);
+    asking('250m', [{ manager: 'webhook', operation: 'Update' }]);
     await driver.ensure(weighing(1), { signal });
     expect(cpu()).toBe('250m');
-    asking([{ manager: 'skerry-vc-manager', operation: 'Update', subresource: 'resize' }]);
+    await driver.ensure(weighing(4), { signal });
+    expect(cpu()).toBe('250m');
+    await driver.ensure(weighing(8), { signal });
+    expect(cpu()).toBe('400m');
+    asking('400m', resized);
     await driver.ensure(weighing(1), { signal });
     expect(cpu()).toBe('50m');
   });

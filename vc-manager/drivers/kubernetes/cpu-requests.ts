@@ -28,7 +28,7 @@ interface CpuRequestsOptions {
 
 /**
  * Brings the CPU requests of running pods to the weight of their tenant, in place: the StatefulSet keeps what the template
- * says, so that a change of weight replaces no pod, and one that has no room keeps no pod from running.
+ * says, so that a change of weight replaces no pod. On a node without room a pod keeps its earlier request until there is some.
  */
 export class CpuRequests {
   readonly #o: CpuRequestsOptions;
@@ -49,7 +49,7 @@ export class CpuRequests {
     if (wanted === undefined) return;
     for (const pod of pods) {
       if (pod.metadata.deletionTimestamp !== undefined) continue;
-      // What others have changed when it was made stays, where no weight says more.
+      // What others have lowered stays, where no weight says more.
       if (weight === 1 && !isResized(pod)) continue;
       beforeWrite();
       await this.#resize(pod, component.name, wanted, signal);
@@ -62,6 +62,8 @@ export class CpuRequests {
     const index = containers.findIndex((each) => each.name === container);
     const current = parseQuantity(containers[index]?.resources?.requests?.['cpu']);
     if (current === undefined || Math.round(current * 1_000) === wanted) return;
+    // What others have raised stays, where the weight says no more.
+    if (!isResized(pod) && current * 1_000 > wanted) return;
     const at = `/spec/containers/${index}`;
     const patch = [
       { op: 'test', path: '/metadata/uid', value: uid },

@@ -21,6 +21,7 @@ import {
 import type { Step } from '../step-runner.ts';
 import { CallTimeBudget, type Tenant } from '../tenant.ts';
 import { ensureOnlyDatastore } from './control-plane.ts';
+import { datastoreUsage } from './datastore-usage.ts';
 
 /** Its API server answers: clients that wait for it need not wait for the rest. */
 export const awake: Step = {
@@ -102,6 +103,8 @@ export const fallAsleep: Step = {
     }
     sleepPauses.delete(tenant.uid);
     if (left === undefined) return;
+    // One that sleeps again in the reconcile that woke it would never be measured.
+    await datastoreUsage.run(tenant, services);
     const since = new Date(nowMs).toISOString();
     tenant.status.set(({ sleep, ...status }) => ({
       ...status,
