@@ -517,7 +517,7 @@ describe('the Helm chart', () => {
     it('is installed and upgraded, and its pods run', async () => {
       const first = await install('install', '--wait', '--timeout', '90s');
       expect(complaints(first)).toEqual([]);
-      expect(first.stdout).toContain('kind: VirtualCluster');
+      expect(first.stdout).toContain('"kind": "VirtualCluster"');
       expect(first.stdout).toContain('port-forward service/kube-apiserver');
       const gateway = ['--set', 'gateway.enabled=true', '--set', 'gateway.domain=tenants.example.com'];
       const { stdout } = await install('upgrade', '--dry-run=server', ...gateway);
