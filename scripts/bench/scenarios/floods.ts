@@ -70,7 +70,8 @@ export const floods: Scenario = {
       lab,
       options,
       sides: sidesOf(options.floods ?? Object.keys(attacks)),
-      measure: async ([victim, ...others], side, repeat) => {
+      measure: async (targets, side, repeat) => {
+        const [victim, ...others] = targets;
         const attacker = others.at(-1);
         if (victim === undefined || attacker === undefined)
           throw new Error('floods needs two tenants: one to attack and one to watch');
@@ -78,9 +79,12 @@ export const floods: Scenario = {
         const run = { podPrefix: `r${repeat}`, loads, timeoutMs: options.timeoutMs };
         const { connection, namespace } = attacker;
         const flood = side.name === quiet ? undefined : { connection, namespace, attack: side.name };
+        // The generator must not read what the attacker invents: that would take its time, and counts as pods.
+        await lab.generator.request('open', { targets: [victim] }, lab.signal);
         const measured = await during(flood, () =>
           watchSyncer(lab, lab.generator.request('run', run, lab.signal)),
         );
+        await lab.generator.request('open', { targets }, lab.signal);
         memory.set(side.name, [...(memory.get(side.name) ?? []), measured.megabytes]);
         restarts.set(side.name, (restarts.get(side.name) ?? 0) + measured.restarts);
         return measured.result;
