@@ -93,15 +93,15 @@ export async function testKubeletTenant(name: string, uid: string): Promise<Test
 }
 
 /** What a socket says until it ends its half; it stays open. */
-export async function heard(socket: Socket): Promise<string> {
+export async function readToEnd(socket: Socket): Promise<string> {
   const chunks: Buffer[] = [];
   socket.on('data', (chunk: Buffer) => chunks.push(chunk));
-  await over(socket);
+  await untilEnded(socket);
   return Buffer.concat(chunks).toString('utf8');
 }
 
 /** Resolves when the other side has ended or broken off. */
-export async function over(socket: Socket): Promise<void> {
+export async function untilEnded(socket: Socket): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   for (const event of ['end', 'close']) socket.once(event, () => resolve());
   socket.resume();
