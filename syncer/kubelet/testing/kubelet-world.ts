@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { Agent, type RequestOptions, request } from 'node:https';
 import type { Socket } from 'node:net';
+import type { Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { expect } from 'vitest';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
@@ -106,6 +107,28 @@ export async function untilEnded(socket: Socket): Promise<void> {
   for (const event of ['end', 'close']) socket.once(event, () => resolve());
   socket.resume();
   await promise;
+}
+
+/**
+ * Writes mebibytes until the other side reads no more, at most so many; returns how many. It reads no more when nothing
+ * drains while 20 other calls are made and answered.
+ */
+export async function writeUntilStalled(
+  to: Writable,
+  most: number,
+  otherCall: () => Promise<unknown>,
+): Promise<number> {
+  const chunk = Buffer.alloc(1 << 20, 'x');
+  for (let written = 1; written <= most; written++) {
+    if (to.write(chunk)) continue;
+    let hasDrained = false;
+    const drained = once(to, 'drain').then(() => {
+      hasDrained = true;
+    });
+    for (let call = 0; call < 20 && !hasDrained; call++) await Promise.race([drained, otherCall()]);
+    if (!hasDrained) return written;
+  }
+  return most;
 }
 
 /** Of each tenant, and the clock by which they are counted. */
