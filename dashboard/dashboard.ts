@@ -40,9 +40,9 @@ import {
   HttpError,
   networkOf,
   readJson,
+  SlowReaderError,
   sendAsset,
   sendJson,
-  UnreadStream,
 } from './http.ts';
 import { Oidc, OidcRefusal, type OidcSettings } from './oidc.ts';
 import { isSameSecret, type Session, Sessions, SessionTooLarge } from './sessions.ts';
@@ -841,7 +841,7 @@ export class Dashboard {
       ends.throwIfAborted();
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof UnreadStream || response.writableNeedDrain) {
+      if (error instanceof SlowReaderError || response.writableNeedDrain) {
         response.destroy();
         return;
       }

@@ -13,9 +13,9 @@ import {
   HttpError,
   networkOf,
   readJson,
+  SlowReaderError,
   sendAsset,
   sendJson,
-  UnreadStream,
 } from './http.ts';
 
 let server: Server | undefined;
@@ -130,7 +130,7 @@ describe('a stream of events', () => {
 
   it('gives up a page that reads nothing', async () => {
     const stream = new EventStream(new PassThrough({ highWaterMark: 1_000 }), never, 1);
-    await expect(stream.event('tenants', large)).rejects.toThrow(UnreadStream);
+    await expect(stream.event('tenants', large)).rejects.toThrow(SlowReaderError);
   });
 
   it('ends with the connection', async () => {

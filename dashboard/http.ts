@@ -88,8 +88,8 @@ export function cookieOf(request: IncomingMessage, name: string): string | undef
 }
 
 /** What was sent has not been read for too long. */
-export class UnreadStream extends Error {
-  override readonly name = 'UnreadStream';
+export class SlowReaderError extends Error {
+  override readonly name = 'SlowReaderError';
 }
 
 /**
@@ -118,7 +118,7 @@ export class EventStream {
     await this.#send(`: ${text}\n\n`);
   }
 
-  /** Resolves when the page has room for more. Throws UnreadStream, or the reason of the signal. */
+  /** Resolves when the page has room for more. Throws SlowReaderError, or the reason of the signal. */
   async #send(text: string): Promise<void> {
     if (this.#response.write(text)) return;
     const late = AbortSignal.timeout(this.#unreadMs);
@@ -126,7 +126,7 @@ export class EventStream {
       await once(this.#response, 'drain', { signal: AbortSignal.any([this.#signal, late]) });
     } catch (error) {
       this.#signal.throwIfAborted();
-      if (late.aborted) throw new UnreadStream('the page does not read what it is sent');
+      if (late.aborted) throw new SlowReaderError('the page does not read what it is sent');
       throw error;
     }
   }

@@ -1,12 +1,12 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { OidcRefusal, whoIs } from './oidc.ts';
+import { OidcRefusal, userFromClaims } from './oidc.ts';
 import { type DashboardWorld, dashboardWorld } from './testing/dashboard-world.ts';
 import { email, OidcProvider, oidcSettings as settings } from './testing/oidc-provider.ts';
 
 describe('somebody of an OIDC provider', () => {
   it('is who the claims say, in the groups that count and no others', () => {
     const claims = { email, groups: ['everybody', 'operators', 'system:masters', 7] };
-    expect(whoIs(claims, settings)).toEqual({ user: email, groups: ['oidc:operators'] });
+    expect(userFromClaims(claims, settings)).toEqual({ user: email, groups: ['oidc:operators'] });
   });
 
   it.each([
@@ -16,7 +16,9 @@ describe('somebody of an OIDC provider', () => {
     [{ email }],
     [{ email, email_verified: false, groups: ['operators'] }],
     [{ email: 'a\r\nimpersonate-group: system:masters', groups: ['operators'] }],
-  ])('is not let in with %j', (claims) => expect(() => whoIs(claims, settings)).toThrow(OidcRefusal));
+  ])('is not let in with %j', (claims) =>
+    expect(() => userFromClaims(claims, settings)).toThrow(OidcRefusal),
+  );
 });
 
 describe('signing in by OIDC', () => {

@@ -61,7 +61,7 @@ export class Oidc {
       pkceCodeVerifier: verifier,
       idTokenExpected: true,
     });
-    return whoIs(tokens.claims() ?? {}, this.#settings);
+    return userFromClaims(tokens.claims() ?? {}, this.#settings);
   }
 
   #discovered(): Promise<client.Configuration> {
@@ -83,7 +83,7 @@ export class Oidc {
 }
 
 /** Throws OidcRefusal for a user without a name or without a group that counts. */
-export function whoIs(
+export function userFromClaims(
   claims: Readonly<Record<string, unknown>>,
   { usernameClaim, groupsClaim, groupsPrefix, groups: allowed }: OidcSettings,
 ): { user: string; groups: string[] } {

@@ -173,30 +173,47 @@ it('rests while an answer is read count neither towards its timeout nor as the d
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
-  const turn = () => new Promise<void>((resolve) => setTimeout(resolve, 300));
+  const resting: (() => void)[] = [];
+  const turn = () => new Promise<void>((resolve) => resting.push(resolve));
+  const durationsMs: number[] = [];
   await using connection = closing(
     new Connection({
       server: `http://127.0.0.1:${port}`,
       meter: { worked: () => undefined, turn },
       callsWhenNear: 2,
       maxConnections: 8,
+      onCall: ({ verb, durationMs }) => verb === 'list' && durationsMs.push(durationMs),
     }),
   );
+  const timeoutMs = 60_000;
+  const restMs = 10 * timeoutMs;
+  let aheadMs = 0;
+  const realNow = performance.now.bind(performance);
+  using _now = vi.spyOn(performance, 'now').mockImplementation(() => realNow() + aheadMs);
   let restedMs = 0;
   const onRest = (ms: number): void => {
     restedMs += ms;
   };
   let ended = 0;
   const lists = Array.from({ length: 2 }, () =>
-    connection
-      .request(call('GET', '/list', { verb: 'list', timeoutMs: 500, onRest }))
-      .finally(() => (ended += 1)),
+    connection.request(call('GET', '/list', { verb: 'list', timeoutMs, onRest })).finally(() => (ended += 1)),
   );
+  const texts = Promise.all(lists.map(async (list) => (await list).text.length));
+  texts.catch(() => undefined);
+  /** Until each list rests or has ended. */
+  const untilResting = async (): Promise<void> => {
+    while (resting.length + ended < 2) await setImmediate();
+  };
+  await untilResting();
   for (let n = 0; n < 3; n += 1) await connection.request(call('GET', '/', { verb: 'get' }));
   expect(ended).toBe(0);
-  for (const { text } of await Promise.all(lists)) expect(text.length).toBe(4 * mebibyte);
-  // A call ends a second after its timeout.
-  expect(restedMs / 2).toBeGreaterThan(1_500);
+  for (; ended < 2; await untilResting()) {
+    aheadMs += restMs;
+    for (const resume of resting.splice(0)) resume();
+  }
+  expect(await texts).toEqual([4 * mebibyte, 4 * mebibyte]);
+  expect(restedMs).toBeGreaterThanOrEqual(2 * 2 * restMs);
+  expect(durationsMs.filter((ms) => ms < timeoutMs)).toHaveLength(2);
   server.closeAllConnections();
   server.close();
 });

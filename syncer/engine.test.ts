@@ -4,8 +4,8 @@ import { annotationKeys, labelKeys } from '../api/labels.ts';
 import { type KubeObject, resources } from '../kube/index.ts';
 import { fastClock } from '../kube/testing/fast-clock.ts';
 import { testTenant } from './kinds/testing.ts';
-import { Bench } from './reconcile/testing/bench.ts';
-import { tend } from './reconcile/testing/disturbance.ts';
+import { simulateControllers } from './reconcile/testing/random-operations.ts';
+import { ReconcilerHarness } from './reconcile/testing/reconciler-harness.ts';
 import { StepEngine } from './reconcile/testing/step-engine.ts';
 import { TwoSides } from './reconcile/testing/two-sides.ts';
 
@@ -408,7 +408,7 @@ describe('several tenants', () => {
         green.cluster.server.inject({ verb, times: 1_000_000, fault: { kind: 'hang' } });
       }
       // Now every one of its pods has something to be written in the tenant.
-      tend(sides.super.server);
+      simulateControllers(sides.super.server);
       const hung = (): number =>
         green.cluster.server.requests.filter(({ subresource }) => subresource === 'binding').length;
       await sides.until(() => hung() >= 2);
@@ -426,86 +426,86 @@ const container = { name: 'main', image: 'nginx:1' };
 const spec = { serviceAccountName: 'default', nodeName: 'n1', containers: [container] };
 
 /** A running pod on both sides, the tenant object changed by `change` since. */
-async function changedPod(change: Record<string, unknown>): Promise<Bench> {
-  const bench = await Bench.start();
-  bench.namespace('shop');
-  bench.have('tenant', resources.nodes, { metadata: { name: 'n1' } });
+async function changedPod(change: Record<string, unknown>): Promise<ReconcilerHarness> {
+  const harness = await ReconcilerHarness.start();
+  harness.namespace('shop');
+  harness.have('tenant', resources.nodes, { metadata: { name: 'n1' } });
   const annotations = { 'skerry.dev/super-uid': 'uid-of-s' };
-  const t = bench.have('tenant', resources.pods, {
+  const t = harness.have('tenant', resources.pods, {
     metadata: { namespace: 'shop', name: 'web', annotations },
     spec: { ...spec, ...change },
     status: { phase: 'Pending' },
   });
-  const s = bench.superOf(t, { spec, status: { phase: 'Running' } });
-  bench.have('super', resources.pods, { ...s, metadata: { ...s.metadata, uid: 'uid-of-s' } });
-  return bench;
+  const s = harness.superOf(t, { spec, status: { phase: 'Running' } });
+  harness.have('super', resources.pods, { ...s, metadata: { ...s.metadata, uid: 'uid-of-s' } });
+  return harness;
 }
 
 const resize = { containers: [{ ...container, resources: { requests: { cpu: '1' } } }] };
-const patches = (bench: Bench): (string | undefined)[] =>
-  bench.super.server.requests.filter(({ verb }) => verb === 'patch').map(({ subresource }) => subresource);
-const inSuper = (bench: Bench): KubeObject | undefined =>
-  bench.super.server.get(resources.pods, { namespace: bench.shop, name: 'web' });
-const events = (bench: Bench): unknown[] =>
-  bench.tenant.server.list(resources.events).map(({ reason, message }) => [reason, message]);
+const patches = (harness: ReconcilerHarness): (string | undefined)[] =>
+  harness.super.server.requests.filter(({ verb }) => verb === 'patch').map(({ subresource }) => subresource);
+const inSuper = (harness: ReconcilerHarness): KubeObject | undefined =>
+  harness.super.server.get(resources.pods, { namespace: harness.shop, name: 'web' });
+const events = (harness: ReconcilerHarness): unknown[] =>
+  harness.tenant.server.list(resources.events).map(({ reason, message }) => [reason, message]);
 
 describe('writes to subresources of a pod in the super cluster (sync rule `pod-subresources`)', () => {
   it('are several in one go, as each makes a new version of the super object', async () => {
-    await using bench = await changedPod(resize);
-    await bench.reconcile('pods', 'web', 'shop');
-    expect(patches(bench)).toEqual(['resize', undefined]);
-    expect(inSuper(bench)).toMatchObject({ spec: resize });
-    expect(inSuper(bench)?.metadata.annotations).toHaveProperty(['skerry.dev/resources']);
+    await using harness = await changedPod(resize);
+    await harness.reconcile('pods', 'web', 'shop');
+    expect(patches(harness)).toEqual(['resize', undefined]);
+    expect(inSuper(harness)).toMatchObject({ spec: resize });
+    expect(inSuper(harness)?.metadata.annotations).toHaveProperty(['skerry.dev/resources']);
   });
 
   it('may be refused: an event says so in scrubbed words, the tenant object has its status all the same, and it is tried again later', async () => {
-    await using bench = await changedPod(resize);
-    const message = `pods "web" in ${bench.shop}: no room`;
+    await using harness = await changedPod(resize);
+    const message = `pods "web" in ${harness.shop}: no room`;
     const fault = { kind: 'status', code: 422, reason: 'Invalid', message } as const;
-    bench.super.server.inject({ verb: 'patch', fault });
-    const outcome = await bench.reconcile('pods', 'web', 'shop');
+    harness.super.server.inject({ verb: 'patch', fault });
+    const outcome = await harness.reconcile('pods', 'web', 'shop');
     expect(outcome).toEqual({ is: 'later', afterMs: 60_000 });
-    const own = bench.tenant.server.get(resources.pods, { namespace: 'shop', name: 'web' });
+    const own = harness.tenant.server.get(resources.pods, { namespace: 'shop', name: 'web' });
     expect(own).toMatchObject({ status: { phase: 'Running' } });
-    expect(events(bench)).toEqual([['SyncRefused', expect.stringMatching(/^pods "web" in shop: no room/)]]);
+    expect(events(harness)).toEqual([['SyncRefused', expect.stringMatching(/^pods "web" in shop: no room/)]]);
     // What was refused is not taken for done.
-    expect(inSuper(bench)?.metadata.annotations).not.toHaveProperty(['skerry.dev/resources']);
+    expect(inSuper(harness)?.metadata.annotations).not.toHaveProperty(['skerry.dev/resources']);
   });
 
   it('of a debug container that is refused open none of its name that others add', async () => {
-    await using bench = await changedPod({ ephemeralContainers: [{ name: 'debugger', image: 'x' }] });
+    await using harness = await changedPod({ ephemeralContainers: [{ name: 'debugger', image: 'x' }] });
     const refusal = { kind: 'status', code: 422, reason: 'Invalid' } as const;
     // As an API server refuses a container, and takes an annotation.
-    const mend = bench.super.server.inject({
+    const mend = harness.super.server.inject({
       verb: 'patch',
       subresource: 'ephemeralcontainers',
       fault: refusal,
     });
-    await bench.reconcile('pods', 'web', 'shop');
+    await harness.reconcile('pods', 'web', 'shop');
     mend();
-    const { metadata, spec } = inSuper(bench) as KubeObject & { spec: object };
-    bench.have('super', resources.pods, {
-      ...inSuper(bench),
+    const { metadata, spec } = inSuper(harness) as KubeObject & { spec: object };
+    harness.have('super', resources.pods, {
+      ...inSuper(harness),
       metadata,
       spec: { ...spec, ephemeralContainers: [{ name: 'debugger', image: 'tools' }] },
     });
-    await bench.reconcile('pods', 'web', 'shop');
-    expect(inSuper(bench)?.metadata.annotations?.['skerry.dev/containers'] ?? '').not.toContain('debugger');
+    await harness.reconcile('pods', 'web', 'shop');
+    expect(inSuper(harness)?.metadata.annotations?.['skerry.dev/containers'] ?? '').not.toContain('debugger');
   });
 
   it('that fail otherwise are tried again as any other', async () => {
-    await using bench = await changedPod({ ephemeralContainers: [{ name: 'debugger', image: 'x' }] });
-    bench.super.server.inject({
+    await using harness = await changedPod({ ephemeralContainers: [{ name: 'debugger', image: 'x' }] });
+    harness.super.server.inject({
       verb: 'patch',
       fault: { kind: 'status', code: 500, reason: 'InternalError' },
     });
-    expect(await bench.reconcile('pods', 'web', 'shop')).toMatchObject({ is: 'retry' });
-    expect(events(bench)).toEqual([]);
+    expect(await harness.reconcile('pods', 'web', 'shop')).toMatchObject({ is: 'retry' });
+    expect(events(harness)).toEqual([]);
     // The cache is behind what the first run has written to the tenant object.
-    const own = bench.tenant.server.get(resources.pods, { namespace: 'shop', name: 'web' }) as KubeObject;
-    bench.show('tenant', resources.pods, own);
-    await bench.reconcile('pods', 'web', 'shop');
-    expect(inSuper(bench)).toMatchObject({ spec: { ephemeralContainers: [{ name: 'debugger' }] } });
+    const own = harness.tenant.server.get(resources.pods, { namespace: 'shop', name: 'web' }) as KubeObject;
+    harness.show('tenant', resources.pods, own);
+    await harness.reconcile('pods', 'web', 'shop');
+    expect(inSuper(harness)).toMatchObject({ spec: { ephemeralContainers: [{ name: 'debugger' }] } });
   });
 });
 

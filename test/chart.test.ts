@@ -13,7 +13,7 @@ import { etcdServerArguments } from '../vc-manager/etcd/server-arguments.ts';
 import { freePort } from '../vc-manager/os/network.ts';
 import { loadRights, type PolicyRule, programs } from '../vc-manager/rights.ts';
 import { at } from './harness/checker/view.ts';
-import { complaints, type HelmResult, provideHelm, runHelm } from './harness/helm.ts';
+import { type HelmResult, helmErrors, provideHelm, runHelm } from './harness/helm.ts';
 import { poll } from './harness/poll.ts';
 import { runCli } from './harness/stack.ts';
 import { World } from './harness/world.ts';
@@ -516,7 +516,7 @@ describe('the Helm chart', () => {
 
     it('is installed and upgraded, and its pods run', async () => {
       const first = await install('install', '--wait', '--timeout', '90s');
-      expect(complaints(first)).toEqual([]);
+      expect(helmErrors(first)).toEqual([]);
       expect(first.stdout).toContain('"kind": "VirtualCluster"');
       expect(first.stdout).toContain('port-forward service/kube-apiserver');
       const gateway = ['--set', 'gateway.enabled=true', '--set', 'gateway.domain=tenants.example.com'];
@@ -524,7 +524,7 @@ describe('the Helm chart', () => {
       expect(stdout).toContain('which people reach at ID.tenants.example.com, port 443');
       expect(stdout).not.toContain('port-forward service/kube-apiserver');
       const second = await install('upgrade', '--wait', '--timeout', '90s', '--set', 'manager.replicas=3');
-      expect(complaints(second)).toEqual([]);
+      expect(helmErrors(second)).toEqual([]);
       // A server may have shown helm the Deployment as it was before.
       await world.superCluster.until(
         { resource: resources.pods, namespace, what: 'six running pods' },
@@ -544,7 +544,7 @@ describe('the Helm chart', () => {
       };
       const [, ...args] = scriptRunBy(page, 'test/chart.test.ts', 'helm upgrade', words).split(' ');
       const options = { home, kubeconfig: world.superCluster.kubeconfigFile };
-      expect(complaints(await runHelm(program, args, options))).toEqual([]);
+      expect(helmErrors(await runHelm(program, args, options))).toEqual([]);
       const replicas = ['get', 'deployment', `${release}-manager`, '-o', 'jsonpath={.spec.replicas}'];
       expect(await world.superCluster.kubectl('-n', namespace, ...replicas)).toBe('3');
     });
@@ -616,7 +616,7 @@ describe('the Helm chart', () => {
         ['uninstall', release, '-n', namespace, '--wait', '--timeout', '60s'],
         { home, kubeconfig: world.superCluster.kubeconfigFile },
       );
-      expect(complaints(uninstalled)).toEqual([]);
+      expect(helmErrors(uninstalled)).toEqual([]);
       await world.superCluster.until(
         { resource: resources.pods, namespace, what: 'the pods to go' },
         (pods) => pods.length === 0,

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { resources } from '../kube/index.ts';
-import { differences, remains } from './harness/checker/differences.ts';
+import { differences, orphanedSuperObjects } from './harness/checker/differences.ts';
 import { seededDifferences } from './harness/checker/kinds.ts';
 import { Copy } from './harness/checker/seeded-differences.ts';
 import {
@@ -58,7 +58,7 @@ describe('the checker', () => {
   afterAll(() => world?.close());
 
   const find = (copy: Copy): string[] => [
-    ...remains(copy.superSide),
+    ...orphanedSuperObjects(copy.superSide),
     ...differences(checked, copy.own, copy.superSide),
   ];
 

@@ -2,7 +2,7 @@ import { mkdir, readFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { itBroadly } from '../kube/testing/broad.ts';
+import { itInTestAll } from '../kube/testing/broad.ts';
 import { codeBlocks, scriptOf, scriptRunBy } from '../scripts/docs-commands.ts';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../vc-manager/binaries/index.ts';
 import { freePort } from '../vc-manager/os/network.ts';
@@ -80,7 +80,7 @@ describe('the documentation', () => {
     await world.superCluster.kubectl('delete', ...binding);
   });
 
-  itBroadly('docs/snapshots.md, docs/sleep.md and docs/certificates.md say what works', async () => {
+  itInTestAll('docs/snapshots.md, docs/sleep.md and docs/certificates.md say what works', async () => {
     await reader.run('a tenant for them', 'vc-manager create team-blue --wait');
     for (const page of restarts) await runPage(page);
     await reader.run('its end', 'vc-manager delete team-blue --yes --wait');

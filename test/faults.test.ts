@@ -1,7 +1,12 @@
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest';
 import { type Resource, resources } from '../kube/index.ts';
-import { itBroadly } from '../kube/testing/broad.ts';
-import { expectAgreementAfterLoad, killed, startedAnew, tellStartedAnew } from './harness/after-load.ts';
+import { itInTestAll } from '../kube/testing/broad.ts';
+import {
+  controllerRestarts,
+  expectAgreementAfterLoad,
+  killed,
+  reportControllerRestarts,
+} from './harness/after-load.ts';
 import { at } from './harness/checker/view.ts';
 import { Churn } from './harness/churn.ts';
 import { deployment, namespace, pod, service } from './harness/manifests.ts';
@@ -71,33 +76,33 @@ describe('under load', () => {
     expect(now).toEqual(calm);
   };
 
-  itBroadly('both sides agree without any fault', () => withChurn(1, async () => undefined));
+  itInTestAll('both sides agree without any fault', () => withChurn(1, async () => undefined));
 
-  itBroadly('the syncer is killed, and both sides agree afterwards', () =>
+  itInTestAll('the syncer is killed, and both sides agree afterwards', () =>
     withChurn(10, async () => void (await killed(world, 'vc-syncer'))),
   );
 
-  itBroadly('the manager is killed, and both sides agree afterwards', () =>
+  itInTestAll('the manager is killed, and both sides agree afterwards', () =>
     withChurn(20, async () => void (await killed(world, 'vc-manager'))),
   );
 
-  itBroadly('the API server of a tenant is killed, and both sides agree afterwards', () =>
+  itInTestAll('the API server of a tenant is killed, and both sides agree afterwards', () =>
     withChurn(30, async () => void (await killed(world, 'kube-apiserver', tenants[0]))),
   );
 
-  itBroadly('the gateway is killed, and both sides agree afterwards', () =>
+  itInTestAll('the gateway is killed, and both sides agree afterwards', () =>
     withChurn(35, async () => void (await killed(world, 'vc-gateway'))),
   );
 
-  itBroadly('the controllers of a tenant are killed, and both sides agree afterwards', () =>
+  itInTestAll('the controllers of a tenant are killed, and both sides agree afterwards', () =>
     withChurn(40, async () => void (await killed(world, 'kube-controller-manager', tenants[0]))),
   );
 
-  itBroadly('the API server of the super cluster is killed, and both sides agree afterwards', () =>
+  itInTestAll('the API server of the super cluster is killed, and both sides agree afterwards', () =>
     withChurn(50, async () => void (await killed(world, 'kube-apiserver'))),
   );
 
-  itBroadly('the datastore of the tenants is killed, and both sides agree afterwards', () =>
+  itInTestAll('the datastore of the tenants is killed, and both sides agree afterwards', () =>
     withChurn(60, async () => void (await killed(world, 'datastore'))),
   );
 
@@ -152,7 +157,7 @@ describe('under load', () => {
   it('after no more than one of these faults endpoints were missing until controllers were started anew', ({
     task,
   }) => {
-    tellStartedAnew(task.meta);
-    expect(startedAnew.length, JSON.stringify(startedAnew)).toBeLessThanOrEqual(1);
+    reportControllerRestarts(task.meta);
+    expect(controllerRestarts.length, JSON.stringify(controllerRestarts)).toBeLessThanOrEqual(1);
   });
 });

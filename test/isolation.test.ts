@@ -18,7 +18,7 @@ import {
   resource,
   resources,
 } from '../kube/index.ts';
-import { itBroadly } from '../kube/testing/broad.ts';
+import { itInTestAll } from '../kube/testing/broad.ts';
 import { freePort } from '../kube/testing/free-port.ts';
 import { grpcCall } from '../vc-manager/etcd/testing/grpc-client.ts';
 import { egressFilterProblem } from '../vc-manager/os/egress-filter.ts';
@@ -194,7 +194,7 @@ describe('tenants are out of reach of each other', () => {
     expect(await gateway).toMatchObject({ exitCode: 0 });
   });
 
-  itBroadly(
+  itInTestAll(
     'one of two gateways is killed, and no request of a client fails that reaches both by one address',
     async () => {
       const { gateway, port } = await secondGateway();

@@ -6,7 +6,7 @@ import type { ControlPlaneTemplate } from '../api/control-plane-template.ts';
 import { annotationKeys } from '../api/labels.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { resources } from '../kube/index.ts';
-import { itBroadly } from '../kube/testing/broad.ts';
+import { itInTestAll } from '../kube/testing/broad.ts';
 import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../vc-manager/binaries/index.ts';
 import { RedisServer, whyNoRedis } from '../vc-manager/jobs/testing/redis-server.ts';
@@ -21,7 +21,7 @@ import {
   untilLeads,
 } from './harness/managers.ts';
 import { pod } from './harness/manifests.ts';
-import { componentProcess, holdUp, type ProcessIdentity, send } from './harness/processes.ts';
+import { componentProcess, type ProcessIdentity, send, suspendComponent } from './harness/processes.ts';
 import { pageOf, Reader } from './harness/reader.ts';
 import { expectAllServed, whileAsked } from './harness/steady-load.ts';
 import { type Tenant, World } from './harness/world.ts';
@@ -64,7 +64,11 @@ describe('jobs of the manager', () => {
         // It must not end before it is cancelled.
       }).then(async (seen) => ({
         ...seen,
-        goOn: await holdUp({ stateDir: world.stateDir, id: seen.tenant, component: 'kube-apiserver' }),
+        goOn: await suspendComponent({
+          stateDir: world.stateDir,
+          id: seen.tenant,
+          component: 'kube-apiserver',
+        }),
       })),
       world.cli(['create', 'job-cancelled']),
     ]);
@@ -231,7 +235,7 @@ describe.skipIf(withoutRedis !== undefined)(
       await untilLeads(world, other);
     });
 
-    itBroadly(
+    itInTestAll(
       'do without Redis while it is gone; others notice nothing, also when it comes back empty',
       async () => {
         await undisturbed(await world.openTenant('job-version'), 'Redis killed, and back empty', async () => {
@@ -244,39 +248,46 @@ describe.skipIf(withoutRedis !== undefined)(
       },
     );
 
-    itBroadly('finish a new tenant, with the other one, though one of them is killed meanwhile', async () => {
-      await startMissing();
-      let other = '';
-      await undisturbed(await world.openTenant('job-version'), 'the manager killed', async () => {
-        const [{ id, goOn }, created] = await Promise.all([
-          virtualCluster('job-relay', 'its job', ({ status }) => {
-            const current = status?.jobs?.current;
-            return current?.step === 'control-plane' && { tenant: status?.id ?? '', id: current.id };
-          }).then(async ({ tenant, id }) => ({
-            id,
-            goOn: await holdUp({ stateDir: world.stateDir, id: tenant, component: 'kube-apiserver' }),
-          })),
-          world.cli(['create', 'job-relay']),
-        ]);
-        expect(created.exitCode, created.stderr).toBe(0);
-        const killedAt = performance.now();
-        other = await killHolder('job-relay');
-        goOn();
-        const vc = await virtualCluster('job-relay', 'it to be Ready', (found) =>
-          isReady(found) ? found : undefined,
-        );
-        console.log(
-          `usable ${Math.round((performance.now() - killedAt) / 100) / 10} s after its manager was killed`,
-        );
-        expect(vc.status?.jobs?.history).toMatchObject([
-          { id, kind: 'provision', result: 'Succeeded', attempts: 2 },
-        ]);
-      });
-      await untilLeads(world, other);
-      await (await world.openTenant('job-relay')).kubectl('get', 'namespaces');
-    });
+    itInTestAll(
+      'finish a new tenant, with the other one, though one of them is killed meanwhile',
+      async () => {
+        await startMissing();
+        let other = '';
+        await undisturbed(await world.openTenant('job-version'), 'the manager killed', async () => {
+          const [{ id, goOn }, created] = await Promise.all([
+            virtualCluster('job-relay', 'its job', ({ status }) => {
+              const current = status?.jobs?.current;
+              return current?.step === 'control-plane' && { tenant: status?.id ?? '', id: current.id };
+            }).then(async ({ tenant, id }) => ({
+              id,
+              goOn: await suspendComponent({
+                stateDir: world.stateDir,
+                id: tenant,
+                component: 'kube-apiserver',
+              }),
+            })),
+            world.cli(['create', 'job-relay']),
+          ]);
+          expect(created.exitCode, created.stderr).toBe(0);
+          const killedAt = performance.now();
+          other = await killHolder('job-relay');
+          goOn();
+          const vc = await virtualCluster('job-relay', 'it to be Ready', (found) =>
+            isReady(found) ? found : undefined,
+          );
+          console.log(
+            `usable ${Math.round((performance.now() - killedAt) / 100) / 10} s after its manager was killed`,
+          );
+          expect(vc.status?.jobs?.history).toMatchObject([
+            { id, kind: 'provision', result: 'Succeeded', attempts: 2 },
+          ]);
+        });
+        await untilLeads(world, other);
+        await (await world.openTenant('job-relay')).kubectl('get', 'namespaces');
+      },
+    );
 
-    itBroadly(
+    itInTestAll(
       'go back from a version that does not start, though one of them is killed meanwhile',
       async () => {
         await startMissing();

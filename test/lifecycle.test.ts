@@ -8,7 +8,7 @@ import { allocateSlice } from '../vc-manager/os/network.ts';
 import { footprint, noFootprint, type Traces, tracesOf } from './harness/footprint.ts';
 import { claim, deployment, namespace, service } from './harness/manifests.ts';
 import { poll } from './harness/poll.ts';
-import { componentProcess, holdUp, kill, send } from './harness/processes.ts';
+import { componentProcess, kill, send, suspendComponent } from './harness/processes.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 /** Until a tenant is made, and has gone again, on a busy machine. */
@@ -103,7 +103,7 @@ describe('the life of a tenant', () => {
     );
     // It must not be there before the manager is killed.
     const held = { stateDir: world.stateDir, id: begun?.id ?? '', component: 'kube-apiserver' };
-    const goOn = await holdUp(held);
+    const goOn = await suspendComponent(held);
     await kill(manager).finally(goOn);
     await orphan.apply(namespace('alone'), deployment('alone', 'web', 1));
     await orphan.kubectl('-n', 'alone', 'rollout', 'status', 'deployment/web', '--timeout=110s');

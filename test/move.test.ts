@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { isPaused, type VirtualCluster } from '../api/virtual-cluster.ts';
 import { connectionFromSecret, type KubeObject, resources } from '../kube/index.ts';
-import { itBroadly } from '../kube/testing/broad.ts';
+import { itInTestAll } from '../kube/testing/broad.ts';
 import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { at } from './harness/checker/view.ts';
 import { configMap, deployment, namespace, secret } from './harness/manifests.ts';
@@ -88,7 +88,7 @@ describe('a tenant that is moved', () => {
     expect(there.stderr).toMatch(/is at process\/own already/);
   });
 
-  itBroadly('is kept and put back in an etcd of its own, also while it is asleep', async () => {
+  itInTestAll('is kept and put back in an etcd of its own, also while it is asleep', async () => {
     const cli = async (...args: string[]): Promise<string> => {
       const { exitCode, stdout, stderr } = await world.cli(args);
       expect(exitCode, stderr).toBe(0);
@@ -103,7 +103,7 @@ describe('a tenant that is moved', () => {
     await expectTheSame();
   });
 
-  itBroadly('is there in the end although the manager is killed meanwhile', async () => {
+  itInTestAll('is there in the end although the manager is killed meanwhile', async () => {
     const moving = reader.run('docs/move.md', documented.slice(2).join('\n'));
     await until('the old control plane to be stopped', isPaused);
     await kill(await world.process('vc-manager'));

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { execa } from 'execa';
 import { extract } from 'tar';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { itBroadly } from '../kube/testing/broad.ts';
+import { itInTestAll } from '../kube/testing/broad.ts';
 
 const root = join(import.meta.dirname, '..');
 
@@ -82,7 +82,7 @@ describe('the package, as npm packs it', () => {
       expect(await readdir(empty)).toEqual([]);
     });
 
-    itBroadly('starts a stack with a tenant, and all of it is gone again', async () => {
+    itInTestAll('starts a stack with a tenant, and all of it is gone again', async () => {
       const at = ['--state-dir', join(directory, 'state')];
       try {
         await npx('up', '--detach', '--tenants', '1', ...at);

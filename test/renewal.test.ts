@@ -12,7 +12,7 @@ import {
   resources,
   Store,
 } from '../kube/index.ts';
-import { itBroadly } from '../kube/testing/broad.ts';
+import { itInTestAll } from '../kube/testing/broad.ts';
 import type { SteadyClient } from '../scripts/bench/steady-client.ts';
 import { scriptRunBy } from '../scripts/docs-commands.ts';
 import {
@@ -26,7 +26,7 @@ import { at } from './harness/checker/view.ts';
 import { processesOf } from './harness/managers.ts';
 import { namespace, pod } from './harness/manifests.ts';
 import { poll } from './harness/poll.ts';
-import { holdUp, isAlive, kill, send } from './harness/processes.ts';
+import { isAlive, kill, send, suspendComponent } from './harness/processes.ts';
 import { pageOf, Reader } from './harness/reader.ts';
 import { expectAllServed, whileAsked } from './harness/steady-load.ts';
 import { type Tenant, World } from './harness/world.ts';
@@ -168,7 +168,7 @@ describe('the certificates of a control plane', () => {
     await runningPod('after');
   });
 
-  itBroadly('are all renewed when they are due', async () => {
+  itInTestAll('are all renewed when they are due', async () => {
     const was = await servedCertificate(tenant);
     // One API server, which serves until another one has taken its place.
     const client = await whileAsked(tenant.kubeconfig, 'all certificates', async (client) => {
@@ -190,7 +190,7 @@ describe('the certificates of a control plane', () => {
       const [stateDir, id, component] = [world.stateDir, tenant.id, 'kube-apiserver'];
       const beside = await world.process(component, tenant);
       // That step must not end before its manager is killed.
-      const holding = holdUp({ stateDir, id, component, beside });
+      const holding = suspendComponent({ stateDir, id, component, beside });
       const renewing = renew('--wait');
       const goOn = await holding;
       const killed = async (): Promise<string> => {
@@ -224,7 +224,7 @@ describe('the certificates of a control plane', () => {
     expect(Date.parse(status?.certificatesDue ?? '')).toBeGreaterThan(Date.now());
   });
 
-  itBroadly(
+  itInTestAll(
     'stay as they are while an authority is damaged, and are renewed when it is restored',
     async () => {
       const processes = await processesOf(world, tenant);
@@ -246,7 +246,7 @@ describe('the certificates of a control plane', () => {
     },
   );
 
-  itBroadly(
+  itInTestAll(
     'stay as they are while their Secret cannot be written, until that is over or the job is cancelled',
     async () => {
       const processes = await processesOf(world, tenant);

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { parse, stringify } from 'yaml';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { findCondition, type KubeObject, resource, resources } from '../kube/index.ts';
-import { itBroadly } from '../kube/testing/broad.ts';
+import { itInTestAll } from '../kube/testing/broad.ts';
 import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { machineAddress } from '../vc-manager/os/network.ts';
 import { type AttackerServer, startAttackerServer } from './harness/attacker-server.ts';
@@ -320,7 +320,7 @@ describe('an empty answer is no order to delete', () => {
     expect(await parts()).toBe(10);
   });
 
-  itBroadly(
+  itInTestAll(
     'look-alikes without our marks stand as they were after the resync has come by, on both sides',
     async () => {
       const tenant = await world.createTenant('resynced');

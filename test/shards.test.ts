@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { type KubeObject, resources } from '../kube/index.ts';
-import { itBroadly } from '../kube/testing/broad.ts';
+import { itInTestAll } from '../kube/testing/broad.ts';
 import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { at } from './harness/checker/view.ts';
 import { deployment, namespace, pod } from './harness/manifests.ts';
@@ -201,7 +201,7 @@ describe('several syncers', { timeout: 400_000 }, () => {
     expect(await calmPods()).toEqual(calm);
   });
 
-  itBroadly('do no harm when one stands still past its Lease and wakes up', async () => {
+  itInTestAll('do no harm when one stands still past its Lease and wakes up', async () => {
     const its = await startSecond(1);
     const calm = await calmPods();
     const early = await makesPods(its, 'early', 5);

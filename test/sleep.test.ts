@@ -1,7 +1,7 @@
 import { connect } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { connectionFromSecret, type KubeObject, resources } from '../kube/index.ts';
-import { itBroadly } from '../kube/testing/broad.ts';
+import { itInTestAll } from '../kube/testing/broad.ts';
 import { at } from './harness/checker/view.ts';
 import { evict } from './harness/evict.ts';
 import { configMap, deployment, job, namespace } from './harness/manifests.ts';
@@ -98,7 +98,7 @@ describe('a tenant that sleeps', () => {
     );
   });
 
-  itBroadly('wakes up when a token of a pod is about to end, and has it renewed', async () => {
+  itInTestAll('wakes up when a token of a pod is about to end, and has it renewed', async () => {
     const labelSelector = `skerry.dev/tenant=${tenant.uid},skerry.dev/token`;
     const tokens = { resource: resources.secrets, labelSelector };
     const records = ({ metadata }: KubeObject): { renewAt: string; expires: string }[] =>
@@ -132,7 +132,7 @@ describe('a tenant that sleeps', () => {
     );
   });
 
-  itBroadly('falls asleep by itself when nobody is connected any more', async () => {
+  itInTestAll('falls asleep by itself when nobody is connected any more', async () => {
     const before = await sleeper.superPods();
     const spec = { sleep: { afterIdle: '1m' } };
     await world.superCluster.client.patch(resources.virtualClusters, tenant.ref, { spec }, { type: 'merge' });
@@ -151,11 +151,11 @@ describe('a tenant that sleeps', () => {
     await sleeper.untilPhase('Ready');
   });
 
-  itBroadly('falls asleep and wakes up although the manager is killed meanwhile', async () => {
+  itInTestAll('falls asleep and wakes up although the manager is killed meanwhile', async () => {
     await sleeper.outlastKills(async () => kill(await world.process('vc-manager')));
   });
 
-  itBroadly('wakes up for a CronJob that is due, which then runs', async () => {
+  itInTestAll('wakes up for a CronJob that is due, which then runs', async () => {
     // The minute after the next one: the next one may begin before the tenant is asleep.
     const due = new Date(Date.now() + 120_000);
     due.setUTCSeconds(0, 0);

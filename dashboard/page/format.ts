@@ -70,7 +70,7 @@ function numberIn(text: string): number {
 }
 
 /** To order by: what is not known comes before all that is. */
-export function amount(text: string | undefined): number {
+export function sortValue(text: string | undefined): number {
   const value = numberIn(text ?? '');
   return Number.isNaN(value) ? -1 : value;
 }

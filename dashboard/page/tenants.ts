@@ -2,7 +2,7 @@ import type { VNode } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import type { Health, JobRow, TenantLoad, TenantRow } from '../types.ts';
 import { CreateDialog } from './actions.ts';
-import { amount, milliseconds, percent, quantity, relative, since } from './format.ts';
+import { milliseconds, percent, quantity, relative, since, sortValue } from './format.ts';
 import { state } from './state.ts';
 import { Advice, type Column, HealthMark, healthNames, html, Meter, Section, Table } from './ui.ts';
 
@@ -49,7 +49,7 @@ export const tenantColumns: Column<Listed>[] = [
     about: 'used / reserved',
     isNumber: true,
     isMinor: true,
-    order: ({ cpu, requestsCpu }) => amount(cpu ?? requestsCpu),
+    order: ({ cpu, requestsCpu }) => sortValue(cpu ?? requestsCpu),
     cell: ({ cpu, requestsCpu }) => usedOf('cpu', cpu, requestsCpu),
   },
   {
@@ -57,7 +57,7 @@ export const tenantColumns: Column<Listed>[] = [
     about: 'used / reserved',
     isNumber: true,
     isMinor: true,
-    order: ({ memory, requestsMemory }) => amount(memory ?? requestsMemory),
+    order: ({ memory, requestsMemory }) => sortValue(memory ?? requestsMemory),
     cell: ({ memory, requestsMemory }) => usedOf('memory', memory, requestsMemory),
   },
   {

@@ -96,7 +96,7 @@ export function Pods({ base }: { base: string }): VNode {
         >`
       }
     </form>
-    ${chosen !== '' && html`<${Way} key=${chosen} base=${base} pod=${chosen} />`}
+    ${chosen !== '' && html`<${PodTimeline} key=${chosen} base=${base} pod=${chosen} />`}
     ${list?.problem !== undefined && html`<p class="hint">The syncer could not be asked how long pods took: ${list.problem}</p>`}
     ${
       listed.length > 0 &&
@@ -126,7 +126,7 @@ function podHealth(phase: string, isReady: boolean): Health {
   return isReady || phase === 'Succeeded' ? 'well' : 'busy';
 }
 
-function Way({ base, pod }: { base: string; pod: string }): VNode {
+function PodTimeline({ base, pod }: { base: string; pod: string }): VNode {
   const { value, problem } = useLoaded(
     (signal) => get<PodReport>(`${base}/pods/${pod}`, signal),
     [base, pod],

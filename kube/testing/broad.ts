@@ -4,7 +4,7 @@ import { it } from 'vitest';
 export const isBroad = Boolean(process.env['SKERRY_TEST_ALL']);
 
 /** Defines a test that is broad rather than deep; where it is skipped, its name says so. */
-export function itBroadly(name: string, test: () => unknown, timeoutMs?: number): void {
+export function itInTestAll(name: string, test: () => unknown, timeoutMs?: number): void {
   if (isBroad) it(name, test, timeoutMs);
   else it.skip(`${name} (npm run test:all)`, test, timeoutMs);
 }

@@ -16,7 +16,7 @@ export const tenants: Side = { name: 'tenants', through: { fair: true } };
 export const unfairTenants: Side = { name: 'tenants, --no-fair', through: { fair: false } };
 
 /** The sides of scenarios that compare tenants with the super cluster alone. */
-export function sidesOf({ sides }: Pick<BenchOptions, 'sides'>): readonly Side[] {
+export function sidesToCompare({ sides }: Pick<BenchOptions, 'sides'>): readonly Side[] {
   return sides === 'direct' ? [direct] : [direct, tenants];
 }
 

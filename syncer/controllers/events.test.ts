@@ -10,7 +10,7 @@ import { testContext, testNamespace, testTenant } from '../kinds/testing.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import { shownNodeName } from '../mapping/node-names.ts';
 import { keyId } from '../reconcile/keys.ts';
-import { Bench } from '../reconcile/testing/bench.ts';
+import { ReconcilerHarness } from '../reconcile/testing/reconciler-harness.ts';
 import { TwoSides, type TwoSidesOptions } from '../reconcile/testing/two-sides.ts';
 import { copyOf, EventController, eventContent, eventContentPatch, tenantRefOf } from './events.ts';
 
@@ -258,26 +258,26 @@ it('those about custom resources come up where these are synced, and are not tak
   expect(tenantRefOf(about, synced)).toEqual({ namespace: 'shop', name: 'web-0.17a' });
 });
 
-/** A controller on the caches of a bench; `heard` takes the keys that were queued since it was last asked. */
+/** A controller on the caches of a harness; `takeQueued` takes the keys that were queued since it was last asked. */
 function controllerOf(
-  bench: Bench,
+  harness: ReconcilerHarness,
   isBusy = () => false,
   isServed = () => true,
-): { controller: EventController; heard: () => string[] } {
+): { controller: EventController; takeQueued: () => string[] } {
   const queued: string[] = [];
   const controller = new EventController({
-    superCaches: bench.superCaches,
-    clock: bench.clock,
-    tenant: (uid) => (uid === bench.state.info.uid && isServed() ? bench.state : undefined),
+    superCaches: harness.superCaches,
+    clock: harness.clock,
+    tenant: (uid) => (uid === harness.state.info.uid && isServed() ? harness.state : undefined),
     enqueue: (_tenant, key) => queued.push(keyId(key)),
     isBusy,
   });
-  return { controller, heard: () => queued.splice(0) };
+  return { controller, takeQueued: () => queued.splice(0) };
 }
 
-const ofSettings = (bench: Bench): KubeObject => ({
-  metadata: { name: 'x.1', namespace: bench.shop, uid: 'e1' },
-  involvedObject: { kind: 'ConfigMap', namespace: bench.shop, name: 'x' },
+const ofSettings = (harness: ReconcilerHarness): KubeObject => ({
+  metadata: { name: 'x.1', namespace: harness.shop, uid: 'e1' },
+  involvedObject: { kind: 'ConfigMap', namespace: harness.shop, name: 'x' },
   reason: 'Pulled',
 });
 
@@ -285,36 +285,36 @@ describe('the keys of events', () => {
   const settings = { metadata: { name: 'x', namespace: 'shop', uid: 't1' } };
 
   it('are queued when an event comes, changes or goes', async () => {
-    await using bench = await Bench.start();
-    bench.namespace('shop');
-    bench.have('tenant', resources.configMaps, settings);
-    const { controller, heard } = controllerOf(bench);
-    bench.show('super', resources.events, ofSettings(bench));
-    expect(heard()).toEqual(['events/shop/x.1']);
-    expect([...controller.keysOf(bench.state)].map(keyId)).toEqual(['events/shop/x.1']);
-    bench.hide('super', resources.events, ofSettings(bench));
-    expect(heard()).toEqual(['events/shop/x.1']);
-    expect([...controller.keysOf(bench.state)]).toEqual([]);
+    await using harness = await ReconcilerHarness.start();
+    harness.namespace('shop');
+    harness.have('tenant', resources.configMaps, settings);
+    const { controller, takeQueued } = controllerOf(harness);
+    harness.show('super', resources.events, ofSettings(harness));
+    expect(takeQueued()).toEqual(['events/shop/x.1']);
+    expect([...controller.keysOf(harness.state)].map(keyId)).toEqual(['events/shop/x.1']);
+    harness.hide('super', resources.events, ofSettings(harness));
+    expect(takeQueued()).toEqual(['events/shop/x.1']);
+    expect([...controller.keysOf(harness.state)]).toEqual([]);
   });
 
   it('are queued when the super namespace is seen after the event', async () => {
-    await using bench = await Bench.start();
-    const { heard } = controllerOf(bench);
-    const own = bench.have('tenant', resources.namespaces, { metadata: { name: 'shop' } });
-    bench.have('tenant', resources.configMaps, settings);
-    bench.show('super', resources.events, ofSettings(bench));
-    expect(heard()).toEqual([]);
-    bench.show('super', resources.namespaces, bench.superNamespaceOf(own));
-    expect(heard()).toEqual(['events/shop/x.1']);
+    await using harness = await ReconcilerHarness.start();
+    const { takeQueued } = controllerOf(harness);
+    const own = harness.have('tenant', resources.namespaces, { metadata: { name: 'shop' } });
+    harness.have('tenant', resources.configMaps, settings);
+    harness.show('super', resources.events, ofSettings(harness));
+    expect(takeQueued()).toEqual([]);
+    harness.show('super', resources.namespaces, harness.superNamespaceOf(own));
+    expect(takeQueued()).toEqual(['events/shop/x.1']);
   });
 });
 
 /** A ConfigMap on both sides, and an event of it in the super cluster. */
-function haveEvent(bench: Bench): void {
-  bench.namespace('shop');
-  const t = bench.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
-  bench.have('super', resources.configMaps, bench.superOf(t));
-  bench.have('super', resources.events, ofSettings(bench));
+function haveEvent(harness: ReconcilerHarness): void {
+  harness.namespace('shop');
+  const t = harness.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
+  harness.have('super', resources.configMaps, harness.superOf(t));
+  harness.have('super', resources.events, ofSettings(harness));
 }
 
 describe('the copies that are remembered (sync rule `events`)', () => {
@@ -322,97 +322,97 @@ describe('the copies that are remembered (sync rule `events`)', () => {
   const { signal } = new AbortController();
 
   it('go with their events, and stay in the tenant', async () => {
-    await using bench = await Bench.start();
-    bench.namespace('shop');
-    const t = bench.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
-    bench.have('super', resources.configMaps, bench.superOf(t));
-    const event = bench.have('super', resources.events, ofSettings(bench));
-    const { controller } = controllerOf(bench);
-    expect(controller.driftOf(bench.state, key)).toBeUndefined();
-    expect(await controller.reconcile(bench.state, key, signal)).toEqual({ is: 'done' });
-    expect(bench.tenant.server.list(resources.events)).toHaveLength(1);
-    expect(controller.copiesOf(bench.state).size).toBe(1);
-    bench.hide('super', resources.events, event);
-    expect(await controller.reconcile(bench.state, key, signal)).toEqual({ is: 'done' });
-    expect(controller.copiesOf(bench.state).size).toBe(0);
-    expect(bench.tenant.server.list(resources.events)).toHaveLength(1);
+    await using harness = await ReconcilerHarness.start();
+    harness.namespace('shop');
+    const t = harness.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
+    harness.have('super', resources.configMaps, harness.superOf(t));
+    const event = harness.have('super', resources.events, ofSettings(harness));
+    const { controller } = controllerOf(harness);
+    expect(controller.driftOf(harness.state, key)).toBeUndefined();
+    expect(await controller.reconcile(harness.state, key, signal)).toEqual({ is: 'done' });
+    expect(harness.tenant.server.list(resources.events)).toHaveLength(1);
+    expect(controller.copiesOf(harness.state).size).toBe(1);
+    harness.hide('super', resources.events, event);
+    expect(await controller.reconcile(harness.state, key, signal)).toEqual({ is: 'done' });
+    expect(controller.copiesOf(harness.state).size).toBe(0);
+    expect(harness.tenant.server.list(resources.events)).toHaveLength(1);
   });
 
   it('are patched at most every five seconds, whatever the clock does', async () => {
-    await using bench = await Bench.start();
-    haveEvent(bench);
-    const { controller } = controllerOf(bench);
-    await controller.reconcile(bench.state, key, signal);
-    bench.have('super', resources.events, { ...ofSettings(bench), count: 2 });
-    await bench.clock.advance(1_000);
-    expect(controller.driftOf(bench.state, key)).toBeUndefined();
-    expect(await controller.reconcile(bench.state, key, signal)).toEqual({ is: 'later', afterMs: 4_000 });
-    await bench.clock.advance(4_000);
-    expect(controller.driftOf(bench.state, key)).toBe('differs');
-    expect(await controller.reconcile(bench.state, key, signal)).toEqual({ is: 'done' });
-    expect(bench.tenant.server.list(resources.events)).toMatchObject([{ count: 2 }]);
+    await using harness = await ReconcilerHarness.start();
+    haveEvent(harness);
+    const { controller } = controllerOf(harness);
+    await controller.reconcile(harness.state, key, signal);
+    harness.have('super', resources.events, { ...ofSettings(harness), count: 2 });
+    await harness.clock.advance(1_000);
+    expect(controller.driftOf(harness.state, key)).toBeUndefined();
+    expect(await controller.reconcile(harness.state, key, signal)).toEqual({ is: 'later', afterMs: 4_000 });
+    await harness.clock.advance(4_000);
+    expect(controller.driftOf(harness.state, key)).toBe('differs');
+    expect(await controller.reconcile(harness.state, key, signal)).toEqual({ is: 'done' });
+    expect(harness.tenant.server.list(resources.events)).toMatchObject([{ count: 2 }]);
   });
 
   it('are looked at again after a pause where the server shows a copy and then has none', async () => {
-    await using bench = await Bench.start();
-    haveEvent(bench);
-    const { controller } = controllerOf(bench);
-    const reconcile = () => controller.reconcile(bench.state, key, signal);
+    await using harness = await ReconcilerHarness.start();
+    haveEvent(harness);
+    const { controller } = controllerOf(harness);
+    const reconcile = () => controller.reconcile(harness.state, key, signal);
     await reconcile();
-    controller.copiesOf(bench.state).clear();
-    bench.have('super', resources.events, { ...ofSettings(bench), count: 2 });
+    controller.copiesOf(harness.state).clear();
+    harness.have('super', resources.events, { ...ofSettings(harness), count: 2 });
     const gone = { kind: 'status' as const, code: 404 };
-    bench.tenant.server.inject({ verb: 'patch', plural: 'events', times: 1, fault: gone });
+    harness.tenant.server.inject({ verb: 'patch', plural: 'events', times: 1, fault: gone });
     expect(await reconcile()).toEqual({ is: 'later', afterMs: 1_000 });
     expect(await reconcile()).toEqual({ is: 'done' });
-    expect(bench.tenant.server.list(resources.events)).toMatchObject([{ count: 2 }]);
+    expect(harness.tenant.server.list(resources.events)).toMatchObject([{ count: 2 }]);
   });
 
   it('wait while people wait, fold what comes meanwhile, and are written after 30 seconds all the same', async () => {
-    await using bench = await Bench.start();
-    bench.namespace('shop');
-    const t = bench.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
-    bench.have('super', resources.configMaps, bench.superOf(t));
-    const creationTimestamp = new Date(bench.clock.now()).toISOString();
+    await using harness = await ReconcilerHarness.start();
+    harness.namespace('shop');
+    const t = harness.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
+    harness.have('super', resources.configMaps, harness.superOf(t));
+    const creationTimestamp = new Date(harness.clock.now()).toISOString();
     const told = (count: number): KubeObject => {
-      const event = ofSettings(bench);
+      const event = ofSettings(harness);
       return { ...event, metadata: { ...event.metadata, creationTimestamp }, count };
     };
     let isBusy = true;
-    const { controller } = controllerOf(bench, () => isBusy);
-    const reconcile = () => controller.reconcile(bench.state, key, signal);
-    const counts = () => bench.tenant.server.list(resources.events).map((copy) => copy['count']);
+    const { controller } = controllerOf(harness, () => isBusy);
+    const reconcile = () => controller.reconcile(harness.state, key, signal);
+    const counts = () => harness.tenant.server.list(resources.events).map((copy) => copy['count']);
 
-    bench.show('super', resources.events, told(1));
+    harness.show('super', resources.events, told(1));
     expect(await reconcile()).toEqual({ is: 'later', afterMs: 30_000 });
-    bench.show('super', resources.events, told(2));
+    harness.show('super', resources.events, told(2));
     isBusy = false;
     expect(await reconcile()).toEqual({ is: 'done' });
     expect(counts()).toEqual([2]);
 
     isBusy = true;
-    bench.show('super', resources.events, told(3));
-    await bench.clock.advance(5_000);
+    harness.show('super', resources.events, told(3));
+    await harness.clock.advance(5_000);
     expect(await reconcile()).toEqual({ is: 'later', afterMs: 25_000 });
-    bench.show('super', resources.events, { ...told(4), type: 'Warning' });
+    harness.show('super', resources.events, { ...told(4), type: 'Warning' });
     expect(await reconcile()).toEqual({ is: 'done' });
     expect(counts()).toEqual([4]);
 
-    bench.show('super', resources.events, told(5));
-    await bench.clock.advance(30_000);
+    harness.show('super', resources.events, told(5));
+    await harness.clock.advance(30_000);
     expect(await reconcile()).toEqual({ is: 'done' });
     expect(counts()).toEqual([5]);
   });
 
   it('that wait are queued again when people wait no longer, unless their tenant has left', async () => {
-    await using bench = await Bench.start();
-    bench.namespace('shop');
-    const t = bench.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
-    bench.have('super', resources.configMaps, bench.superOf(t));
+    await using harness = await ReconcilerHarness.start();
+    harness.namespace('shop');
+    const t = harness.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
+    harness.have('super', resources.configMaps, harness.superOf(t));
     let isBusy = true;
     let isServed = true;
-    const { controller, heard } = controllerOf(
-      bench,
+    const { controller, takeQueued } = controllerOf(
+      harness,
       () => isBusy,
       () => isServed,
     );
@@ -420,40 +420,40 @@ describe('the copies that are remembered (sync rule `events`)', () => {
     const running = controller.run(ending.signal);
     const waits = async (): Promise<void> => {
       const metadata = {
-        ...ofSettings(bench).metadata,
-        creationTimestamp: new Date(bench.clock.now()).toISOString(),
+        ...ofSettings(harness).metadata,
+        creationTimestamp: new Date(harness.clock.now()).toISOString(),
       };
-      bench.show('super', resources.events, { ...ofSettings(bench), metadata });
+      harness.show('super', resources.events, { ...ofSettings(harness), metadata });
       isBusy = true;
-      expect(await controller.reconcile(bench.state, key, signal)).toMatchObject({ is: 'later' });
-      heard();
+      expect(await controller.reconcile(harness.state, key, signal)).toMatchObject({ is: 'later' });
+      takeQueued();
     };
     await waits();
-    await bench.clock.advance(5_000);
-    expect(heard()).toEqual([]);
+    await harness.clock.advance(5_000);
+    expect(takeQueued()).toEqual([]);
     isBusy = false;
-    await bench.clock.advance(1_000);
-    expect(heard()).toEqual([keyId(key)]);
-    await bench.clock.advance(5_000);
-    expect(heard()).toEqual([]);
+    await harness.clock.advance(1_000);
+    expect(takeQueued()).toEqual([keyId(key)]);
+    await harness.clock.advance(5_000);
+    expect(takeQueued()).toEqual([]);
 
     await waits();
     isServed = false;
     isBusy = false;
-    await bench.clock.advance(1_000);
-    expect(heard()).toEqual([]);
+    await harness.clock.advance(1_000);
+    expect(takeQueued()).toEqual([]);
     ending.abort();
     await running;
   });
 
   it('are kept with what they say and no more, whatever the tenant answers', async () => {
-    await using bench = await Bench.start();
-    bench.namespace('shop');
-    const t = bench.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
-    bench.have('super', resources.configMaps, bench.superOf(t));
-    const told = ofSettings(bench);
-    bench.have('super', resources.events, told);
-    const { controller } = controllerOf(bench);
+    await using harness = await ReconcilerHarness.start();
+    harness.namespace('shop');
+    const t = harness.have('tenant', resources.configMaps, { metadata: { name: 'x', namespace: 'shop' } });
+    harness.have('super', resources.configMaps, harness.superOf(t));
+    const told = ofSettings(harness);
+    harness.have('super', resources.events, told);
+    const { controller } = controllerOf(harness);
     const answer = {
       metadata: {
         ...{ name: 'x.1', namespace: 'shop', uid: 'c1', resourceVersion: '7' },
@@ -465,10 +465,14 @@ describe('the copies that are remembered (sync rule `events`)', () => {
     };
     const answered = async (change: object): Promise<KubeObject | undefined> => {
       const text = JSON.stringify({ ...answer, ...change });
-      bench.tenant.server.inject({ plural: 'events', times: 1, fault: { kind: 'status', code: 200, text } });
-      controller.copiesOf(bench.state).clear();
-      expect(await controller.reconcile(bench.state, key, signal)).toEqual({ is: 'done' });
-      return controller.copiesOf(bench.state).get('events/shop/x.1')?.object;
+      harness.tenant.server.inject({
+        plural: 'events',
+        times: 1,
+        fault: { kind: 'status', code: 200, text },
+      });
+      controller.copiesOf(harness.state).clear();
+      expect(await controller.reconcile(harness.state, key, signal)).toEqual({ is: 'done' });
+      return controller.copiesOf(harness.state).get('events/shop/x.1')?.object;
     };
     expect(await answered({})).toEqual({
       metadata: {
@@ -483,11 +487,11 @@ describe('the copies that are remembered (sync rule `events`)', () => {
   });
 
   it('of an earlier run are read page by page, and no more of them than are remembered', async () => {
-    await using bench = await Bench.start();
+    await using harness = await ReconcilerHarness.start();
     const metadata = { namespace: 'shop', annotations: { [annotationKeys.uid]: 'e1' } };
     for (let index = 0; index < 1_200; index++)
-      bench.tenant.server.put(resources.events, { metadata: { ...metadata, name: `x.${index}` } });
-    const { controller } = controllerOf(bench);
+      harness.tenant.server.put(resources.events, { metadata: { ...metadata, name: `x.${index}` } });
+    const { controller } = controllerOf(harness);
     const counts: number[] = [];
     let open = 0;
     const meter = {
@@ -499,18 +503,18 @@ describe('the copies that are remembered (sync rule `events`)', () => {
       open += 1;
       return meter;
     };
-    await controller.loadExistingCopies(bench.state, signal, meterList);
+    await controller.loadExistingCopies(harness.state, signal, meterList);
     expect(counts).toEqual([500, 500, 200]);
-    expect(controller.copiesOf(bench.state).size).toBe(1_200);
+    expect(controller.copiesOf(harness.state).size).toBe(1_200);
 
     // A server that has always more.
     const page = { metadata: { resourceVersion: '1', continue: 'more' }, items: [] };
-    bench.tenant.server.inject({
+    harness.tenant.server.inject({
       plural: 'events',
       times: 20,
       fault: { kind: 'status', code: 200, text: JSON.stringify(page) },
     });
-    await controller.loadExistingCopies(bench.state, signal, meterList);
+    await controller.loadExistingCopies(harness.state, signal, meterList);
     expect(counts).toHaveLength(13);
     expect(open).toBe(0);
   });

@@ -20,7 +20,7 @@ import type { TokenRequest } from '../kinds/pods/token-requests.ts';
 import { isDeleting, isFinished, type Pod } from '../kinds/pods/types.ts';
 import { hasLostItsLabel, isOurs, originalUid, tenantUidOf } from '../mapping/labels.ts';
 import { scrub } from '../mapping/scrub.ts';
-import type { NoRoom, QuotaAdmission } from '../quota/quota-admission.ts';
+import type { QuotaAdmission, QuotaDenial } from '../quota/quota-admission.ts';
 import { byTenantIndex, type Caches, type SuperWatch } from '../reconcile/caches.ts';
 import { contestedNotice } from '../reconcile/contested-writes.ts';
 import {
@@ -316,14 +316,14 @@ export class PodTokenController implements SpecialController {
       patch === undefined
         ? [applyMergePatch(before, content.added) as KubeObject, undefined]
         : [before, applyMergePatch(patch, content.added) as MergePatch];
-    const noRoom = quota.enlarge(look.tenant, look.key, tokenSecrets, object, whole);
-    return noRoom === undefined ? content : this.#wait(look, noRoom, signal);
+    const denial = quota.enlarge(look.tenant, look.key, tokenSecrets, object, whole);
+    return denial === undefined ? content : this.#wait(look, denial, signal);
   }
 
   /** Sync rule `quota`. */
-  async #wait(look: Look, noRoom: NoRoom, signal: AbortSignal): Promise<Outcome> {
-    await notice(look, noRoom.notice, signal);
-    return noRoom.afterMs === undefined ? done : { is: 'later', afterMs: noRoom.afterMs };
+  async #wait(look: Look, denial: QuotaDenial, signal: AbortSignal): Promise<Outcome> {
+    await notice(look, denial.notice, signal);
+    return denial.afterMs === undefined ? done : { is: 'later', afterMs: denial.afterMs };
   }
 
   #target({ tenant, key }: Look, signal: AbortSignal): WriteTarget {

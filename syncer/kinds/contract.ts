@@ -238,11 +238,11 @@ export interface DownKind extends KindBase, NamedResource {
    */
   validate?(write: SuperWrite, context: SyncContext): Notice | undefined;
   /**
-   * Whether a write of the super object is right only while other super objects stay as they are; `overtaken`: they are
-   * not any more, and it is not sent. Called at the moment in which it is sent; the write is registered in the same
-   * turn. Pods alone rely on something (sync rule `tenant-isolation`).
+   * Whether the state of other super objects that a write of the super object was decided by still holds; `none`: it
+   * depends on no other, `failed`: it is not sent. Called at the moment in which it is sent; the write is registered in
+   * the same turn. Pods alone have one (sync rule `tenant-isolation`).
    */
-  reliance?(write: SuperWrite, context: SyncContext): 'none' | 'relies' | 'overtaken';
+  precondition?(write: SuperWrite, context: SyncContext): 'none' | 'met' | 'failed';
   /**
    * A way round a refused create of the super object; `undefined`: the refusal stands (event on the tenant object,
    * back-off). Services have one, for numbers that others have taken: pure, so that it is tested without a server.

@@ -14,7 +14,7 @@ import {
 import type { Action, Admission, DownKind } from './contract.ts';
 import { type Shape, unknownRefusal } from './known-fields.ts';
 import type { Pod } from './pods/types.ts';
-import { insideOf, isOfApiServer } from './services/types.ts';
+import { cidrMatcher, isOfApiServer } from './services/types.ts';
 import { refusedButKept, warning } from './validation.ts';
 
 /** Never an endpoint, whatever an allow-list says: this host, link-local (where clouds keep credentials), groups. */
@@ -38,7 +38,7 @@ const reservedRangesV6 = [
 function allowListOf(context: SyncContext): (address: string) => boolean {
   const { endpointCIDRs } = context.tenant.policy;
   if (endpointCIDRs.length === 0) return () => false;
-  const isListed = insideOf(endpointCIDRs);
+  const isListed = cidrMatcher(endpointCIDRs);
   let isInfrastructure: ((address: string) => boolean) | undefined;
   return (address) => {
     if (!isListed(address)) return false;
@@ -50,12 +50,12 @@ function allowListOf(context: SyncContext): (address: string) => boolean {
 
 /** Reserved ranges, what the syncer was told or has found, nodes and the pods on them. */
 function infrastructureOf({ tenant, superObjects }: SyncContext): (address: string) => boolean {
-  const isReserved = insideOf(reservedRanges);
-  const isReservedV6 = insideOf(reservedRangesV6);
-  const isProtected = insideOf(tenant.protectedCIDRs);
+  const isReserved = cidrMatcher(reservedRanges);
+  const isReservedV6 = cidrMatcher(reservedRangesV6);
+  const isProtected = cidrMatcher(tenant.protectedCIDRs);
   // Pods of the operator's own are not watched, so all of what nodes give to pods counts.
   const nodes = superObjects.byIndex<Node>(resources.nodes, 'all', '');
-  const isOnNode = insideOf(nodes.flatMap(({ spec }) => spec?.podCIDRs ?? []));
+  const isOnNode = cidrMatcher(nodes.flatMap(({ spec }) => spec?.podCIDRs ?? []));
   const own = new Set([tenant.apiServer.address, tenant.kubelet.address].map(canonical));
   return (address) =>
     (isIP(address) === 6 ? isReservedV6 : isReserved)(address) ||

@@ -5,7 +5,7 @@ import { connect as connectTls } from 'node:tls';
 import { describe, expect, it } from 'vitest';
 import { createTestCertificates } from '../../kube/testing/index.ts';
 import { KubeletServer } from './kubelet-server.ts';
-import { KubeletWorld, over, testKubeletTenant } from './testing/kubelet-world.ts';
+import { KubeletWorld, testKubeletTenant, untilEnded } from './testing/kubelet-world.ts';
 import { Parsing } from './testing/parsing.ts';
 
 const logs = '/containerLogs/shop/web-1/main';
@@ -49,7 +49,7 @@ describe('who may come', () => {
     await using world = await KubeletWorld.start();
     const { blue } = world;
     const { socket } = await world.stream('/exec/shop/web-1/main', blue.kubeletClient);
-    const cut = over(socket);
+    const cut = untilEnded(socket);
     const rotated = await testKubeletTenant('blue', blue.info.uid);
     world.serve(blue, rotated);
     await cut;

@@ -7,7 +7,8 @@ import { connect } from 'node:tls';
 import { describe, expect, it } from 'vitest';
 import { FakeClock } from '../../kube/testing/index.ts';
 import { CommandRuns, Output } from './pod-streams.ts';
-import { heard, KubeletWorld, over } from './testing/kubelet-world.ts';
+import { answering } from './testing/fake-super.ts';
+import { KubeletWorld, readToEnd, untilEnded, writeUntilStalled } from './testing/kubelet-world.ts';
 
 const exec = '/exec/shop/web-1/main?command=sh&input=1&output=1';
 
@@ -34,7 +35,7 @@ describe('a stream into a container', () => {
       'x-stream-protocol-version': 'v4.channel.k8s.io',
     });
     expect(response.headers).not.toHaveProperty('x-secret');
-    const all = heard(socket);
+    const all = readToEnd(socket);
     socket.end('and back');
     expect(head.toString() + (await all)).toBe('hello and back');
     await world.untilIdle();
@@ -50,7 +51,7 @@ describe('a stream into a container', () => {
     // Not before the answer: two pieces would not be what is to be shown.
     const [answer] = await once(socket, 'data');
     socket.end('late');
-    expect(String(answer) + (await heard(socket))).toContain('early late');
+    expect(String(answer) + (await readToEnd(socket))).toContain('early late');
     await world.untilIdle();
   });
 
@@ -147,7 +148,7 @@ describe('a stream into a container', () => {
     near.resume();
     far.write(Buffer.alloc(1 << 20));
     await clock.untilSleeping();
-    const ended = over(far);
+    const ended = untilEnded(far);
     near.destroy();
     await ended;
     far.destroy();
@@ -159,9 +160,9 @@ describe('a stream into a container', () => {
   it('delivers the rest to one who has said all', async () => {
     await using world = await KubeletWorld.start();
     const { near, far } = await openStream(world);
-    const answer = heard(near);
+    const answer = readToEnd(near);
     near.end('all of it');
-    expect(await heard(far)).toBe('all of it');
+    expect(await readToEnd(far)).toBe('all of it');
     far.end('the answer');
     expect(await answer).toBe('the answer');
     await world.untilIdle();
@@ -170,7 +171,7 @@ describe('a stream into a container', () => {
   it.each(['client', 'super cluster'] as const)('ends when the %s breaks off', async (side) => {
     await using world = await KubeletWorld.start();
     const { socket } = await world.stream(exec, world.blue.kubeletClient);
-    const gone = over(socket);
+    const gone = untilEnded(socket);
     if (side === 'client') socket.destroy();
     else for (const each of world.super.sockets) each.resetAndDestroy();
     await gone;
@@ -182,17 +183,11 @@ describe('a stream into a container', () => {
   it('waits for the reader', async () => {
     await using world = await KubeletWorld.start();
     const { near, far } = await openStream(world);
-    const chunk = Buffer.alloc(1 << 20, 'x');
-    let sent = 0;
-    for (; sent < 512; sent++) {
-      if (far.write(chunk)) continue;
-      const drained = await Promise.race([
-        once(far, 'drain').then(() => true),
-        new Promise<false>((resolve) => setTimeout(() => resolve(false), 300)),
-      ]);
-      if (!drained) break;
-    }
-    expect(sent).toBeLessThan(256);
+    world.super.onRequest = answering(200, 'short');
+    const others = () => world.ask('/containerLogs/shop/web-1/main', world.green.kubeletClient);
+    // More than all buffers on the way can hold.
+    const most = 512;
+    expect(await writeUntilStalled(far, most, others)).toBeLessThan(most / 2);
     far.once('end', () => far.destroy()).resume();
     near.destroy();
     await world.untilIdle();
@@ -202,13 +197,13 @@ describe('a stream into a container', () => {
     await using world = await KubeletWorld.start();
     const mine = await world.stream(exec, world.blue.kubeletClient);
     const others = await world.stream(exec, world.green.kubeletClient);
-    const cut = over(mine.socket);
+    const cut = untilEnded(mine.socket);
     world.tenants.leave(world.blue.info.uid);
     await cut;
     mine.socket.destroy();
     await expect.poll(() => world.super.sockets.size).toBe(1);
     others.socket.end('still here');
-    expect(others.head.toString() + (await heard(others.socket))).toBe('hello still here');
+    expect(others.head.toString() + (await readToEnd(others.socket))).toBe('hello still here');
   });
 });
 
@@ -236,7 +231,7 @@ async function heardSlowly(socket: Socket): Promise<string> {
     socket.pause();
     void setImmediate().then(() => socket.resume());
   });
-  await over(socket);
+  await untilEnded(socket);
   return all.digest('hex');
 }
 
@@ -447,7 +442,7 @@ describe('a command without a terminal', () => {
     socket.write(asked);
     const command = await far.promise;
     socket.write(asked);
-    await Promise.all([over(socket), over(command)]);
+    await Promise.all([untilEnded(socket), untilEnded(command)]);
     expect(there.super.asked).toHaveLength(1);
     there.super.onUpgrade = saying([1, 'one'], success);
     expect(await Promise.all([ask(there), ask(there)])).toMatchObject([{ status: 200 }, { status: 200 }]);

@@ -45,20 +45,20 @@ class Trial {
     const id = keyId(key);
     this.dueMs.delete(id);
     this.quota.began('u1', key);
-    let noRoom = size.payload === undefined ? undefined : this.quota.reads.noRoom(tenant, key, true);
-    if (noRoom === undefined) {
+    let denial = size.payload === undefined ? undefined : this.quota.reads.denialOf(tenant, key, true);
+    if (denial === undefined) {
       if (size.payload !== undefined) this.quota.reads.take(tenant, key, size.payload, size.copy ?? 'equal');
       const object = { metadata: { name: key.name }, data: { a: 'x'.repeat(size.bytes) } };
       const refused = this.quota.reserve(tenant, key, kindOf(key.kind), object);
-      noRoom = refused && { ...refused, afterMs: refused.afterMs ?? 60_000 };
+      denial = refused && { ...refused, afterMs: refused.afterMs ?? 60_000 };
     }
-    if (noRoom !== undefined) this.due(id, noRoom.afterMs);
+    if (denial !== undefined) this.due(id, denial.afterMs);
     this.quota.ended(
       tenant,
       key,
-      noRoom === undefined ? { is: 'done' } : { is: 'later', afterMs: noRoom.afterMs },
+      denial === undefined ? { is: 'done' } : { is: 'later', afterMs: denial.afterMs },
     );
-    return noRoom === undefined;
+    return denial === undefined;
   }
 
   due(id: string, afterMs: number): void {
@@ -237,10 +237,10 @@ describe('of many that wait for room', () => {
     const run = (name: string, asks = true) => {
       quota.began('u1', key(name));
       const object = { metadata: { name } };
-      const noRoom = asks ? quota.reserve(full, key(name), kindOf('configmaps'), object) : undefined;
-      const { afterMs } = noRoom ?? {};
+      const denial = asks ? quota.reserve(full, key(name), kindOf('configmaps'), object) : undefined;
+      const { afterMs } = denial ?? {};
       quota.ended(full, key(name), afterMs === undefined ? { is: 'done' } : { is: 'later', afterMs });
-      return noRoom;
+      return denial;
     };
     return { quota, full, rests, woken, run, endRest: () => endRest() };
   }
@@ -249,7 +249,7 @@ describe('of many that wait for room', () => {
     const { quota, full, woken, run } = startFull();
     const first = run('0');
     const inLine = Array.from({ length: 4_999 }, (_, n) => run(String(n + 1)));
-    expect(inLine.filter((noRoom) => noRoom === undefined || noRoom.afterMs !== undefined)).toEqual([]);
+    expect(inLine.filter((denial) => denial === undefined || denial.afterMs !== undefined)).toEqual([]);
     expect(run('next')).toEqual({ ...first, afterMs: 600_000 });
     expect(quota.isWaiting(full, key('next'))).toBe(true);
     expect(quota.hasTurn(full, key('next'))).toBe(false);

@@ -8,7 +8,7 @@ import { allKinds } from '../kinds/registry.ts';
 import { serviceKind } from '../kinds/services/services.ts';
 import type { Situation } from '../reconcile/decide.ts';
 import type { Work } from '../reconcile/execute.ts';
-import { Bench } from '../reconcile/testing/bench.ts';
+import { ReconcilerHarness } from '../reconcile/testing/reconciler-harness.ts';
 import { TwoSides } from '../reconcile/testing/two-sides.ts';
 import { QuotaAdmission } from './quota-admission.ts';
 
@@ -250,22 +250,22 @@ describe('the quota of a tenant', () => {
 
   it('holds back nothing that policy demands, though nothing is left of what it may write (sync rule `policy-over-holds`)', async () => {
     const policy = { ...defaultPolicy, quota: { 'writes.bytes-per-minute': '1' } };
-    await using bench = await Bench.start({ tenant: { policy } });
+    await using harness = await ReconcilerHarness.start({ tenant: { policy } });
     const quota = new QuotaAdmission({
       kinds: allKinds,
-      superCaches: bench.superCaches,
+      superCaches: harness.superCaches,
       monotonicMs: () => 0,
       sleep: async () => undefined,
       wake: () => undefined,
     });
-    quota.join(bench.state);
+    quota.join(harness.state);
     const key = { kind: 'services', namespace: 'shop', name: 'web' };
     const tenantObject = { metadata: { namespace: 'shop', name: 'web', uid: 't1' } };
-    const superObject = bench.superOf(tenantObject, { spec: { externalIPs: ['198.51.100.7'] } });
-    const context = bench.state.context();
+    const superObject = harness.superOf(tenantObject, { spec: { externalIPs: ['198.51.100.7'] } });
+    const context = harness.state.context();
     const { signal } = new AbortController();
     const situation = { key, tenantObject, superObject, namespaceReady: true, context } as Situation;
-    const work = { kind: serviceKind, situation, tenant: bench.state, signal, definition: undefined };
+    const work = { kind: serviceKind, situation, tenant: harness.state, signal, definition: undefined };
     const patch = { spec: { externalIPs: null } };
     const asked = async (more: { isDemanded?: true }) =>
       quota.gate(work, { do: 'patchSuper', patch, ...more });
@@ -276,23 +276,23 @@ describe('the quota of a tenant', () => {
 
   it('has what is made wait after many deletions, for a minute at most, and deletions never', async () => {
     const policy = { ...defaultPolicy, quota: { 'writes.bytes-per-minute': '64Mi' } };
-    await using bench = await Bench.start({ tenant: { policy } });
+    await using harness = await ReconcilerHarness.start({ tenant: { policy } });
     let nowMs = 0;
     const quota = new QuotaAdmission({
       kinds: allKinds,
-      superCaches: bench.superCaches,
+      superCaches: harness.superCaches,
       monotonicMs: () => nowMs,
       sleep: async () => undefined,
       wake: () => undefined,
     });
-    quota.join(bench.state);
+    quota.join(harness.state);
     const { signal } = new AbortController();
-    const context = bench.state.context();
+    const context = harness.state.context();
     const workOf = (name: string): Work => {
       const key = { kind: 'services', namespace: 'shop', name };
       const tenantObject = { metadata: { namespace: 'shop', name, uid: name } };
       const situation = { key, tenantObject, namespaceReady: true, context } as Situation;
-      return { kind: serviceKind, situation, tenant: bench.state, signal };
+      return { kind: serviceKind, situation, tenant: harness.state, signal };
     };
     const created = async (name: string) =>
       quota.gate(workOf(name), { do: 'createSuper', object: { metadata: { name } } });

@@ -137,7 +137,7 @@ export interface ChargedObjects extends SuperObjects {
 }
 
 /** A write that has no room now. */
-export interface NoRoom {
+export interface QuotaDenial {
   readonly notice: Notice;
   /** When to ask again; undefined: the key is queued when its turn has come. */
   readonly afterMs?: number;
@@ -199,12 +199,12 @@ export class QuotaAdmission {
     if (action.do !== 'createSuper' && action.do !== 'patchSuper') return action;
     if (action.do === 'patchSuper' && action.isDemanded === true) return action;
     const isCreated = action.do === 'createSuper';
-    const noRoom = isCreated
+    const denial = isCreated
       ? this.reserve(tenant, situation.key, kind, action.object)
       : this.reserve(tenant, situation.key, kind, situation.superObject ?? { metadata: {} }, action.patch);
-    if (noRoom === undefined) return action;
-    const { notice, isExceeded = false } = noRoom;
-    let { afterMs } = noRoom;
+    if (denial === undefined) return action;
+    const { notice, isExceeded = false } = denial;
+    let { afterMs } = denial;
     if (isExceeded) {
       const untoldMs = await recordOverQuota(work, notice);
       if (untoldMs > 0) afterMs ??= untoldMs;
@@ -214,14 +214,14 @@ export class QuotaAdmission {
   };
 
   readonly reads: ReadBudget = {
-    noRoom: ({ info }, key, hasCopy) => {
+    denialOf: ({ info }, key, hasCopy) => {
       const book = this.#books.get(info.uid);
       if (book === undefined) return undefined;
       if (book.readLimits()) this.#admitSoon(book);
       const id = keyId(key);
       // One that was read and waits to be written has had its turn.
-      if (book.budget.isWaiting(id)) return noRoomYet(book, book.budget, id);
-      return noRoomYet(book, hasCopy ? book.reads : book.firstReads, id);
+      if (book.budget.isWaiting(id)) return budgetDenial(book, book.budget, id);
+      return budgetDenial(book, hasCopy ? book.reads : book.firstReads, id);
     },
     take: ({ info }, key, bytes, copy) => {
       const book = this.#books.get(info.uid);
@@ -237,14 +237,14 @@ export class QuotaAdmission {
     kind: ChargedObjects,
     before: KubeObject,
     patch?: MergePatch,
-  ): NoRoom | undefined {
+  ): QuotaDenial | undefined {
     const book = this.#books.get(tenant.info.uid);
     if (book === undefined) return undefined;
     if (book.readLimits()) this.#admitSoon(book);
     const isNamespace = kind.name === namespaceKind.name && patch === undefined;
     const budget = isNamespace ? book.newNamespaces : book.budget;
     const id = keyId(key);
-    const toWait = noRoomYet(book, budget, id);
+    const toWait = budgetDenial(book, budget, id);
     if (toWait !== undefined) return toWait;
     book.asked.add(id);
     const bytes = this.#claim(book, id, kind, before, patch);
@@ -264,7 +264,7 @@ export class QuotaAdmission {
     kind: ChargedObjects,
     before: KubeObject,
     patch?: MergePatch,
-  ): NoRoom | undefined {
+  ): QuotaDenial | undefined {
     const book = this.#books.get(tenant.info.uid);
     const id = keyId(key);
     const reserved = book?.taken.get(id);
@@ -286,7 +286,7 @@ export class QuotaAdmission {
     kind: ChargedObjects,
     before: KubeObject,
     patch: MergePatch | undefined,
-  ): NoRoom | number {
+  ): QuotaDenial | number {
     const object = patch === undefined ? before : (applyMergePatch(before, patch) as KubeObject);
     const bytes = sizeOf(kind, object, before);
     const excess = book.ledger.reserve(id, chargeOf(kind, object, !this.#charged.includes(kind), bytes));
@@ -518,11 +518,11 @@ function unitsOf(amount: bigint): number {
 }
 
 /** Why and how long a write, or a read for one, has to wait; undefined: it need not. */
-function noRoomYet(
+function budgetDenial(
   { tenant, waiting }: Book,
   budget: ByteBudget,
   id: string,
-): (NoRoom & { afterMs: number }) | undefined {
+): (QuotaDenial & { afterMs: number }) | undefined {
   const afterMs = budget.waitMs(id);
   if (afterMs === 0) return undefined;
   waiting.set(id, budget);

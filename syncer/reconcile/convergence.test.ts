@@ -3,7 +3,7 @@ import { resources } from '../../kube/index.ts';
 import { fastClock } from '../../kube/testing/fast-clock.ts';
 import { superNamespaceName } from '../mapping/names.ts';
 import { differences } from './testing/differences.ts';
-import { Disturbance, seeded, tend } from './testing/disturbance.ts';
+import { RandomOperations, seeded, simulateControllers } from './testing/random-operations.ts';
 import { TwoSides } from './testing/two-sides.ts';
 
 const steps = 80;
@@ -21,12 +21,12 @@ describe('after whatever tenants, networks and crashes have done', () => {
       },
       { clock: fastClock(40) },
     );
-    const disturbance = new Disturbance(sides, seeded(seed));
-    for (let step = 0; step < steps; step++) await disturbance.step();
+    const operations = new RandomOperations(sides, seeded(seed));
+    for (let step = 0; step < steps; step++) await operations.step();
     sides.tenant.server.clearFaults();
     sides.super.server.clearFaults();
     await sides.until(() => {
-      tend(sides.super.server);
+      simulateControllers(sides.super.server);
       left = differences(sides, (namespace) => superNamespaceName(sides.info, namespace));
       return left.length === 0;
     });

@@ -5,57 +5,57 @@ import { SyncEngine } from '../engine.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { differencesPage } from '../observability/debug-pages.ts';
-import { Bench } from './testing/bench.ts';
+import { ReconcilerHarness } from './testing/reconciler-harness.ts';
 import { settings } from './testing/resync-of.ts';
 
-/** The engine of a bench at rest: it has joined the tenant, and nothing is carried out. */
-function engineOf(bench: Bench, kinds: readonly SyncedKind[] = allKinds): SyncEngine {
+/** The engine of a harness at rest: it has joined the tenant, and nothing is carried out. */
+function engineOf(harness: ReconcilerHarness, kinds: readonly SyncedKind[] = allKinds): SyncEngine {
   const engine = new SyncEngine({
     kinds,
-    superClient: bench.super.client,
-    superCaches: bench.superCaches,
-    superIdentity: bench.superIdentity,
-    clock: bench.clock,
+    superClient: harness.super.client,
+    superCaches: harness.superCaches,
+    superIdentity: harness.superIdentity,
+    clock: harness.clock,
     workers: 1,
     onMismatch: () => undefined,
     onHeld: () => undefined,
   });
-  engine.join(bench.state, 1);
+  engine.join(harness.state, 1);
   return engine;
 }
 
-async function differencesOf(bench: Bench): Promise<Record<string, Difference>> {
-  const report = await engineOf(bench).differences(bench.state.label, 100);
+async function differencesOf(harness: ReconcilerHarness): Promise<Record<string, Difference>> {
+  const report = await engineOf(harness).differences(harness.state.label, 100);
   expect(report?.total).toBe(report?.differences.length);
   return Object.fromEntries((report?.differences ?? []).map((each) => [each.name, each]));
 }
 
 describe('what differs between both sides', () => {
   it('is told object by object, with where and why', async () => {
-    await using bench = await Bench.start();
-    bench.namespace('shop');
-    bench.have('tenant', resources.configMaps, settings('missing'));
-    bench.have(
+    await using harness = await ReconcilerHarness.start();
+    harness.namespace('shop');
+    harness.have('tenant', resources.configMaps, settings('missing'));
+    harness.have(
       'super',
       resources.configMaps,
-      bench.superOf({ metadata: { name: 'left', namespace: 'shop', uid: 'earlier' } }),
+      harness.superOf({ metadata: { name: 'left', namespace: 'shop', uid: 'earlier' } }),
     );
-    const service = bench.have('tenant', resources.services, {
+    const service = harness.have('tenant', resources.services, {
       metadata: { name: 'web', namespace: 'shop' },
       spec: { selector: { app: 'web' }, ports: [{ port: 80 }], type: 'ClusterIP' },
     });
-    bench.have(
+    harness.have(
       'super',
       resources.services,
-      bench.superOf(service, {
+      harness.superOf(service, {
         spec: { selector: { app: 'other' }, ports: [{ port: 80 }], type: 'ClusterIP' },
       }),
     );
-    bench.have('tenant', resources.pods, {
+    harness.have('tenant', resources.pods, {
       metadata: { name: 'root', namespace: 'shop' },
       spec: { containers: [{ name: 'main', image: 'x', securityContext: { privileged: true } }] },
     });
-    const found = await differencesOf(bench);
+    const found = await differencesOf(harness);
     expect(found['missing']).toMatchObject({ kind: 'configmaps', is: 'missing-in-super', state: 'queued' });
     expect(found['left']).toMatchObject({ is: 'orphan' });
     expect(found['web']).toMatchObject({
@@ -71,18 +71,18 @@ describe('what differs between both sides', () => {
   });
 
   it('says what a key waits for: the operator, another object, the next try', async () => {
-    await using bench = await Bench.start();
-    bench.namespace('shop');
+    await using harness = await ReconcilerHarness.start();
+    harness.namespace('shop');
     for (const name of ['held', 'refused', 'failing'])
-      bench.have('tenant', resources.configMaps, settings(name));
-    bench.have('tenant', resources.namespaces, { metadata: { name: 'bank' } });
-    bench.have('tenant', resources.configMaps, {
+      harness.have('tenant', resources.configMaps, settings(name));
+    harness.have('tenant', resources.namespaces, { metadata: { name: 'bank' } });
+    harness.have('tenant', resources.configMaps, {
       metadata: { ...settings('waiting').metadata, namespace: 'bank' },
     });
-    bench.state.held.set('configmaps/shop/held', true);
-    bench.state.failures.set('configmaps/shop/refused', { isRefused: true, message: 'too large' });
-    bench.state.failures.set('configmaps/shop/failing', { isRefused: false, message: 'no answer' });
-    const found = await differencesOf(bench);
+    harness.state.held.set('configmaps/shop/held', true);
+    harness.state.failures.set('configmaps/shop/refused', { isRefused: true, message: 'too large' });
+    harness.state.failures.set('configmaps/shop/failing', { isRefused: false, message: 'no answer' });
+    const found = await differencesOf(harness);
     expect(found['held']).toMatchObject({
       state: 'held',
       why: expect.stringContaining('deletions are stopped'),
@@ -93,23 +93,24 @@ describe('what differs between both sides', () => {
   });
 
   it('says that a deletion is stopped also where more are held than are remembered', async () => {
-    await using bench = await Bench.start();
-    bench.namespace('shop');
+    await using harness = await ReconcilerHarness.start();
+    harness.namespace('shop');
     const t = { ...settings('left'), metadata: { ...settings('left').metadata, uid: 't1' } };
-    bench.have('super', resources.configMaps, bench.superOf(t));
-    bench.have('tenant', resources.configMaps, settings('new'));
-    expect((await differencesOf(bench))['left']).toMatchObject({ state: 'queued' });
-    for (let index = 0; index < 20_000; index += 1) bench.state.held.set(`configmaps/shop/x-${index}`, true);
-    expect(bench.state.held.size).toBe(10_000);
-    const found = await differencesOf(bench);
+    harness.have('super', resources.configMaps, harness.superOf(t));
+    harness.have('tenant', resources.configMaps, settings('new'));
+    expect((await differencesOf(harness))['left']).toMatchObject({ state: 'queued' });
+    for (let index = 0; index < 20_000; index += 1)
+      harness.state.held.set(`configmaps/shop/x-${index}`, true);
+    expect(harness.state.held.size).toBe(10_000);
+    const found = await differencesOf(harness);
     expect(found['left']).toMatchObject({ state: 'held' });
     expect(found['new']).toMatchObject({ state: 'queued' });
   });
 
   it('says why an object cannot be compared', async () => {
-    await using bench = await Bench.start();
-    bench.namespace('shop');
-    bench.have('tenant', resources.configMaps, settings('poison'));
+    await using harness = await ReconcilerHarness.start();
+    harness.namespace('shop');
+    harness.have('tenant', resources.configMaps, settings('poison'));
     const kinds = allKinds.map((kind): SyncedKind => {
       if (kind.direction === 'up' || kind.name !== 'configmaps') return kind;
       return {
@@ -119,21 +120,21 @@ describe('what differs between both sides', () => {
         },
       };
     });
-    const report = await engineOf(bench, kinds).differences(bench.state.label, 100);
+    const report = await engineOf(harness, kinds).differences(harness.state.label, 100);
     expect(report?.differences).toMatchObject([
       { name: 'poison', state: 'failing', why: 'it cannot be compared: a defect' },
     ]);
   });
 
   it('is nothing where both agree, and counted beyond what is listed', async () => {
-    await using bench = await Bench.start();
-    expect(await engineOf(bench).differences(bench.state.label, 1)).toMatchObject({ total: 0 });
-    bench.namespace('shop');
-    for (const name of ['a', 'b']) bench.have('tenant', resources.configMaps, settings(name));
-    const report = await engineOf(bench).differences(bench.state.label, 1);
+    await using harness = await ReconcilerHarness.start();
+    expect(await engineOf(harness).differences(harness.state.label, 1)).toMatchObject({ total: 0 });
+    harness.namespace('shop');
+    for (const name of ['a', 'b']) harness.have('tenant', resources.configMaps, settings(name));
+    const report = await engineOf(harness).differences(harness.state.label, 1);
     expect(report?.total).toBeGreaterThan(1);
     expect(report?.differences).toHaveLength(1);
-    expect(await engineOf(bench).differences('acme/nobody', 1)).toBeUndefined();
+    expect(await engineOf(harness).differences('acme/nobody', 1)).toBeUndefined();
   });
 });
 

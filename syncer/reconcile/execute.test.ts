@@ -5,51 +5,51 @@ import { podKind } from '../kinds/pods/pods.ts';
 import { serviceKind } from '../kinds/services/services.ts';
 import type { Situation } from './decide.ts';
 import { Executor, recordOverQuota, type Work } from './execute.ts';
-import { Bench } from './testing/bench.ts';
+import { ReconcilerHarness } from './testing/reconciler-harness.ts';
 
 const spec = { serviceAccountName: 'default', containers: [{ name: 'main', image: 'nginx:1' }] };
 
 describe('the binding of a pod (sync rule `pod-binding`)', () => {
   it('is sent once, however often the super object changes before the tenant shows it', async () => {
-    await using bench = await Bench.start();
-    bench.namespace('shop');
-    bench.have('tenant', resources.nodes, { metadata: { name: 'n1' } });
-    const t = bench.have('tenant', resources.pods, {
+    await using harness = await ReconcilerHarness.start();
+    harness.namespace('shop');
+    harness.have('tenant', resources.nodes, { metadata: { name: 'n1' } });
+    const t = harness.have('tenant', resources.pods, {
       metadata: { namespace: 'shop', name: 'web' },
       spec,
       status: { phase: 'Pending' },
     });
-    const s = bench.superOf(t, { spec: { ...spec, nodeName: 'n1' }, status: { phase: 'Pending' } });
-    bench.have('super', resources.pods, { ...s, metadata: { ...s.metadata, uid: 'uid-of-s' } });
-    for (let time = 0; time < 3; time++) await bench.reconcile('pods', 'web', 'shop');
-    const bindings = bench.tenant.server.requests.filter(({ subresource }) => subresource === 'binding');
+    const s = harness.superOf(t, { spec: { ...spec, nodeName: 'n1' }, status: { phase: 'Pending' } });
+    harness.have('super', resources.pods, { ...s, metadata: { ...s.metadata, uid: 'uid-of-s' } });
+    for (let time = 0; time < 3; time++) await harness.reconcile('pods', 'web', 'shop');
+    const bindings = harness.tenant.server.requests.filter(({ subresource }) => subresource === 'binding');
     expect(bindings).toHaveLength(1);
   });
 
   it('carries the labels of zone and region that binding the super object has added', async () => {
-    await using bench = await Bench.start();
-    bench.namespace('shop');
-    bench.have('tenant', resources.nodes, { metadata: { name: 'n1' } });
-    const t = bench.have('tenant', resources.pods, {
+    await using harness = await ReconcilerHarness.start();
+    harness.namespace('shop');
+    harness.have('tenant', resources.nodes, { metadata: { name: 'n1' } });
+    const t = harness.have('tenant', resources.pods, {
       metadata: { namespace: 'shop', name: 'web', labels: { app: 'web' } },
       spec,
       status: { phase: 'Pending' },
     });
     const zone = { 'topology.kubernetes.io/zone': 'a' };
-    const s = bench.superOf(t, { spec: { ...spec, nodeName: 'n1' }, status: { phase: 'Pending' } });
+    const s = harness.superOf(t, { spec: { ...spec, nodeName: 'n1' }, status: { phase: 'Pending' } });
     const metadata = { ...s.metadata, uid: 'uid-of-s', labels: { ...s.metadata.labels, ...zone } };
-    bench.have('super', resources.pods, { ...s, metadata });
-    await bench.reconcile('pods', 'web', 'shop');
-    const bound = await bench.tenant.client.get(resources.pods, { namespace: 'shop', name: 'web' });
+    harness.have('super', resources.pods, { ...s, metadata });
+    await harness.reconcile('pods', 'web', 'shop');
+    const bound = await harness.tenant.client.get(resources.pods, { namespace: 'shop', name: 'web' });
     expect(bound.metadata.labels).toEqual({ app: 'web', ...zone });
   });
 });
 
 describe('a patch (sync rule `contested-writes`)', () => {
   it('is held back when something undoes it again and again, and other writes of the object are not', async () => {
-    await using bench = await Bench.start();
-    bench.namespace('shop');
-    const t = bench.have('tenant', resources.configMaps, {
+    await using harness = await ReconcilerHarness.start();
+    harness.namespace('shop');
+    const t = harness.have('tenant', resources.configMaps, {
       metadata: {
         namespace: 'shop',
         name: 'x',
@@ -57,22 +57,22 @@ describe('a patch (sync rule `contested-writes`)', () => {
       },
       data: { round: '0' },
     });
-    const s = bench.superOf(t, { data: { round: '0' } });
+    const s = harness.superOf(t, { data: { round: '0' } });
     const reverted = { ...s.metadata, labels: { ...s.metadata.labels, 'helm.sh/chart': 'undone' } };
     const writes = () =>
-      bench.asked('super').filter((asked) => ['patch configmaps', 'update configmaps'].includes(asked))
+      harness.asked('super').filter((asked) => ['patch configmaps', 'update configmaps'].includes(asked))
         .length;
     let last: unknown;
     const round = async (data: Record<string, string>) => {
-      bench.have('super', resources.configMaps, { ...s, data, metadata: reverted });
-      last = await bench.reconcile('configmaps', 'x', 'shop');
-      await bench.clock.advance(500);
+      harness.have('super', resources.configMaps, { ...s, data, metadata: reverted });
+      last = await harness.reconcile('configmaps', 'x', 'shop');
+      await harness.clock.advance(500);
     };
     for (let n = 0; n < 60; n++) await round({ round: '0' });
     expect(writes()).toBeGreaterThan(10);
     expect(writes()).toBeLessThan(30);
     expect(last).toMatchObject({ is: 'retry', code: 'contested' });
-    const events = bench.tenant.server.list(resources.events);
+    const events = harness.tenant.server.list(resources.events);
     expect(events.map(({ reason }) => reason)).toEqual(['ContestedWrites']);
     expect(events[0]?.['message']).toContain('metadata.labels.helm.sh/chart');
     const before = writes();
@@ -81,47 +81,47 @@ describe('a patch (sync rule `contested-writes`)', () => {
   });
 
   it('is held back when the tenant undoes it in a new way each time, until its source has changed', async () => {
-    await using bench = await Bench.start();
+    await using harness = await ReconcilerHarness.start();
     const kind = resources.priorityClasses;
     const gold = { metadata: { name: 'gold', labels: { 'skerry.dev/public': 'true' } }, value: 1_000 };
-    bench.have('super', kind, gold);
-    const reconcile = () => bench.reconcile('priorityclasses', 'gold');
+    harness.have('super', kind, gold);
+    const reconcile = () => harness.reconcile('priorityclasses', 'gold');
     await reconcile();
-    const writes = () => bench.asked('tenant').filter((asked) => asked === 'patch priorityclasses').length;
+    const writes = () => harness.asked('tenant').filter((asked) => asked === 'patch priorityclasses').length;
     let last: unknown;
     const round = async (added: string) => {
-      const copy = await bench.tenant.client.get(kind, { name: 'gold' });
+      const copy = await harness.tenant.client.get(kind, { name: 'gold' });
       const labels = { ...copy.metadata.labels, [added]: '' };
-      bench.have('tenant', kind, { ...copy, metadata: { ...copy.metadata, labels } });
+      harness.have('tenant', kind, { ...copy, metadata: { ...copy.metadata, labels } });
       last = await reconcile();
-      await bench.clock.advance(500);
+      await harness.clock.advance(500);
     };
     for (let n = 0; n < 60; n++) await round(`mine-${n}`);
     expect(writes()).toBeGreaterThan(10);
     expect(writes()).toBeLessThan(30);
     expect(last).toMatchObject({ is: 'retry', code: 'contested' });
     const before = writes();
-    bench.have('super', kind, { ...gold, description: 'for few' });
+    harness.have('super', kind, { ...gold, description: 'for few' });
     await round('mine');
     expect(writes()).toBe(before + 1);
   });
 });
 
 describe('why there is no super object, said in a status (sync rule `quota`)', () => {
-  const statusWrites = (bench: Bench): number =>
-    bench.tenant.server.requests.filter(
+  const statusWrites = (harness: ReconcilerHarness): number =>
+    harness.tenant.server.requests.filter(
       ({ verb, subresource }) => verb === 'patch' && subresource === 'status',
     ).length;
   const notice = { type: 'Warning', reason: 'QuotaExceeded' } as const;
-  const workOf = (bench: Bench, kind: DownKind, tenantObject: KubeObject): Work => ({
+  const workOf = (harness: ReconcilerHarness, kind: DownKind, tenantObject: KubeObject): Work => ({
     kind,
     situation: {
       key: { kind: kind.name, namespace: 'shop', name: 'web' },
       tenantObject,
       namespaceReady: true,
-      context: bench.state.context(),
+      context: harness.state.context(),
     } as Situation,
-    tenant: bench.state,
+    tenant: harness.state,
     signal: new AbortController().signal,
   });
 
@@ -129,8 +129,8 @@ describe('why there is no super object, said in a status (sync rule `quota`)', (
     ['services', serviceKind],
     ['pods', podKind],
   ])('is written once in 10 s where the server never shows it: %s', async (_, kind) => {
-    await using bench = await Bench.start();
-    const hidden = bench.have('tenant', kind.resource, {
+    await using harness = await ReconcilerHarness.start();
+    const hidden = harness.have('tenant', kind.resource, {
       metadata: { namespace: 'shop', name: 'web' },
       spec,
       status: {},
@@ -138,39 +138,39 @@ describe('why there is no super object, said in a status (sync rule `quota`)', (
     const say = async (requested: number): Promise<number> => {
       const stale = { ...hidden, metadata: { ...hidden.metadata } };
       const message = `exceeded quota, requested: pods=${requested}, used: pods=1 limited: pods=1`;
-      return recordOverQuota(workOf(bench, kind, stale), { ...notice, message });
+      return recordOverQuota(workOf(harness, kind, stale), { ...notice, message });
     };
     expect(await say(0)).toBe(0);
     for (let n = 1; n < 20; n++) expect(await say(n)).toBe(10_000);
-    expect(statusWrites(bench)).toBe(1);
-    await bench.clock.advance(10_000);
+    expect(statusWrites(harness)).toBe(1);
+    await harness.clock.advance(10_000);
     expect(await say(20)).toBe(0);
-    expect(statusWrites(bench)).toBe(2);
+    expect(statusWrites(harness)).toBe(2);
   });
 });
 
 describe('a super object that is held back', () => {
   it('is not even made', async () => {
-    await using bench = await Bench.start();
+    await using harness = await ReconcilerHarness.start();
     const executor = new Executor({
-      superClient: bench.super.client,
+      superClient: harness.super.client,
       isDependencyMet: () => true,
       enqueue: () => undefined,
       holdsBack: async () => true,
     });
     const key = { kind: 'pods', namespace: 'shop', name: 'web' };
-    const situation = { key, context: bench.state.context() } as Situation;
+    const situation = { key, context: harness.state.context() } as Situation;
     const { signal } = new AbortController();
     let made = 0;
     const creation = {
       do: 'createSuper' as const,
       get object(): KubeObject {
         made += 1;
-        return { metadata: { namespace: bench.shop, name: 'web' }, spec };
+        return { metadata: { namespace: harness.shop, name: 'web' }, spec };
       },
     };
-    const work = { kind: podKind, situation, tenant: bench.state, signal };
+    const work = { kind: podKind, situation, tenant: harness.state, signal };
     expect(await executor.run([creation], work)).toEqual({ is: 'done' });
-    expect([made, bench.asked('super')]).toEqual([0, []]);
+    expect([made, harness.asked('super')]).toEqual([0, []]);
   });
 });

@@ -273,10 +273,10 @@ export class Executor {
     try {
       const metadataOnly = payloadOf(kind) !== undefined;
       const cutManagedFields = hasKnownFields(kind);
-      const created = await sendRelying(work, { creates: object }, () =>
+      const created = await sendWithPrecondition(work, { creates: object }, () =>
         this.#options.superClient.create(kind.resource, object, { signal, metadataOnly, cutManagedFields }),
       );
-      if (created === 'overtaken') return overtaken;
+      if (created === 'failed') return preconditionFailed;
       const { key, tenantObject } = work.situation;
       work.tenant.contested.created(keyId(key), tenantObject?.metadata.uid);
       this.#expectSuper(work, created);
@@ -323,8 +323,8 @@ export class Executor {
       const { patch, subresource } = action;
       const written = await (superObject === undefined
         ? send()
-        : sendRelying(work, { patches: superObject, patch, subresource }, send));
-      if (written === 'overtaken') return overtaken;
+        : sendWithPrecondition(work, { patches: superObject, patch, subresource }, send));
+      if (written === 'failed') return preconditionFailed;
       if (written !== undefined && !uidOnly) this.#wrotePayload(work, written, action.isWhole === true);
       return undefined;
     } catch (error) {
@@ -488,18 +488,18 @@ function refusalOf({ kind, situation }: Work, action: Action): Notice | undefine
 }
 
 /** What was decided holds no longer: decided again. */
-const overtaken: Outcome = { is: 'retry', code: 'isolation' };
+const preconditionFailed: Outcome = { is: 'retry', code: 'isolation' };
 
-/** Sends a write of the super object, unless what it relies on has changed (`DownKind.reliance`). Throws what `send` throws. */
-function sendRelying<T extends KubeObject | undefined>(
+/** Sends a write of the super object, unless its precondition has failed (`DownKind.precondition`). Throws what `send` throws. */
+function sendWithPrecondition<T extends KubeObject | undefined>(
   { kind, tenant }: Work,
   write: SuperWrite,
   send: () => Promise<T>,
-): Promise<T> | 'overtaken' {
+): Promise<T> | 'failed' {
   // Nothing may be awaited between this look and the registration.
-  const reliance = kind.direction === 'down' ? kind.reliance?.(write, tenant.context()) : undefined;
-  if (reliance === 'overtaken') return 'overtaken';
-  if (reliance !== 'relies') return send();
+  const precondition = kind.direction === 'down' ? kind.precondition?.(write, tenant.context()) : undefined;
+  if (precondition === 'failed') return 'failed';
+  if (precondition !== 'met') return send();
   if ('creates' in write) return tenant.ownPolicyWrites.during(write.creates, undefined, send);
   const pod = applyMergePatch(write.patches, { metadata: write.patch['metadata'] }) as KubeObject;
   return tenant.ownPolicyWrites.during(pod, write.patches.metadata.resourceVersion, send);

@@ -18,7 +18,7 @@ import type { TenantState } from './tenant-state.ts';
 /** How much may be read of what a tenant stores, for copies that it is to get. */
 export interface ReadBudget {
   /** Why and how long it has to wait; undefined: it may be read now. */
-  noRoom(
+  denialOf(
     tenant: TenantState,
     key: KeyRef,
     hasCopy: boolean,
@@ -70,11 +70,11 @@ export async function withPayload(
     const present = hasCopy ? payloadSummary(live ?? superObject, payload).digest : undefined;
     if (present !== undefined && tenant.payloads.get(tenantObject)?.digest === present) return situation;
     // Reading a megabyte costs as much as writing it, and a tenant can change it as often as it likes.
-    const noRoom = budget?.noRoom(tenant, key, hasCopy);
-    if (noRoom !== undefined) {
+    const denial = budget?.denialOf(tenant, key, hasCopy);
+    if (denial !== undefined) {
       // Where there is a copy it may be equal: nothing is late, as far as is known.
-      if (!hasCopy) await tell(noRoom.notice);
-      return { is: 'later', afterMs: noRoom.afterMs };
+      if (!hasCopy) await tell(denial.notice);
+      return { is: 'later', afterMs: denial.afterMs };
     }
     const own = await tenant.client.get(kind.resource, refOf(tenantObject), { signal });
     const summary = payloadSummary(kind.toSuper(own, context), payload);

@@ -7,42 +7,42 @@ import type { KeyRef } from '../context.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { relistInTurn, runPeriodically } from './resync.ts';
-import { Bench } from './testing/bench.ts';
+import { ReconcilerHarness } from './testing/reconciler-harness.ts';
 import { resyncOf, settings } from './testing/resync-of.ts';
 
 const nothing: KeyRef = { kind: 'configmaps', namespace: 'shop', name: 'never' };
 
 describe('resync (sync rule `resync`)', () => {
   it('finds and queues what is missing, left over or different, on either side', async () => {
-    await using bench = await Bench.start();
-    bench.namespace('shop');
-    const same = bench.have('tenant', resources.configMaps, settings('same'));
-    bench.have('super', resources.configMaps, bench.superOf(same));
-    bench.have('tenant', resources.configMaps, settings('missing'));
-    const changed = bench.have('tenant', resources.configMaps, settings('changed'));
-    bench.have('super', resources.configMaps, bench.superOf(changed, { data: { a: 'drift' } }));
-    bench.have(
+    await using harness = await ReconcilerHarness.start();
+    harness.namespace('shop');
+    const same = harness.have('tenant', resources.configMaps, settings('same'));
+    harness.have('super', resources.configMaps, harness.superOf(same));
+    harness.have('tenant', resources.configMaps, settings('missing'));
+    const changed = harness.have('tenant', resources.configMaps, settings('changed'));
+    harness.have('super', resources.configMaps, harness.superOf(changed, { data: { a: 'drift' } }));
+    harness.have(
       'super',
       resources.configMaps,
-      bench.superOf({ metadata: { name: 'left', namespace: 'shop', uid: 'earlier' } }),
+      harness.superOf({ metadata: { name: 'left', namespace: 'shop', uid: 'earlier' } }),
     );
-    const n1 = bench.have('super', resources.nodes, { metadata: { name: 'n1' } });
-    bench.have('super', resources.nodes, { metadata: { name: 'n2' } });
-    bench.have('tenant', resources.nodes, {
+    const n1 = harness.have('super', resources.nodes, { metadata: { name: 'n1' } });
+    harness.have('super', resources.nodes, { metadata: { name: 'n2' } });
+    harness.have('tenant', resources.nodes, {
       metadata: {
         name: 'n1',
         annotations: { [annotationKeys.uid]: n1.metadata.uid ?? '' },
         labels: { 'kubernetes.io/os': 'x' },
       },
     });
-    bench.have('tenant', resources.nodes, {
+    harness.have('tenant', resources.nodes, {
       metadata: { name: 'n3', annotations: { [annotationKeys.uid]: 'gone' } },
     });
 
     // A payload that was never read counts as different.
-    await bench.reconcile('configmaps', 'same', 'shop');
-    const { resync, queued } = resyncOf(bench);
-    const findings = await resync.run(bench.state);
+    await harness.reconcile('configmaps', 'same', 'shop');
+    const { resync, queued } = resyncOf(harness);
+    const findings = await resync.run(harness.state);
     expect(new Set(findings)).toEqual(
       new Set([
         { kind: 'configmaps', drift: 'missing-in-super', count: 1 },
@@ -64,68 +64,68 @@ describe('resync (sync rule `resync`)', () => {
   });
 
   it.each(allKinds.map((kind) => [kind.name, kind] as const))('looks at %s', async (_name, kind) => {
-    await using bench = await Bench.start();
+    await using harness = await ReconcilerHarness.start();
     const seen = new Set<string>();
-    const { resync } = resyncOf(bench, {
+    const { resync } = resyncOf(harness, {
       driftOf: (_tenant, key) => {
         seen.add(key.kind);
         return undefined;
       },
     });
-    const own = bench.namespace('shop');
-    const subject = bench.have('tenant', resources.configMaps, settings('x'));
+    const own = harness.namespace('shop');
+    const subject = harness.have('tenant', resources.configMaps, settings('x'));
     const superObject = {
-      ...bench.superOf({ metadata: { ...subject.metadata, name: 'x' } }),
-      involvedObject: { kind: 'ConfigMap', name: 'x', namespace: bench.shop },
-      spec: { claimRef: { namespace: bench.shop, name: 'x', uid: 'u' } },
+      ...harness.superOf({ metadata: { ...subject.metadata, name: 'x' } }),
+      involvedObject: { kind: 'ConfigMap', name: 'x', namespace: harness.shop },
+      spec: { claimRef: { namespace: harness.shop, name: 'x', uid: 'u' } },
     };
     superObject.metadata.uid = 's1';
-    if (kind.resource.plural === 'namespaces') superObject.metadata = bench.superNamespaceOf(own).metadata;
-    bench.superCaches.of(kind).apply('ADDED', superObject);
-    bench.state.caches.of(kind).apply('ADDED', structuredClone(subject));
-    await resync.run(bench.state);
+    if (kind.resource.plural === 'namespaces') superObject.metadata = harness.superNamespaceOf(own).metadata;
+    harness.superCaches.of(kind).apply('ADDED', superObject);
+    harness.state.caches.of(kind).apply('ADDED', structuredClone(subject));
+    await resync.run(harness.state);
     expect(seen).toContain(kind.name);
   });
 
   it('leaves alone what is held, queued in any case, or behind our own write', async () => {
-    await using bench = await Bench.start();
-    bench.namespace('shop');
-    bench.have('tenant', resources.configMaps, settings('held'));
-    bench.state.held.set('configmaps/shop/held', true);
-    bench.have('tenant', resources.configMaps, settings('queued'));
-    const t = bench.have('tenant', resources.configMaps, settings('behind'));
-    bench.have('super', resources.configMaps, bench.superOf(t, { data: { a: 'drift' } }));
-    bench.state.expectations.super.expectVersion('configmaps/shop/behind', '1000000');
-    bench.state.expectations.super.expectCreated('configmaps/shop/new', { metadata: { uid: 's1' } });
-    bench.have('tenant', resources.configMaps, settings('new'));
-    const { resync } = resyncOf(bench, { isQueued: (_tenant, { name }) => name === 'queued' });
-    expect(await resync.run(bench.state)).toEqual([]);
+    await using harness = await ReconcilerHarness.start();
+    harness.namespace('shop');
+    harness.have('tenant', resources.configMaps, settings('held'));
+    harness.state.held.set('configmaps/shop/held', true);
+    harness.have('tenant', resources.configMaps, settings('queued'));
+    const t = harness.have('tenant', resources.configMaps, settings('behind'));
+    harness.have('super', resources.configMaps, harness.superOf(t, { data: { a: 'drift' } }));
+    harness.state.expectations.super.expectVersion('configmaps/shop/behind', '1000000');
+    harness.state.expectations.super.expectCreated('configmaps/shop/new', { metadata: { uid: 's1' } });
+    harness.have('tenant', resources.configMaps, settings('new'));
+    const { resync } = resyncOf(harness, { isQueued: (_tenant, { name }) => name === 'queued' });
+    expect(await resync.run(harness.state)).toEqual([]);
   });
 
   it('leaves look-alikes without our marks alone, on either side (sync rule `unmarked-objects`)', async () => {
-    await using bench = await Bench.start();
-    bench.namespace('shop');
-    const theirs = { metadata: { name: 'x', namespace: bench.shop, uid: 'u1' }, data: { whose: 'theirs' } };
-    bench.show('super', resources.configMaps, theirs);
+    await using harness = await ReconcilerHarness.start();
+    harness.namespace('shop');
+    const theirs = { metadata: { name: 'x', namespace: harness.shop, uid: 'u1' }, data: { whose: 'theirs' } };
+    harness.show('super', resources.configMaps, theirs);
     const labels =
-      bench.superOf({ metadata: { name: 'y', namespace: 'shop', uid: 'u' } }).metadata.labels ?? {};
-    bench.show('super', resources.configMaps, {
-      metadata: { name: 'y', namespace: bench.shop, uid: 'u2', labels },
+      harness.superOf({ metadata: { name: 'y', namespace: 'shop', uid: 'u' } }).metadata.labels ?? {};
+    harness.show('super', resources.configMaps, {
+      metadata: { name: 'y', namespace: harness.shop, uid: 'u2', labels },
     });
-    bench.show('tenant', resources.configMaps, { metadata: { ...settings('x').metadata, uid: 't1' } });
-    bench.have('super', resources.nodes, { metadata: { name: 'n1' } });
-    bench.have('tenant', resources.nodes, { metadata: { name: 'n1' } });
-    bench.have('tenant', resources.nodes, { metadata: { name: 'of-the-tenant' } });
-    const { resync, queued } = resyncOf(bench);
-    expect(await resync.run(bench.state)).toEqual([]);
+    harness.show('tenant', resources.configMaps, { metadata: { ...settings('x').metadata, uid: 't1' } });
+    harness.have('super', resources.nodes, { metadata: { name: 'n1' } });
+    harness.have('tenant', resources.nodes, { metadata: { name: 'n1' } });
+    harness.have('tenant', resources.nodes, { metadata: { name: 'of-the-tenant' } });
+    const { resync, queued } = resyncOf(harness);
+    expect(await resync.run(harness.state)).toEqual([]);
     expect(queued).toEqual([]);
   });
 
   it('goes on past an object that a kind cannot cope with, and has it looked at', async () => {
-    await using bench = await Bench.start();
-    bench.namespace('shop');
-    bench.have('tenant', resources.configMaps, settings('a-poison'));
-    bench.have('tenant', resources.configMaps, settings('b'));
+    await using harness = await ReconcilerHarness.start();
+    harness.namespace('shop');
+    harness.have('tenant', resources.configMaps, settings('a-poison'));
+    harness.have('tenant', resources.configMaps, settings('b'));
     const kinds = allKinds.map((kind): SyncedKind => {
       if (kind.direction === 'up' || kind.name !== 'configmaps') return kind;
       return {
@@ -136,43 +136,43 @@ describe('resync (sync rule `resync`)', () => {
         },
       };
     });
-    const { resync, queued } = resyncOf(bench, { kinds });
-    await resync.run(bench.state);
+    const { resync, queued } = resyncOf(harness, { kinds });
+    await resync.run(harness.state);
     expect(queued).toEqual(['configmaps/shop/a-poison', 'configmaps/shop/b']);
   });
 
   it('goes on past a demand of policy that cannot be found out, and tells of it', async () => {
-    await using bench = await Bench.start();
-    bench.namespace('shop');
-    bench.have('tenant', resources.configMaps, settings('a'));
+    await using harness = await ReconcilerHarness.start();
+    harness.namespace('shop');
+    harness.have('tenant', resources.configMaps, settings('a'));
     const errors: string[] = [];
-    const { resync, queued } = resyncOf(bench, {
+    const { resync, queued } = resyncOf(harness, {
       isDemanded: () => {
         throw new TypeError('a defect');
       },
       onError: (_tenant, { name }, error) => errors.push(`${name}: ${error}`),
     });
-    await resync.run(bench.state);
+    await resync.run(harness.state);
     expect(queued).toEqual(['configmaps/shop/a']);
     expect(errors).toEqual(['a: TypeError: a defect']);
   });
 
   it('ends waits that nothing else has ended', async () => {
-    await using bench = await Bench.start();
-    bench.namespace('shop');
-    bench.state.dependents.add(nothing, { kind: 'configmaps', namespace: 'shop', name: 'x' });
-    bench.have('tenant', resources.configMaps, settings('x'));
-    const { resync, queued } = resyncOf(bench);
-    await resync.run(bench.state);
+    await using harness = await ReconcilerHarness.start();
+    harness.namespace('shop');
+    harness.state.dependents.add(nothing, { kind: 'configmaps', namespace: 'shop', name: 'x' });
+    harness.have('tenant', resources.configMaps, settings('x'));
+    const { resync, queued } = resyncOf(harness);
+    await resync.run(harness.state);
     expect(queued).toEqual(['configmaps/shop/x']);
-    expect(bench.state.dependents.size).toBe(0);
+    expect(harness.state.dependents.size).toBe(0);
   });
 
   it('lets others work in between: no more than 5 ms at a stretch of 10,000 objects', async () => {
-    await using bench = await Bench.start();
+    await using harness = await ReconcilerHarness.start();
     let nowMs = 0;
     let looked = 0;
-    const { resync } = resyncOf(bench, {
+    const { resync } = resyncOf(harness, {
       clock: { monotonic: () => nowMs, sleep: () => nextTurn() },
       keysOf: () => Array.from({ length: 10_000 }, () => nothing),
       driftOf: () => {
@@ -190,7 +190,7 @@ describe('resync (sync rule `resync`)', () => {
       if (!ended) setImmediate(othersTurn);
     };
     setImmediate(othersTurn);
-    await resync.run(bench.state);
+    await resync.run(harness.state);
     ended = true;
     stretches.push(looked - before);
     expect(looked).toBe(10_000);
@@ -198,11 +198,11 @@ describe('resync (sync rule `resync`)', () => {
   });
 
   it('rests as long as it has worked, be one look ever so long', async () => {
-    await using bench = await Bench.start();
+    await using harness = await ReconcilerHarness.start();
     let nowMs = 0;
     const rests: number[] = [];
     const looks = [1, 4, 300, 2, 3, 1];
-    const { resync } = resyncOf(bench, {
+    const { resync } = resyncOf(harness, {
       clock: { monotonic: () => nowMs, sleep: async (ms) => void rests.push(ms) },
       keysOf: () => looks.map((ms) => ({ ...nothing, name: String(ms) })),
       driftOf: (_tenant, { name }) => {
@@ -210,15 +210,15 @@ describe('resync (sync rule `resync`)', () => {
         return undefined;
       },
     });
-    await resync.run(bench.state);
+    await resync.run(harness.state);
     expect(rests).toEqual([5, 300, 5]);
   });
 
   it('tells how long it has looked, without what others did in between', async () => {
-    await using bench = await Bench.start();
+    await using harness = await ReconcilerHarness.start();
     let nowMs = 0;
     const took: number[] = [];
-    const { resync } = resyncOf(bench, {
+    const { resync } = resyncOf(harness, {
       clock: { monotonic: () => nowMs, sleep: () => nextTurn() },
       keysOf: () => Array.from({ length: 30 }, () => nothing),
       driftOf: () => {
@@ -233,17 +233,17 @@ describe('resync (sync rule `resync`)', () => {
       if (!ended) setImmediate(othersTurn);
     };
     setImmediate(othersTurn);
-    await resync.run(bench.state);
+    await resync.run(harness.state);
     ended = true;
     expect(nowMs).toBeGreaterThan(1_000);
     expect(took).toEqual([30]);
   });
 
   it('ends when the tenant leaves', async () => {
-    await using bench = await Bench.start();
+    await using harness = await ReconcilerHarness.start();
     let nowMs = 0;
     let looked = 0;
-    const { resync } = resyncOf(bench, {
+    const { resync } = resyncOf(harness, {
       clock: { monotonic: () => nowMs++, sleep: () => nextTurn() },
       keysOf: () => Array.from({ length: 100 }, () => nothing),
       driftOf: () => {
@@ -252,7 +252,7 @@ describe('resync (sync rule `resync`)', () => {
       },
       isServed: () => false,
     });
-    await resync.run(bench.state);
+    await resync.run(harness.state);
     expect(looked).toBeLessThan(10);
   });
 });

@@ -1,20 +1,22 @@
 import { describe, expect, it } from 'vitest';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import type { ActionGate } from './execute.ts';
-import { Bench } from './testing/bench.ts';
+import { ReconcilerHarness } from './testing/reconciler-harness.ts';
 
 const spec = { serviceAccountName: 'default', containers: [{ name: 'main', image: 'nginx:1' }] };
 
 async function reconciled(own: object, resource = resources.pods) {
-  await using bench = await Bench.start();
-  bench.namespace('shop');
-  bench.have('tenant', resource, { metadata: { namespace: 'shop', name: 'web' }, ...own } as KubeObject);
-  bench.have('super', resources.serviceAccounts, { metadata: { namespace: bench.shop, name: 'default' } });
-  const outcome = await bench.reconcile(resource.plural, 'web', 'shop');
-  const { items } = await bench.tenant.client.list(resources.events);
+  await using harness = await ReconcilerHarness.start();
+  harness.namespace('shop');
+  harness.have('tenant', resource, { metadata: { namespace: 'shop', name: 'web' }, ...own } as KubeObject);
+  harness.have('super', resources.serviceAccounts, {
+    metadata: { namespace: harness.shop, name: 'default' },
+  });
+  const outcome = await harness.reconcile(resource.plural, 'web', 'shop');
+  const { items } = await harness.tenant.client.list(resources.events);
   return {
     outcome,
-    asked: bench.asked('super'),
+    asked: harness.asked('super'),
     events: items.map(({ reason, message }) => `${reason}: ${message}`),
   };
 }
@@ -42,14 +44,14 @@ describe('what is about to be sent (sync rule `validated-writes`)', () => {
         ? { ...action, object: { ...action.object, spec: { ...spec, hostRoot: true } } }
         : action;
     const sent = async (gate: ActionGate) => {
-      await using bench = await Bench.start({ gates: { pods: gate } });
-      bench.namespace('shop');
-      bench.have('tenant', resources.pods, { metadata: { namespace: 'shop', name: 'web' }, spec });
-      bench.have('super', resources.serviceAccounts, {
-        metadata: { namespace: bench.shop, name: 'default' },
+      await using harness = await ReconcilerHarness.start({ gates: { pods: gate } });
+      harness.namespace('shop');
+      harness.have('tenant', resources.pods, { metadata: { namespace: 'shop', name: 'web' }, spec });
+      harness.have('super', resources.serviceAccounts, {
+        metadata: { namespace: harness.shop, name: 'default' },
       });
-      const outcome = await bench.reconcile('pods', 'web', 'shop');
-      return { outcome, asked: bench.asked('super') };
+      const outcome = await harness.reconcile('pods', 'web', 'shop');
+      return { outcome, asked: harness.asked('super') };
     };
     expect(await sent(async (_work, action) => action)).toMatchObject({ asked: ['create pods'] });
     expect(await sent(async (_work, action) => lift(action))).toMatchObject({
@@ -74,31 +76,33 @@ describe('what is about to be sent (sync rule `validated-writes`)', () => {
   ])(
     'of a %s is refused by name, too, once it is read, and what requires it waits',
     async (_kind, resource, data) => {
-      await using bench = await Bench.start({ tenant: { syncConfigMaps: 'all', syncSecrets: 'all' } });
-      bench.namespace('shop');
+      await using harness = await ReconcilerHarness.start({
+        tenant: { syncConfigMaps: 'all', syncSecrets: 'all' },
+      });
+      harness.namespace('shop');
       const key = { kind: resource.plural, namespace: 'shop', name: 'web' };
       const metadata = { namespace: 'shop', name: 'web' };
-      bench.have('tenant', resource, { metadata, ...data, vault: {} });
-      expect(await bench.reconcile(resource.plural, 'web', 'shop')).toEqual({ is: 'done' });
-      expect(bench.asked('super')).toEqual([]);
-      const { items } = await bench.tenant.client.list(resources.events);
+      harness.have('tenant', resource, { metadata, ...data, vault: {} });
+      expect(await harness.reconcile(resource.plural, 'web', 'shop')).toEqual({ is: 'done' });
+      expect(harness.asked('super')).toEqual([]);
+      const { items } = await harness.tenant.client.list(resources.events);
       expect(items.map(({ reason, message }) => `${reason}: ${message}`)).toEqual([
         expect.stringContaining('UnknownField: this cluster does not take the field vault:'),
       ]);
-      expect(bench.reconciler.driftOf(bench.state, key)).toBeUndefined();
+      expect(harness.reconciler.driftOf(harness.state, key)).toBeUndefined();
       // Something else may have its name in the super namespace.
-      bench.have('super', resource, { metadata: { namespace: bench.shop, name: 'web' } });
-      expect(bench.reconciler.isDependencyMet(bench.state, key)).toBe(false);
+      harness.have('super', resource, { metadata: { namespace: harness.shop, name: 'web' } });
+      expect(harness.reconciler.isDependencyMet(harness.state, key)).toBe(false);
       // Read once.
-      await bench.reconcile(resource.plural, 'web', 'shop');
-      expect(bench.asked('tenant').filter((call) => call === `get ${resource.plural}`)).toHaveLength(1);
+      await harness.reconcile(resource.plural, 'web', 'shop');
+      expect(harness.asked('tenant').filter((call) => call === `get ${resource.plural}`)).toHaveLength(1);
 
-      const ref = { namespace: bench.shop, name: 'web' };
-      bench.hide('super', resource, bench.super.server.get(resource, ref) as KubeObject);
-      bench.super.server.remove(resource, ref);
-      bench.have('tenant', resource, { metadata, ...data });
-      await bench.reconcile(resource.plural, 'web', 'shop');
-      expect(bench.super.server.get(resource, ref)).toMatchObject(data);
+      const ref = { namespace: harness.shop, name: 'web' };
+      harness.hide('super', resource, harness.super.server.get(resource, ref) as KubeObject);
+      harness.super.server.remove(resource, ref);
+      harness.have('tenant', resource, { metadata, ...data });
+      await harness.reconcile(resource.plural, 'web', 'shop');
+      expect(harness.super.server.get(resource, ref)).toMatchObject(data);
     },
   );
 
@@ -122,26 +126,26 @@ describe('what is about to be sent (sync rule `validated-writes`)', () => {
   });
 
   it('is a change that a pod may not have: it stays behind, and the status comes up all the same', async () => {
-    await using bench = await Bench.start();
-    bench.namespace('shop');
+    await using harness = await ReconcilerHarness.start();
+    harness.namespace('shop');
     const lying = {
       metadata: { namespace: 'shop', name: 'web' },
       spec: { ...spec, nodeName: 'n1', readinessGates: [{ conditionType: 'Ready' }] },
       status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },
     };
     const honest = { ...lying, spec: { ...spec, nodeName: 'n1' } };
-    const t = bench.have('tenant', resources.pods, honest);
-    const s = bench.superOf(t, { spec: honest.spec, status: { phase: 'Running', podIP: '10.1.2.3' } });
-    bench.have('super', resources.pods, { ...s, metadata: { ...s.metadata, uid: 'uid-of-s' } });
+    const t = harness.have('tenant', resources.pods, honest);
+    const s = harness.superOf(t, { spec: honest.spec, status: { phase: 'Running', podIP: '10.1.2.3' } });
+    harness.have('super', resources.pods, { ...s, metadata: { ...s.metadata, uid: 'uid-of-s' } });
     const withGate: KubeObject = {
       ...t,
       spec: { ...lying.spec, readinessGates: [{ conditionType: 'example.com/x' }] },
     };
     withGate['status'] = { phase: 'Running', conditions: [{ type: 'example.com/x', status: 'True' }] };
-    bench.have('tenant', resources.pods, withGate);
-    await bench.reconcile('pods', 'web', 'shop');
-    expect(bench.asked('super')).toEqual([]);
-    const shown = await bench.tenant.client.get(resources.pods, { namespace: 'shop', name: 'web' });
+    harness.have('tenant', resources.pods, withGate);
+    await harness.reconcile('pods', 'web', 'shop');
+    expect(harness.asked('super')).toEqual([]);
+    const shown = await harness.tenant.client.get(resources.pods, { namespace: 'shop', name: 'web' });
     expect(shown['status']).toMatchObject({ podIP: '10.1.2.3' });
   });
 });

@@ -58,12 +58,12 @@ function fill(world: DirectoryWorld, name: string): void {
   make(podKind, { metadata: { ...web, uid: 'p1' }, spec: { containers } }, { status });
 }
 
-interface Way {
+interface NotJoined {
   readonly status?: object;
   readonly prepare?: (world: DirectoryWorld) => void;
 }
 
-interface Start extends Way {
+interface Start extends NotJoined {
   readonly names?: readonly string[];
   readonly gate?: TenantFilter;
 }
@@ -110,7 +110,7 @@ const bankIsGone = (world: DirectoryWorld, of = 'blue'): Promise<void> =>
 
 const always = Number.POSITIVE_INFINITY;
 
-const ways: Readonly<Record<string, Way>> = {
+const notJoined: Readonly<Record<string, NotJoined>> = {
   'is asleep': { status: { phase: 'Asleep' } },
   'is put back to a snapshot': { status: { phase: 'Restoring', restore: { request: 'one', from: 'x' } } },
   'is stopped, to be moved': { status: { phase: 'Moving', move: { pausedAt: '2030-01-01T00:00:00Z' } } },
@@ -145,7 +145,7 @@ const ways: Readonly<Record<string, Way>> = {
 };
 
 describe('a tenant that has not joined (sync rule `policy-over-holds`)', () => {
-  it.each(Object.entries(ways))(
+  it.each(Object.entries(notJoined))(
     'and %s loses what policy allows no more, the addresses of pods that are gone, and nothing else',
     async (_, way) => {
       await using world = await start(way);

@@ -3,7 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import {
   HeapMonitor,
   HeartbeatMonitor,
-  noteSuspect,
+  markSuspect,
   questionName,
   type Suspect,
   tickMs,
@@ -58,7 +58,7 @@ function ask(wasFull: boolean, onAnswer: (answer: string) => void): void {
 async function tell(suspect: Suspect): Promise<void> {
   const message: WatchdogMessage = { suspect };
   try {
-    await noteSuspect(suspect, { kubeconfig, context });
+    await markSuspect(suspect, { kubeconfig, context });
   } catch (error) {
     message.error = `cannot note that this thread is stuck in work for ${suspect.namespace}/${suspect.name}: ${String(error)}`;
   }

@@ -13,7 +13,7 @@ import {
   deathsUntilAlone,
   HeapMonitor,
   HeartbeatMonitor,
-  noteSuspect,
+  markSuspect,
   type Suspect,
   tickMs,
   Watchdog,
@@ -112,7 +112,7 @@ describe('a process that is stuck in work for a tenant', () => {
       metadata: { namespace: 'acme', name: 'blue', uid: 'blue' },
       status: { id: 'blue', joinAttempts: 7 },
     });
-    await noteSuspect(
+    await markSuspect(
       { namespace: 'acme', name: 'blue', uid: 'blue' },
       { kubeconfig: file(), context: undefined },
     );

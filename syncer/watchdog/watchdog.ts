@@ -181,7 +181,7 @@ const noteTimeoutMs = 5_000;
 export const deathsUntilAlone = 3;
 
 /** Has whichever replica takes this tenant up next do so last and alone. */
-export async function noteSuspect(
+export async function markSuspect(
   { namespace, name, uid }: Suspect,
   where: { kubeconfig: string | undefined; context: string | undefined },
 ): Promise<void> {

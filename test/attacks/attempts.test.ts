@@ -57,7 +57,7 @@ describe('the titles of tests that run', () => {
     'it("has a title", () => {});',
     'it(`has a title of ${it}`, () => {});',
     "it.each([1])('has a title of %s', () => {});",
-    "itBroadly('has a title', () => {});",
+    "itInTestAll('has a title', () => {});",
     "it.runIf(isRoot)('has a title', () => {});",
     "describe('has a title', () => { it('too', () => {}); });",
   ])('are those of %s', (source) => {

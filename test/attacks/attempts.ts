@@ -872,7 +872,7 @@ export const attempts: readonly Attempt[] = [
     attack: 'have more names held back than anybody looks at',
     stoppedBy: 'at most 10,000 are remembered; the others are looked at again by each resync',
     test: 'syncer/reconcile/deletion-safety.test.ts › remembers no more than 10,000 of the keys that it has held back',
-    control: "expect(await bench.reconcile('storageclasses', name)).toEqual({ is: 'held' })",
+    control: "expect(await harness.reconcile('storageclasses', name)).toEqual({ is: 'held' })",
   },
   {
     attacker: 'tenant',
@@ -953,7 +953,7 @@ export const attempts: readonly Attempt[] = [
     attack: 'have namespaced objects without a namespace written into the super cluster',
     stoppedBy: 'they go nowhere',
     test: 'syncer/reconcile/reconciler.test.ts › an object without a namespace, as no server of Kubernetes has it, goes nowhere',
-    control: `expect(bench.asked('super')).toEqual(['create networkpolicies'])`,
+    control: `expect(harness.asked('super')).toEqual(['create networkpolicies'])`,
   },
   {
     attacker: 'tenant',
@@ -989,7 +989,7 @@ export const attempts: readonly Attempt[] = [
     attack: 'mark pods as bound that the super cluster does not have, to get a Secret for each',
     stoppedBy: 'tokens are for pods whose super pod is there',
     test: 'syncer/controllers/pod-tokens.test.ts › are not made for a pod that is only said to be bound',
-    control: 'expect(secretOf(bench)).toBeDefined()',
+    control: 'expect(secretOf(harness)).toBeDefined()',
   },
   {
     attacker: 'tenant',
@@ -1430,7 +1430,7 @@ export const attempts: readonly Attempt[] = [
       'keep what its policy does not allow any more, by stopping or holding its own deletions, or by not answering',
     stoppedBy: 'sync rule `policy-over-holds`: the super object itself is held to the policy',
     test: 'syncer/reconcile/policy-over-holds.test.ts › keeps an Ingress of a host that it may have, and loses it with the host',
-    control: `expect(inSuper(bench, 'ingresses')).toBeDefined()`,
+    control: `expect(inSuper(harness, 'ingresses')).toBeDefined()`,
   },
   {
     attacker: 'owner',
@@ -1494,7 +1494,7 @@ export const attempts: readonly Attempt[] = [
     attack: 'keep the address of a pod that is gone in an EndpointSlice, until another tenant has it',
     stoppedBy: 'sync rule `policy-over-holds`',
     test: 'syncer/reconcile/policy-over-holds.test.ts › a slice loses the address of a pod when that is gone, and nothing before',
-    control: `expect(inSuper(bench, 'endpointSlices')?.['endpoints']).toHaveLength(1)`,
+    control: `expect(inSuper(harness, 'endpointSlices')?.['endpoints']).toHaveLength(1)`,
   },
   {
     attacker: 'tenant',

@@ -7,7 +7,7 @@ interface TestCall {
   readonly title: string;
 }
 
-const testWords: ReadonlySet<string> = new Set(['it', 'itBroadly', 'test']);
+const testWords: ReadonlySet<string> = new Set(['it', 'itInTestAll', 'test']);
 /** What does not run, or passes when it fails. */
 const idleWords: ReadonlySet<string> = new Set(['skip', 'todo', 'fails']);
 
@@ -20,7 +20,7 @@ export interface RunningTest {
 
 /**
  * The tests of a file that run, and the groups that have one, each group once for each of its tests. Those that depend
- * on the machine (`runIf`, `skipIf`) or run in the broad run only (`itBroadly`) count as running.
+ * on the machine (`runIf`, `skipIf`) or run in the broad run only (`itInTestAll`) count as running.
  */
 export function runningTests(source: string): RunningTest[] {
   const { program, comments, errors } = parseSync('source.ts', source);

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Resource, resources } from '../../kube/index.ts';
-import { expectAgreementAfterLoad, startedAnew } from '../harness/after-load.ts';
+import { controllerRestarts, expectAgreementAfterLoad } from '../harness/after-load.ts';
 import { Churn } from '../harness/churn.ts';
 import { deployment, namespace, service } from '../harness/manifests.ts';
 import type { StackInfo } from '../harness/stack.ts';
@@ -58,7 +58,7 @@ export async function runChaos({ stack, seed, durationMs, cut, log }: ChaosOptio
     const writes = churns.reduce((sum, { done }) => sum + done, 0);
     const kept = ledgers.reduce((sum, { size }) => sum + size, 0);
     log(
-      `${count} faults, ${writes} writes, ${kept} objects accounted for, ${passersBy.size} tenants came and went (${passersBy.repeats} of their steps tried again), controllers started anew ${startedAnew.length} times`,
+      `${count} faults, ${writes} writes, ${kept} objects accounted for, ${passersBy.size} tenants came and went (${passersBy.repeats} of their steps tried again), controllers started anew ${controllerRestarts.length} times`,
     );
     return wrong;
   } finally {

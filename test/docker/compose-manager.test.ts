@@ -8,7 +8,7 @@ import { execa } from 'execa';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { connectionFromSecret, resources } from '../../kube/index.ts';
-import { isBroad, itBroadly } from '../../kube/testing/broad.ts';
+import { isBroad, itInTestAll } from '../../kube/testing/broad.ts';
 import { scriptRunBy } from '../../scripts/docs-commands.ts';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../../vc-manager/binaries/index.ts';
 import { ProcessDriver } from '../../vc-manager/drivers/process/process-driver.ts';
@@ -318,7 +318,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     },
   );
 
-  itBroadly(
+  itInTestAll(
     'renews all certificates on request, with a new API server beside the old one and the same data, though it is killed meanwhile',
     async () => {
       const containers = async () => (await containersOf('{{.Names}}')).split('\n').sort();
@@ -378,7 +378,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
   const said = (what: string, from: number): Promise<boolean> =>
     poll(what, () => readFileSync(managerLog, 'utf8').slice(from).includes(what), { timeoutMs: 60_000 });
 
-  itBroadly(
+  itInTestAll(
     'finishes what it is at when the container of Redis is paused, and says that it goes on alone',
     async () => {
       const since = readFileSync(managerLog, 'utf8').length;
@@ -398,7 +398,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     },
   );
 
-  itBroadly(
+  itInTestAll(
     'loses nothing when Redis is slow, nor when it is started again in the middle and is empty',
     async () => {
       const done = [{ kind: 'provision', result: 'Succeeded' }];
@@ -502,7 +502,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     ).toBe(200);
   });
 
-  itBroadly(
+  itInTestAll(
     'throws everybody out by new authorities, until a snapshot with the old ones is put back, though it is killed in each',
     async () => {
       const [take = '', , putBack = ''] = withCertificates;

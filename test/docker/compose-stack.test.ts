@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { itBroadly } from '../../kube/testing/broad.ts';
+import { itInTestAll } from '../../kube/testing/broad.ts';
 import { scriptRunBy } from '../../scripts/docs-commands.ts';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../../vc-manager/binaries/index.ts';
 import { loadRights } from '../../vc-manager/rights.ts';
@@ -265,7 +265,7 @@ describeWithEngine('docker compose up', (engine) => {
     }
   });
 
-  itBroadly('keeps tenants and their objects over down and up', async () => {
+  itInTestAll('keeps tenants and their objects over down and up', async () => {
     await must(['--profile', 'ha', 'down', '--timeout', '30']);
     expect(await services()).toEqual([]);
     await up();
@@ -283,7 +283,7 @@ describeWithEngine('docker compose up', (engine) => {
     expect(pod.status.phase).toBe('Running');
   });
 
-  itBroadly(
+  itInTestAll(
     'with the profile ha has a manager that takes over, and tenants that notice nothing',
     async () => {
       const holder = await cli('container-stack', 'healthy');

@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
-import { itBroadly } from '../../kube/testing/broad.ts';
+import { itInTestAll } from '../../kube/testing/broad.ts';
 import { scriptRunBy } from '../../scripts/docs-commands.ts';
 import { pageOf, Reader } from '../harness/reader.ts';
 import { describeWithEngine } from './engine/describe-with-engine.ts';
@@ -31,7 +31,7 @@ describeWithEngine('the image of Skerry', (engine) => {
 
   beforeAll(() => withSkerryImages(engine));
 
-  itBroadly('has the same layers when it is built again', async () => {
+  itInTestAll('has the same layers when it is built again', async () => {
     const { RootFS } = await inspect(skerryImage);
     const again = 'skerry:again';
     await withNodeImage(engine);
@@ -39,7 +39,7 @@ describeWithEngine('the image of Skerry', (engine) => {
     expect((await inspect(again)).RootFS.Layers).toEqual(RootFS.Layers);
   });
 
-  itBroadly('is made as docs/docker.md says', async () => {
+  itInTestAll('is made as docs/docker.md says', async () => {
     const reader = new Reader(mkdtempSync(join(tmpdir(), 'skerry-image-')), {}, engine.env);
     const run = (beginning: string, words: Record<string, string> = {}) =>
       reader.run(

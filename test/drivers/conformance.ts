@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { Connection, KubeClient, type KubeObject, resources } from '../../kube/index.ts';
-import { itBroadly } from '../../kube/testing/broad.ts';
+import { itInTestAll } from '../../kube/testing/broad.ts';
 import { defaultVersions } from '../../vc-manager/binaries/index.ts';
 import type { ControlPlanePlan } from '../../vc-manager/control-plane/plan.ts';
 import { renderPlan } from '../../vc-manager/control-plane/render-plan.ts';
@@ -200,7 +200,7 @@ export function describeDriver(
   { portsOfThisMachine = true, provenElsewhere = [] }: DriverTraits = {},
 ): void {
   const prove = (rule: keyof typeof rules, test: () => Promise<void>): void =>
-    (provenElsewhere.includes(rule) ? itBroadly : it)(rules[rule], test);
+    (provenElsewhere.includes(rule) ? itInTestAll : it)(rules[rule], test);
 
   describe(`the ${name} driver`, () => {
     const drivers: HeldDriver[] = [];

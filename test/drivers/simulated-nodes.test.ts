@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resources } from '../../kube/index.ts';
-import { itBroadly } from '../../kube/testing/broad.ts';
+import { itInTestAll } from '../../kube/testing/broad.ts';
 import { KubernetesDriver } from '../../vc-manager/drivers/kubernetes/kubernetes-driver.ts';
 import { examplePlan } from '../../vc-manager/drivers/kubernetes/testing/example-plan.ts';
 import { World } from '../harness/world.ts';
@@ -78,7 +78,7 @@ describe('the kubernetes driver on a real super cluster', () => {
     expect(set).toMatchObject({ metadata: { labels: { team: 'blue' } }, spec: { replicas: 2 } });
   });
 
-  itBroadly('carries another version out one pod after the other, the API server first', async () => {
+  itInTestAll('carries another version out one pod after the other, the API server first', async () => {
     const seen: string[] = [];
     await driver.ensure(plan({ replicas: 2, version: '1.36.4' }), {
       signal,
@@ -93,7 +93,7 @@ describe('the kubernetes driver on a real super cluster', () => {
     );
   });
 
-  itBroadly('stops what is named, and starts it again', async () => {
+  itInTestAll('stops what is named, and starts it again', async () => {
     await driver.stop(id, { signal, components: [controllers] });
     expect(await list(resources.pods)).toHaveLength(2);
     await driver.ensure(plan({ replicas: 2, version: '1.36.4' }), { signal });

@@ -21,7 +21,7 @@ export async function killed(world: World, component: string, tenant?: Tenant): 
 }
 
 /** The endpoints that were missing, for each time that controllers of Kubernetes were started anew. */
-export const startedAnew: (readonly string[])[] = [];
+export const controllerRestarts: (readonly string[])[] = [];
 
 declare module 'vitest' {
   interface TaskMeta {
@@ -30,9 +30,9 @@ declare module 'vitest' {
   }
 }
 
-/** For the test that looks at `startedAnew`. */
-export function tellStartedAnew(meta: TaskMeta): void {
-  meta.secondTries = startedAnew.map(
+/** For the test that looks at `controllerRestarts`. */
+export function reportControllerRestarts(meta: TaskMeta): void {
+  meta.secondTries = controllerRestarts.map(
     (endpoints) => `started the controllers of Kubernetes anew, for ${endpoints.length} endpoints`,
   );
 }
@@ -41,7 +41,7 @@ export function tellStartedAnew(meta: TaskMeta): void {
  * Both sides agree. Where nothing but endpoints is missing when the time is up, the controllers of Kubernetes are begun
  * anew, on both sides: the one for endpoints waits up to 1,000 s after errors in a row, which Services that come and go
  * under one name give it ("informer cache is out of date"). Takes twice the time at the most, and is counted
- * (`startedAnew`).
+ * (`controllerRestarts`).
  */
 export async function expectAgreementAfterLoad(
   world: World,
@@ -53,7 +53,7 @@ export async function expectAgreementAfterLoad(
   } catch (error) {
     const isEndpoints = (difference: string): boolean => difference.includes(': ready endpoints: ');
     if (!(error instanceof Disagreement) || !error.differences.every(isEndpoints)) throw error;
-    startedAnew.push(error.differences);
+    controllerRestarts.push(error.differences);
     console.log(
       `started the controllers of Kubernetes anew after load, for ${error.differences.length} endpoints`,
     );

@@ -71,7 +71,7 @@ export async function runHelm(
  * What is wrong with the result of a command that asked an API server: all that it wrote to stderr, but for remarks
  * that are not about the release, if the command was carried out.
  */
-export function complaints({ exitCode, stderr }: HelmResult): string[] {
+export function helmErrors({ exitCode, stderr }: HelmResult): string[] {
   const lines = stderr.split('\n').filter(Boolean);
   if (exitCode !== 0) return [`exit ${exitCode}`, ...lines];
   return lines.filter((line) => !remarks.some((remark) => remark.test(line)));

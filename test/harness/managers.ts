@@ -12,7 +12,7 @@ import { defaultVersions } from '../../vc-manager/binaries/index.ts';
 import type { RunResult } from './cluster.ts';
 import { bulk, configMap, namespace } from './manifests.ts';
 import { poll } from './poll.ts';
-import { holdUp, isAlive, type ProcessIdentity } from './processes.ts';
+import { isAlive, type ProcessIdentity, suspendComponent } from './processes.ts';
 import { expectAllServed, expectAllWritten, SteadyWriter, whileAsked } from './steady-load.ts';
 import type { Tenant, World } from './world.ts';
 
@@ -93,7 +93,7 @@ export async function changeVersion(
     const [stateDir, id, component] = [world.stateDir, tenant.id, 'kube-apiserver'];
     const earlier = await world.process(component, tenant);
     const client = await whileAsked(tenant.kubeconfig, `from ${from} to ${to}`, async (client) => {
-      const holding = holdUp({ stateDir, id, component, beside: earlier });
+      const holding = suspendComponent({ stateDir, id, component, beside: earlier });
       if (ask === undefined) expect((await setVersion(world, name, to)).exitCode).toBe(0);
       else ask();
       const goOn = await holding;

@@ -40,7 +40,12 @@ interface HeldComponent {
 }
 
 /** Has no step end that waits for this component of a tenant: its process stands still. Resolves to what lets it go on. */
-export async function holdUp({ stateDir, id, component, beside }: HeldComponent): Promise<() => void> {
+export async function suspendComponent({
+  stateDir,
+  id,
+  component,
+  beside,
+}: HeldComponent): Promise<() => void> {
   const held: ProcessIdentity[] = [];
   const look = async (): Promise<boolean> => {
     const found = (await componentProcesses(stateDir, { id }, component)).findLast(

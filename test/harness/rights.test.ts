@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { loadRights, type Rights } from '../../vc-manager/rights.ts';
-import { type Asked, exceptions, parseAuditLine, UseOfRights } from './rights.ts';
+import { type AuditedRequest, exceptions, parseAuditLine, UseOfRights } from './rights.ts';
 
 const none: Rights = { cluster: [], namespace: [] };
 const syncer: Rights = {
@@ -49,9 +49,9 @@ describe('the use of rights', () => {
         annotations: { 'authorization.k8s.io/decision': 'forbid' },
       };
       const line = event(verb, { apiGroup: 'skerry.dev', resource: 'virtualclusters' }, refused);
-      use.observe(parseAuditLine(JSON.stringify(line)) as Asked);
+      use.observe(parseAuditLine(JSON.stringify(line)) as AuditedRequest);
       const lease = { apiGroup: 'coordination.k8s.io', resource: 'leases', namespace: 'skerry-system' };
-      use.observe(parseAuditLine(JSON.stringify(event('patch', lease, refused))) as Asked);
+      use.observe(parseAuditLine(JSON.stringify(event('patch', lease, refused))) as AuditedRequest);
     }
     expect(use.refused).toEqual(['skerry-gateway may not delete virtualclusters.skerry.dev (1 times)']);
     expect(use.unused.join()).not.toContain('gateway');
@@ -78,7 +78,7 @@ describe('the use of rights', () => {
         { apiGroup: 'apps', resource: 'statefulsets', namespace: 'a', name: 'b' },
         { responseStatus: { code } },
       );
-      use.observe(parseAuditLine(JSON.stringify(line)) as Asked);
+      use.observe(parseAuditLine(JSON.stringify(line)) as AuditedRequest);
       return use.unused;
     };
     expect(apply(200)).toEqual(['syncer: create statefulsets.apps']);
@@ -99,7 +99,7 @@ describe('the use of rights', () => {
       { resource: 'pods' },
       { user: { username: 'system:serviceaccount:a:manager' } },
     );
-    use.observe(parseAuditLine(JSON.stringify(line)) as Asked);
+    use.observe(parseAuditLine(JSON.stringify(line)) as AuditedRequest);
     expect(use.unusedByDriver).toEqual(['manager: delete pods']);
     expect(use.unused).toContain('syncer: get pods');
   });

@@ -14,7 +14,7 @@ const audited = ['manager', 'syncer'] as const;
 type AuditedProgram = (typeof audited)[number];
 
 /** One request to the super cluster, as its API server has recorded it. */
-export interface Asked {
+export interface AuditedRequest {
   readonly user: string;
   readonly verb: string;
   /** Undefined: no resource, such as a path of discovery. */
@@ -53,7 +53,7 @@ export function auditLogOf(stateDir: string): string {
 }
 
 /** Nothing if there is no such file. A line that a crash has cut off is left out. */
-async function* readAuditLog(file: string): AsyncGenerator<Asked> {
+async function* readAuditLog(file: string): AsyncGenerator<AuditedRequest> {
   if (!existsSync(file)) return;
   for await (const line of createInterface({ input: createReadStream(file) })) {
     const asked = parseAuditLine(line);
@@ -61,7 +61,7 @@ async function* readAuditLog(file: string): AsyncGenerator<Asked> {
   }
 }
 
-export function parseAuditLine(line: string): Asked | undefined {
+export function parseAuditLine(line: string): AuditedRequest | undefined {
   let event: AuditEvent;
   try {
     event = JSON.parse(line) as AuditEvent;
@@ -262,7 +262,7 @@ export class UseOfRights {
     for (const rule of rights.gateway?.namespace ?? []) this.#add('gateway', 'namespace', rule, true);
   }
 
-  observe({ user, verb, hasCreated, resource, path, isAllowed }: Asked): void {
+  observe({ user, verb, hasCreated, resource, path, isAllowed }: AuditedRequest): void {
     this.#users.add(user);
     if (!isAllowed) {
       // An API server that has just started refuses what its roles grant, as it does not know them yet.
@@ -300,7 +300,7 @@ export class UseOfRights {
     }
   }
 
-  #isGranted(user: string, verb: string, resource: NonNullable<Asked['resource']>): boolean {
+  #isGranted(user: string, verb: string, resource: NonNullable<AuditedRequest['resource']>): boolean {
     return this.#grants.some(({ grant }) => covers(grant, user, verb, resource));
   }
 
@@ -340,7 +340,12 @@ export class UseOfRights {
   }
 }
 
-function covers(grant: Grant, user: string, verb: string, asked: NonNullable<Asked['resource']>): boolean {
+function covers(
+  grant: Grant,
+  user: string,
+  verb: string,
+  asked: NonNullable<AuditedRequest['resource']>,
+): boolean {
   const { where, apiGroup, resource, names } = grant;
   return (
     user === grant.user &&

@@ -8,7 +8,7 @@ import { isInRange } from '../../vc-manager/os/network.ts';
 import { whyNoEngine } from '../docker/engine/engine.ts';
 import { provideSkerryArchives, repository, skerryImage } from '../docker/images/index.ts';
 import type { RunResult } from '../harness/cluster.ts';
-import { complaints } from '../harness/helm.ts';
+import { helmErrors } from '../harness/helm.ts';
 import { service } from '../harness/manifests.ts';
 import { poll } from '../harness/poll.ts';
 import { pageOf } from '../harness/reader.ts';
@@ -171,7 +171,7 @@ describe.skipIf(missing !== undefined)(
 
     it('runs without any value', async () => {
       const { stderr } = await documented('docs/kubernetes-install.md', 'npm run release', packed());
-      expect(complaints({ exitCode: 0, stdout: '', stderr })).toEqual([]);
+      expect(helmErrors({ exitCode: 0, stdout: '', stderr })).toEqual([]);
       // Once more, and nothing is changed.
       const again = { 'helm install': 'helm upgrade --install' };
       await documented('docs/quickstart.md', 'npx vc-manager doctor', {
@@ -226,7 +226,7 @@ describe.skipIf(missing !== undefined)(
       ];
       const values = ['enabled=true', `domain=${domain}`, ...byNodePort];
       const sets = values.flatMap((value) => ['--set', `gateway.${value}`]);
-      expect(complaints(await release.upgrade(...sets))).toEqual([]);
+      expect(helmErrors(await release.upgrade(...sets))).toEqual([]);
       await world.superCluster.kubectl(
         ...['-n', release.namespace, 'rollout', 'status', 'deployment/skerry-gateway', '--timeout=110s'],
       );
@@ -250,7 +250,7 @@ describe.skipIf(missing !== undefined)(
     });
 
     it('is rid of all that helm has installed when that is uninstalled', async () => {
-      expect(complaints(await release.uninstall('--wait', '--timeout=180s'))).toEqual([]);
+      expect(helmErrors(await release.uninstall('--wait', '--timeout=180s'))).toEqual([]);
       for (const component of ['manager', 'syncer', 'etcd'] as const)
         await release.untilPods(component, 'its pods to go', (pods) => pods.length === 0);
     });

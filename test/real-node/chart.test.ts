@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { findCondition, type KubeObject, type Resource, resources } from '../../kube/index.ts';
-import { itBroadly } from '../../kube/testing/broad.ts';
+import { itInTestAll } from '../../kube/testing/broad.ts';
 import { scriptRunBy } from '../../scripts/docs-commands.ts';
 import { defaultVersions } from '../../vc-manager/binaries/index.ts';
 import { RedisServer, whyNoRedis } from '../../vc-manager/jobs/testing/redis-server.ts';
@@ -13,7 +13,7 @@ import { freePort } from '../../vc-manager/os/network.ts';
 import { whyNoEngine } from '../docker/engine/engine.ts';
 import { provideSkerryArchives, repository, skerryImage } from '../docker/images/index.ts';
 import type { Cluster } from '../harness/cluster.ts';
-import { complaints } from '../harness/helm.ts';
+import { helmErrors } from '../harness/helm.ts';
 import { configMap, namespace, pod, service } from '../harness/manifests.ts';
 import { poll } from '../harness/poll.ts';
 import { kill, type ProcessIdentity, send } from '../harness/processes.ts';
@@ -175,7 +175,7 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
     (await world.superCluster.kubectl('-n', release.namespace, 'get', what, '-o', 'name')).split('\n').sort();
 
   const untilUninstalled = async (): Promise<void> => {
-    expect(complaints(await release.uninstall('--wait', '--timeout=180s'))).toEqual([]);
+    expect(helmErrors(await release.uninstall('--wait', '--timeout=180s'))).toEqual([]);
     for (const component of ['manager', 'syncer', 'gateway', 'etcd'] as const)
       await release.untilPods(component, 'its pods to go', (pods) => pods.length === 0);
   };
@@ -206,7 +206,7 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
       'registry.example.com/team': 'registry.example.com',
     });
     const { stderr } = await release.reader.run('install', `${install} ${values.join(' ')}`, repository);
-    expect(complaints({ exitCode: 0, stdout: '', stderr })).toEqual([]);
+    expect(helmErrors({ exitCode: 0, stdout: '', stderr })).toEqual([]);
     // The kubelet has other words for it before it has heard of any Secret.
     await release.untilPods('manager', 'a pod that says that it lacks its Secret', (pods) =>
       pods
@@ -382,7 +382,7 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
     await untilReady(tenant, 'default', 'later');
   });
 
-  itBroadly(
+  itInTestAll(
     'goes on putting a tenant to sleep, and waking it, when the manager that is at it is killed',
     async () => {
       const sleeper = sleeperOf(await openTenant('first'));
@@ -401,7 +401,7 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
     },
   );
 
-  itBroadly(
+  itInTestAll(
     'finishes, with the other manager, what the leading one was at when its pod was killed',
     async () => {
       const processes = new Map(
@@ -457,14 +457,14 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
     await world.superCluster.kubectl('delete', 'vc', 'broken', 'second', '--wait=false');
   });
 
-  itBroadly('goes on as it was while an upgrade has no image, until that is taken back', async () => {
-    expect(complaints(await release.upgrade(...values, '--set', 'image.tag=absent'))).toEqual([]);
+  itInTestAll('goes on as it was while an upgrade has no image, until that is taken back', async () => {
+    expect(helmErrors(await release.upgrade(...values, '--set', 'image.tag=absent'))).toEqual([]);
     const pods = await release.untilPods('manager', 'a pod without an image', (all) => {
       const reasons = all.map(({ status }) => status?.containerStatuses?.[0]?.state?.waiting?.reason ?? '');
       return reasons.some((reason) => /^(ErrImagePull|ImagePullBackOff)$/.test(reason)) && all;
     });
     expect(pods.filter(({ status }) => status?.containerStatuses?.[0]?.ready).length).toBe(2);
-    expect(complaints(await release.rollback())).toEqual([]);
+    expect(helmErrors(await release.rollback())).toEqual([]);
     await release.untilRolledOut();
   });
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { ApiError, type KubeObject, resources } from '../../kube/index.ts';
-import { itBroadly } from '../../kube/testing/broad.ts';
+import { itInTestAll } from '../../kube/testing/broad.ts';
 import { SteadyClient } from '../../scripts/bench/steady-client.ts';
 import { KubernetesDriver } from '../../vc-manager/drivers/kubernetes/kubernetes-driver.ts';
 import { at } from '../harness/checker/view.ts';
@@ -118,7 +118,7 @@ describe('two of each component of a control plane', () => {
     expect((await driver.observe(id)).components.map(({ state }) => state)).toEqual(['running', 'running']);
   });
 
-  itBroadly('are evicted one at a time', async () => {
+  itInTestAll('are evicted one at a time', async () => {
     await untilReady(server, 2);
     const client = await steady();
     const [first, second] = await world.podsOf(id, server);

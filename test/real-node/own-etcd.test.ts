@@ -11,9 +11,9 @@ import { storageClassName } from './addons.ts';
 import { type KubernetesWorld, kubernetesWorld } from './suite/kubernetes-world.ts';
 import { LocatedPlan } from './suite/located-plan.ts';
 import {
+  type ConnectResult,
   connects,
   connectsFrom,
-  type Heard,
   type InPod,
   noRouteToHost,
   untilReady,
@@ -145,7 +145,7 @@ describe('a control plane with an etcd of its own on a volume', () => {
     } as Record<string, [string, number]>;
     const reach = async (
       pod: KubeObject,
-      connect: (address: string, port: number) => Promise<Heard>,
+      connect: (address: string, port: number) => Promise<ConnectResult>,
     ): Promise<string[]> => {
       const heard = Object.entries(targets)
         .filter(([, [address]]) => address !== addressOf(pod))

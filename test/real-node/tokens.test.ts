@@ -11,7 +11,7 @@ import {
   resource,
   resources,
 } from '../../kube/index.ts';
-import { itBroadly } from '../../kube/testing/broad.ts';
+import { itInTestAll } from '../../kube/testing/broad.ts';
 import { at } from '../harness/checker/view.ts';
 import { namespace } from '../harness/manifests.ts';
 import { poll } from '../harness/poll.ts';
@@ -275,7 +275,7 @@ describe('tokens in pods', () => {
     shortToken = await renewed(60_000);
   });
 
-  itBroadly(
+  itInTestAll(
     'are renewed under the pod by the clock, three minutes before they expire',
     () => renewed((shortest - 120) * 1000),
     renewalTimeoutMs,

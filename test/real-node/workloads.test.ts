@@ -1,7 +1,7 @@
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resource, resources } from '../../kube/index.ts';
-import { itBroadly } from '../../kube/testing/broad.ts';
+import { itInTestAll } from '../../kube/testing/broad.ts';
 import { at } from '../harness/checker/view.ts';
 import { deployment, namespace, pod, secret, service, statefulSet } from '../harness/manifests.ts';
 import { type Tenant, World } from '../harness/world.ts';
@@ -100,7 +100,7 @@ describe('workloads', () => {
     await world.superCluster.untilGone(resources.persistentVolumes, { name: volume ?? '' }, 120_000);
   });
 
-  itBroadly(
+  itInTestAll(
     'a Job runs its pods to the end, tries again those that fail, and a CronJob makes Jobs',
     async () => {
       const job = (name: string, line: string, spec: object = {}): KubeObject => ({
@@ -207,7 +207,7 @@ describe('workloads', () => {
     await tenant.untilGone(resources.pods, { namespace: ns, name: 'graceful' });
   });
 
-  itBroadly(
+  itInTestAll(
     'a pod waits for a Secret that its tenant does not have, and gets that of the tenant and of nobody else',
     async () => {
       const superNamespaces = await world.superCluster.client.list(resources.namespaces, {
@@ -314,7 +314,7 @@ describe('workloads', () => {
     await k('delete', 'deployment', 'web', '--timeout=60s');
   });
 
-  itBroadly('a rolling update waits for a pod that does not get ready', async () => {
+  itInTestAll('a rolling update waits for a pod that does not get ready', async () => {
     await tenant.apply(version('two'));
     await k('rollout', 'status', 'deployment/web', '--timeout=90s');
     await tenant.apply(version('three', false));
@@ -331,7 +331,7 @@ describe('workloads', () => {
     await k('delete', 'deployment', 'web', '--timeout=60s');
   });
 
-  itBroadly('pods with a spread constraint are spread over both nodes, each tenant by itself', async () => {
+  itInTestAll('pods with a spread constraint are spread over both nodes, each tenant by itself', async () => {
     const neighbour = await world.createTenant('spreading');
     await neighbour.apply(namespace(ns));
     const spread = (hostname: boolean): object => ({

@@ -7,7 +7,7 @@ import { ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, vi } from 'vitest';
 import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { itBroadly } from '../../kube/testing/broad.ts';
+import { itInTestAll } from '../../kube/testing/broad.ts';
 import { jobRequests, World } from '../../vc-manager/operator/testing/world.ts';
 import { readArchive, writeArchive } from '../../vc-manager/snapshot/archive.ts';
 import { damaged } from '../../vc-manager/snapshot/errors.ts';
@@ -52,7 +52,7 @@ describe('a bucket of a real S3 server', () => {
     return Uploads;
   };
 
-  itBroadly('keeps small ones and large ones, lists, reads and removes them', async () => {
+  itInTestAll('keeps small ones and large ones, lists, reads and removes them', async () => {
     const large = 'default/team-blue/large.snapshot';
     const whole = 'default/team-blue/two-parts.snapshot';
     const contents = new Map([
@@ -81,7 +81,7 @@ describe('a bucket of a real S3 server', () => {
     expect(await uploads()).toEqual([]);
   });
 
-  itBroadly('takes them without checksums in requests, as servers that know none need it', async () => {
+  itInTestAll('takes them without checksums in requests, as servers that know none need it', async () => {
     vi.stubEnv('AWS_REQUEST_CHECKSUM_CALCULATION', 'WHEN_REQUIRED');
     const without = await openStore(`s3://${bucket}/skerry`, server.env);
     for (const content of [pieces(1), pieces(17)]) {
@@ -90,7 +90,7 @@ describe('a bucket of a real S3 server', () => {
     }
   });
 
-  itBroadly('lists more than fit into one answer', async () => {
+  itInTestAll('lists more than fit into one answer', async () => {
     const names = Array.from({ length: 1_234 }, (_, i) => `${String(i).padStart(4, '0')}.snapshot`);
     await mkdir(fileOf('default/team-blue'), { recursive: true });
     for (const each of names) await writeFile(fileOf(`default/team-blue/${each}`), '');
@@ -99,7 +99,7 @@ describe('a bucket of a real S3 server', () => {
     );
   });
 
-  itBroadly('may be kept below any prefix', async () => {
+  itInTestAll('may be kept below any prefix', async () => {
     for (const prefix of ['', 'a/b', 'with space', "a+b&c=d;e@f,g:h!i'j(k)*", 'Größe/雪', '%25', '~._-']) {
       const path = prefix.split('/').map(encodeURIComponent).join('/');
       const below = await openStore(`s3://${bucket}/${path}`, server.env);
@@ -112,7 +112,7 @@ describe('a bucket of a real S3 server', () => {
     }
   });
 
-  itBroadly('has nothing of one whose content failed or was interrupted, nor parts of it', async () => {
+  itInTestAll('has nothing of one whose content failed or was interrupted, nor parts of it', async () => {
     async function* failing() {
       yield* pieces(20);
       throw damaged('x', 'on purpose');
@@ -139,7 +139,7 @@ describe('a bucket of a real S3 server', () => {
     () => of.list('default', 'team-blue', { signal }),
   ];
 
-  itBroadly('says that the credentials are wrong, the bucket is missing, or nobody answers', async () => {
+  itInTestAll('says that the credentials are wrong, the bucket is missing, or nobody answers', async () => {
     const missing = await openStore('s3://missing/skerry', server.env);
     for (const each of everything(missing))
       await expect(each()).rejects.toMatchObject({ ...failed, message: expect.stringMatching(/bucket/i) });
@@ -169,22 +169,25 @@ describe('a bucket of a real S3 server', () => {
     }
   });
 
-  itBroadly('that goes away in the middle leaves no half snapshot, and none is called damaged', async () => {
-    await store.write(name, Readable.from(pieces(40)), { signal });
-    const reading = await store.read(name, { signal });
-    async function* dying() {
-      yield* pieces(20);
-      await server.kill();
-      yield* pieces(20);
-    }
-    const half = 'default/team-blue/half.snapshot';
-    await expect(store.write(half, Readable.from(dying()), { signal })).rejects.toMatchObject(failed);
-    await expect(buffer(reading)).rejects.toMatchObject(failed);
-    await server.start();
-    expect(await store.list('default', 'team-blue', { signal })).toEqual([name]);
-  });
+  itInTestAll(
+    'that goes away in the middle leaves no half snapshot, and none is called damaged',
+    async () => {
+      await store.write(name, Readable.from(pieces(40)), { signal });
+      const reading = await store.read(name, { signal });
+      async function* dying() {
+        yield* pieces(20);
+        await server.kill();
+        yield* pieces(20);
+      }
+      const half = 'default/team-blue/half.snapshot';
+      await expect(store.write(half, Readable.from(dying()), { signal })).rejects.toMatchObject(failed);
+      await expect(buffer(reading)).rejects.toMatchObject(failed);
+      await server.start();
+      expect(await store.list('default', 'team-blue', { signal })).toEqual([name]);
+    },
+  );
 
-  itBroadly('whose objects were cut short or changed gives none that is taken for whole', async () => {
+  itInTestAll('whose objects were cut short or changed gives none that is taken for whole', async () => {
     const header = {
       ...{
         namespace: 'default',
@@ -222,7 +225,7 @@ describe('a bucket of a real S3 server', () => {
     }
   });
 
-  itBroadly(
+  itInTestAll(
     'has as many snapshots of a tenant as are to be kept, and tenants are put back to them',
     async () => {
       const world = await World.start();

@@ -9,8 +9,8 @@ import { execa } from 'execa';
 import { describe, expect, it } from 'vitest';
 import { freePort } from '../../kube/testing/free-port.ts';
 import { BinaryUnavailableError } from './errors.ts';
+import { BinariesWorld, program } from './testing/binaries-world.ts';
 import { ReleaseServer, serve, sha256 } from './testing/release-server.ts';
-import { program, Workplace } from './testing/workplace.ts';
 
 const apiserver = { name: 'kube-apiserver', version: '1.36.3' } as const;
 const content = program('Kubernetes v1.36.3', 'x'.repeat(200_000));
@@ -18,7 +18,7 @@ const { signal } = new AbortController();
 
 describe('downloads', () => {
   it('fetches the official file, installs it executable, and takes it from the cache afterwards', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await using server = await ReleaseServer.start();
     const path = server.kubernetes('kube-apiserver', '1.36.3', content);
     const options = { downloadBase: () => server.address };
@@ -44,7 +44,7 @@ describe('downloads', () => {
   });
 
   it('unpacks etcd from its archive after comparing the archive with the release list', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await using server = await ReleaseServer.start();
     await place.script('etcd-v3.7.3-linux-amd64/etcd', program('etcd Version: 3.7.3'));
     await place.script('etcd-v3.7.3-linux-amd64/etcdctl', program('etcdctl'));
@@ -63,7 +63,7 @@ describe('downloads', () => {
   });
 
   it('compares kwok with the digest in the description of its release', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await using server = await ReleaseServer.start();
     const kwok = program('kwok version v0.8.0');
     server.file('/github.com/kubernetes-sigs/kwok/releases/download/v0.8.0/kwok-linux-amd64', kwok);
@@ -74,7 +74,7 @@ describe('downloads', () => {
   });
 
   it('refuses a file with another hash than published, and keeps nothing of it', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await using server = await ReleaseServer.start();
     const path = server.kubernetes('kube-apiserver', '1.36.3', content, sha256('something else'));
     const error = await failure(place, server);
@@ -84,7 +84,7 @@ describe('downloads', () => {
   });
 
   it('takes up a transfer that broke off, asking only for the rest', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await using server = await ReleaseServer.start();
     const path = server.kubernetes('kube-apiserver', '1.36.3', content);
     server.on(path, async (request, response) => {
@@ -102,7 +102,7 @@ describe('downloads', () => {
   });
 
   it('continues in a later run what an earlier run could not finish', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await using server = await ReleaseServer.start();
     const path = server.kubernetes('kube-apiserver', '1.36.3', content);
     server.on(path, async (request, response) => {
@@ -119,7 +119,7 @@ describe('downloads', () => {
   });
 
   it('starts over when what was left of an earlier run does not belong to the file', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await using server = await ReleaseServer.start();
     const path = server.kubernetes('kube-apiserver', '1.36.3', content);
     const cached = await place.script(
@@ -138,14 +138,14 @@ describe('downloads', () => {
   });
 
   it('says which address has no such file', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await using server = await ReleaseServer.start();
     const error = await failure(place, server);
     expect(error.message).toContain(`download from ${server.address}: the server answered 404`);
   });
 
   it('gives up a server that does not finish the handshake, and asks it only once', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     let connections = 0;
     await using silent = createServer((socket) => {
       connections += 1;
@@ -167,7 +167,7 @@ describe('downloads', () => {
   });
 
   it('gives up a server that accepts and says nothing', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await using server = await ReleaseServer.start();
     const path = server.kubernetes('kube-apiserver', '1.36.3', content);
     server.on(`${path}.sha256`, () => undefined);
@@ -176,7 +176,7 @@ describe('downloads', () => {
   });
 
   it('takes up a transfer that fell silent', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await using server = await ReleaseServer.start();
     const path = server.kubernetes('kube-apiserver', '1.36.3', content);
     server.on(path, (request, response) => {
@@ -189,7 +189,7 @@ describe('downloads', () => {
   });
 
   it('ends at once when aborted, leaving neither lock nor temporary directory', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await using server = await ReleaseServer.start();
     const path = server.kubernetes('kube-apiserver', '1.36.3', content);
     const abort = new AbortController();
@@ -203,7 +203,7 @@ describe('downloads', () => {
 
 describe('the cache', () => {
   it('never uses a file that it did not install itself', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     const path = await place.script(
       'cache/binaries/kube-apiserver/1.36.3/linux-amd64/kube-apiserver',
       content.slice(0, 99),
@@ -215,7 +215,7 @@ describe('the cache', () => {
   });
 
   it('fetches again what was damaged, even when size and time are as before', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await using server = await ReleaseServer.start();
     server.kubernetes('kube-apiserver', '1.36.3', content);
     const options = { downloadBase: () => server.address };
@@ -232,7 +232,7 @@ describe('the cache', () => {
   });
 
   it('notices damage that happens after the first use', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await using server = await ReleaseServer.start();
     server.kubernetes('kube-apiserver', '1.36.3', content);
     const binaries = place.binaries({ downloadBase: () => server.address });
@@ -244,7 +244,7 @@ describe('the cache', () => {
   });
 
   it('is filled once by two processes that want the same at once', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await using server = await ReleaseServer.start();
     const path = server.kubernetes('kube-scheduler', '1.36.3', content);
     const waiting = Promise.withResolvers<void>();
@@ -275,7 +275,7 @@ describe('the cache', () => {
 
 describe("the user's directories", () => {
   it('come first, and tell the version that is really there', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     const path = await place.script('mine/kube-apiserver', program('Kubernetes v1.36.1'));
     const binaries = place.binaries({ env: place.env({ SKERRY_BINARIES: join(place.directory, 'mine') }) });
     expect(await binaries.ensure(apiserver, { signal })).toEqual({
@@ -290,7 +290,7 @@ describe("the user's directories", () => {
   });
 
   it('are passed over for a version that they do not have, and it is said', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await using server = await ReleaseServer.start();
     server.kubernetes('kube-apiserver', '1.36.3', content);
     const path = await place.script('mine/kube-apiserver', program('Kubernetes v1.34.4'));
@@ -303,7 +303,7 @@ describe("the user's directories", () => {
   });
 
   it('include PATH for kubectl alone, which may be one minor version off', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await place.script('bin/kubectl', program('Client Version: v1.35.9'));
     await place.script('bin/etcd', program('etcd Version: 3.7.3'));
     const binaries = place.binaries({ env: { PATH: place.bin } });
@@ -312,7 +312,7 @@ describe("the user's directories", () => {
   });
 
   it('do not stop the search with a program that cannot run', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     const path = await place.script('mine/kube-apiserver', '#!/nonexistent\n');
     const [listed] = await place
       .binaries({ userDirectories: [join(place.directory, 'mine')] })
@@ -324,7 +324,7 @@ describe("the user's directories", () => {
 
 describe('when nothing helps', () => {
   it('one message names each try, why it failed, and what can be done', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await place.script('mine/etcd', program('etcd Version: 3.5.9'));
     const closed = await freePort();
     const binaries = place.binaries({
@@ -357,7 +357,7 @@ Any one of these helps:
   });
 
   it('a request that could lead out of the cache is refused', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await expect(place.binaries().find({ name: 'etcd', version: '../../3.7.3' })).rejects.toMatchObject({
       code: 'InvalidRequest',
     });
@@ -367,7 +367,7 @@ Any one of these helps:
   });
 
   it('a cache that cannot be written says so and what to set', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await writeFile(place.cache, 'a file where the directory should be');
     await expect(place.binaries({ offline: true }).ensure(apiserver, { signal })).rejects.toThrow(
       /set SKERRY_CACHE/,
@@ -376,7 +376,7 @@ Any one of these helps:
 });
 
 /** Sends 50,000 bytes, and breaks the connection when they have reached the client's file. */
-async function sendAndBreak(response: ServerResponse, place: Workplace): Promise<void> {
+async function sendAndBreak(response: ServerResponse, place: BinariesWorld): Promise<void> {
   response.writeHead(200, { 'content-length': content.length }).write(content.slice(0, 50_000));
   const partial = `${place.cached('kube-apiserver', '1.36.3')}.partial`;
   await expect.poll(async () => (await stat(partial)).size).toBe(50_000);
@@ -384,7 +384,7 @@ async function sendAndBreak(response: ServerResponse, place: Workplace): Promise
 }
 
 async function failure(
-  place: Workplace,
+  place: BinariesWorld,
   server: ReleaseServer,
   options = {},
 ): Promise<BinaryUnavailableError> {

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { execa } from 'execa';
 import { describe, expect, it } from 'vitest';
 import { identify } from '../os/process-identity.ts';
+import { BinariesWorld, program } from './testing/binaries-world.ts';
 import { ReleaseServer } from './testing/release-server.ts';
-import { program, Workplace } from './testing/workplace.ts';
 
 const apiserver = { name: 'kube-apiserver', version: '1.36.3' } as const;
 const { signal } = new AbortController();
@@ -22,7 +22,7 @@ replace (
 `;
 
 /** A `go` that keeps a log of its calls and builds what the test says. */
-async function fakeGo(place: Workplace, build: string, version = 'go1.26.8'): Promise<void> {
+async function fakeGo(place: BinariesWorld, build: string, version = 'go1.26.8'): Promise<void> {
   await place.script('kubernetes.mod', moduleFile);
   const script = `\
 #!/bin/sh
@@ -50,7 +50,7 @@ function successfulBuild(version: string): string {
 describe('a version that there is not', () => {
   const wanted = { ...apiserver, version: '1.36.99' };
   /** Its module proxy has two patches of 1.36, and one of 1.35. */
-  const withProxy = (place: Workplace, isThere: boolean) =>
+  const withProxy = (place: BinariesWorld, isThere: boolean) =>
     place.script(
       'bin/go',
       `#!/bin/sh
@@ -62,10 +62,10 @@ case "$*" in
 esac
 `,
     );
-  const calls = (place: Workplace) => readFile(join(place.directory, 'calls'), 'utf8');
+  const calls = (place: BinariesWorld) => readFile(join(place.directory, 'calls'), 'utf8');
 
   it('is refused with those that the module proxy has, before anything is built', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await using server = await ReleaseServer.start();
     await withProxy(place, false);
     const binaries = place.binaries({ downloadBase: () => server.address });
@@ -81,7 +81,7 @@ esac
   });
 
   it('is refused with the newest that the release server has, without Go', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await using server = await ReleaseServer.start();
     server.file('/dl.k8s.io/release/stable-1.36.txt', 'v1.36.12\n');
     const binaries = place.binaries({ downloadBase: () => server.address });
@@ -98,7 +98,7 @@ esac
   });
 
   it('is built when the list of the proxy is only old', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await using server = await ReleaseServer.start();
     await withProxy(place, true);
     const binaries = place.binaries({ downloadBase: () => server.address });
@@ -107,7 +107,7 @@ esac
   });
 
   it('is tried as any other where nobody is asked, or nobody says', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await using server = await ReleaseServer.start();
     await withProxy(place, false);
     const tried = { code: 'Unavailable' };
@@ -121,7 +121,7 @@ esac
 
 describe('building from Go modules', () => {
   it('builds in a throw-away module, with the version stamped, and installs the result', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await fakeGo(place, successfulBuild('1.36.3'));
     const binaries = place.binaries({ offline: true });
     const location = await binaries.ensure(apiserver, { signal });
@@ -160,7 +160,7 @@ replace k8s.io/client-go => k8s.io/client-go v0.36.3
   });
 
   it('does not accept a program of another version than asked for', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await fakeGo(place, successfulBuild('0.0.0'));
     await expect(place.binaries({ offline: true }).ensure(apiserver, { signal })).rejects.toThrow(
       'build from Go modules: the program that was built says that it is 0.0.0',
@@ -169,7 +169,7 @@ replace k8s.io/client-go => k8s.io/client-go v0.36.3
   });
 
   it('shows the end of what go said when it fails', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await fakeGo(
       place,
       'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do echo "line $i" >&2; done; exit 1',
@@ -185,7 +185,7 @@ replace k8s.io/client-go => k8s.io/client-go v0.36.3
   });
 
   it('refuses a toolchain that is too old before it fetches anything', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await fakeGo(place, successfulBuild('1.36.3'), 'go1.25.7');
     await expect(place.binaries({ offline: true }).ensure(apiserver, { signal })).rejects.toThrow(
       'kube-apiserver 1.36.3 needs Go 1.26 or newer, this machine has go1.25.7',
@@ -194,7 +194,7 @@ replace k8s.io/client-go => k8s.io/client-go v0.36.3
   });
 
   it('believes the module about versions that are not known here', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await fakeGo(place, successfulBuild('1.37.0'), 'go1.25.7');
     const request = { name: 'kube-apiserver', version: '1.37.0' } as const;
     await expect(place.binaries({ offline: true }).ensure(request, { signal })).rejects.toThrow(
@@ -203,7 +203,7 @@ replace k8s.io/client-go => k8s.io/client-go v0.36.3
   });
 
   it('ends the compilers too when aborted, and leaves nothing behind', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await fakeGo(place, `sleep 1000 & echo $! > '${place.directory}/compiler'; echo compiler >&2; wait`);
     const abort = new AbortController();
     const binaries = place.binaries({
@@ -221,7 +221,7 @@ replace k8s.io/client-go => k8s.io/client-go v0.36.3
   });
 
   it('removes what a killed build left behind', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     await fakeGo(place, successfulBuild('1.36.3'));
     const left = 'etcd_999999999_1_abcdef';
     await place.script(`cache/binaries/.tmp/${left}/etcd`, 'half');

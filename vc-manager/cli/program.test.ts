@@ -7,7 +7,7 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { renderKubeconfig, resources, systemClock } from '../../kube/index.ts';
 import { FakeApiServer } from '../../kube/testing/index.ts';
 import { buildProgram, runCli } from './program.ts';
-import { Captured, runCaptured, Unread } from './testing/captured.ts';
+import { Captured, ClosedPipe, runCaptured } from './testing/captured.ts';
 
 let server: FakeApiServer;
 let home: string;
@@ -245,7 +245,7 @@ describe('a command whose output nobody reads any more', () => {
   afterEach(() => exit.mockRestore());
 
   async function runUnread(...args: string[]): Promise<number> {
-    const [stdout, stderr] = [new Unread(), new Captured()];
+    const [stdout, stderr] = [new ClosedPipe(), new Captured()];
     const closed = new Promise((resolve) => stdout.once('close', resolve));
     const exitCode = await runCli([...args, '--kubeconfig', kubeconfig], {
       env: { HOME: home },

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { itBroadly } from '../../kube/testing/broad.ts';
+import { itInTestAll } from '../../kube/testing/broad.ts';
 import { FakeClock } from '../../kube/testing/index.ts';
 import { checkRedisUrl } from './job-runner.ts';
 import { type Backend, Fleet, steps } from './testing/fleet.ts';
@@ -99,7 +99,7 @@ describe.each(backends)('jobs, %s', (name, backend) => {
 
   for (const last of steps) {
     // Through Redis a manager counts as dead after seconds only.
-    const define = name === 'in-process' || last === 'start' ? it : itBroadly;
+    const define = name === 'in-process' || last === 'start' ? it : itInTestAll;
     define(`of a manager that is killed while it is to ${last} go on there, on another one`, async () => {
       fleet = new Fleet(backend());
       let isStuck = true;

@@ -13,7 +13,7 @@ import {
   resources,
   Store,
 } from '../../kube/index.ts';
-import { itBroadly } from '../../kube/testing/broad.ts';
+import { itInTestAll } from '../../kube/testing/broad.ts';
 import { Binaries, defaultCacheDirectory } from '../binaries/index.ts';
 import type { ControlPlaneDriver, EnsureOptions } from '../drivers/driver.ts';
 import { LocalStack, type LocalStackParts } from './local-stack.ts';
@@ -214,7 +214,7 @@ describe('LocalStack', () => {
     await until((it) => it.metadata.name === undefined, resources.pods, 'gated');
   }, 60_000);
 
-  itBroadly(
+  itInTestAll(
     'resumes with its state and its ports after a stop, and adopts what runs',
     async () => {
       const uid = (await client.get(resources.nodes, { name: 'sim-0' })).metadata.uid;

@@ -5,7 +5,7 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { connectionFromSecret, type KubeObject, resources, systemClock } from '../../kube/index.ts';
 import type { ControlPlanePlan } from '../control-plane/plan.ts';
 import { dieAtEveryWrite } from './testing/every-write.ts';
-import { hurried, jobRequests, World } from './testing/world.ts';
+import { fastPace, jobRequests, World } from './testing/world.ts';
 
 const day = 24 * 60 * 60_000;
 
@@ -192,7 +192,7 @@ describe('a manager that dies while it renews authorities', () => {
     'at any write is succeeded by one that brings the same renewal to its end, with each API server %s',
     async (_, more) => {
       const settings = { advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379', ...more };
-      const pace = hurried(5);
+      const pace = fastPace(5);
       const world = await World.start(pace);
       world.driver.replacesBySurge = 'gateway' in settings;
       const maker = world.run({ settings });

@@ -14,7 +14,7 @@ import type { Entry } from '../etcd/keyspace.ts';
 import { DirectoryStore } from '../snapshot/store.ts';
 import type { OperatorOptions } from './services.ts';
 import { dieAtEveryWrite } from './testing/every-write.ts';
-import { condition, hurried, jobRequests, World } from './testing/world.ts';
+import { condition, fastPace, jobRequests, World } from './testing/world.ts';
 
 const timeoutMs = 240_000;
 
@@ -60,7 +60,7 @@ describe('a manager that dies at any write', () => {
     async () => {
       const writes = await dieAtEveryWrite({
         begin: async () => {
-          const world = await World.start(hurried(5));
+          const world = await World.start(fastPace(5));
           world.create('a');
           return world;
         },
@@ -99,7 +99,7 @@ describe('a manager that dies at any write', () => {
         const writes = await dieAtEveryWrite({
           options: () => ({ snapshots }),
           begin: async () => {
-            const world = await World.start(hurried(5));
+            const world = await World.start(fastPace(5));
             world.create('a', { ...spec, restoreFrom: from });
             return world;
           },
@@ -153,7 +153,7 @@ describe('a manager that dies at any write', () => {
 
 /** A world with a tenant that is ready, and no manager. */
 async function made(options: Partial<OperatorOptions> = {}, spec: object = {}): Promise<World> {
-  const world = await World.start(hurried(5));
+  const world = await World.start(fastPace(5));
   const maker = world.run(options);
   world.create('a', spec);
   await world.untilReady('a');
@@ -617,7 +617,7 @@ describe('a manager that dies at any write while it works on a tenant', () => {
       const hourMs = 3_600_000;
       const fromMs = (Math.floor(Date.now() / hourMs) + 1) * hourMs;
       let nowMs = fromMs + hourMs + 31 * 60_000;
-      const options = { settings: gatewaySettings, clock: { ...hurried(5).clock, now: () => nowMs } };
+      const options = { settings: gatewaySettings, clock: { ...fastPace(5).clock, now: () => nowMs } };
       await start(options, { sleep: spec });
       const before = await world.leftovers();
       const isAsleep = ({ phase, sleep: is }: NonNullable<VirtualCluster['status']>): boolean =>

@@ -5,13 +5,13 @@ import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
 import { EtcdError } from '../etcd/errors.ts';
 import { dueMs } from './steps/datastore-usage.ts';
-import { condition, hurried, jobRequests, World } from './testing/world.ts';
+import { condition, fastPace, jobRequests, World } from './testing/world.ts';
 
 describe('what a tenant takes in the datastore of all', () => {
   let world: World;
-  let pace: ReturnType<typeof hurried>;
+  let pace: ReturnType<typeof fastPace>;
   beforeEach(async () => {
-    pace = hurried(10);
+    pace = fastPace(10);
     world = await World.start(pace);
   });
   afterEach(() => world.end());

@@ -3,7 +3,7 @@ import type { Entry } from '../etcd/keyspace.ts';
 import type { Services } from './services.ts';
 import { fillDefaults } from './steps/defaults.ts';
 import type { Tenant } from './tenant.ts';
-import { hurried, World } from './testing/world.ts';
+import { fastPace, World } from './testing/world.ts';
 
 const entry = (key: string, value = 'v'): Entry => ({ key, value: Buffer.from(value) });
 
@@ -14,7 +14,7 @@ describe('what a new API server creates first', () => {
   /** By tenant, what its API server has found there. */
   let found: Record<string, string[]>;
   beforeEach(async () => {
-    world = await World.start(hurried(10));
+    world = await World.start(fastPace(10));
     written = [entry('clusterroles/admin'), entry('flowschemas/exempt'), entry('namespaces/kube-system')];
     found = {};
     world.driver.beforeEnsure = ({ id }) => {

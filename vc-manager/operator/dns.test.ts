@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type KubeObject, type Resource, resource, resources } from '../../kube/index.ts';
 import type { OperatorSettings } from './settings.ts';
-import { condition, hurried, type RunningOperator, World } from './testing/world.ts';
+import { condition, fastPace, type RunningOperator, World } from './testing/world.ts';
 
 const clusterRoles = resource('rbac.authorization.k8s.io', 'v1', 'clusterroles', 'ClusterRole', false);
 const inKubeSystem = (name: string): { namespace: string; name: string } => ({
@@ -12,7 +12,7 @@ const inKubeSystem = (name: string): { namespace: string; name: string } => ({
 describe('DNS of a tenant', () => {
   let world: World;
   beforeEach(async () => {
-    world = await World.start(hurried(10));
+    world = await World.start(fastPace(10));
   });
   afterEach(() => world.end());
 

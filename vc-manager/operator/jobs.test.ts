@@ -6,7 +6,7 @@ import { resources } from '../../kube/index.ts';
 import { BinaryError } from '../binaries/index.ts';
 import { DriverError } from '../drivers/errors.ts';
 import { JobLog } from './jobs.ts';
-import { condition, hurried, jobRequests, World } from './testing/world.ts';
+import { condition, fastPace, jobRequests, World } from './testing/world.ts';
 
 describe('the jobs that a manager has begun', () => {
   it('are one for each VirtualCluster, until it succeeds, fails or is not wanted any more', () => {
@@ -50,7 +50,7 @@ describe('the jobs that a manager has begun', () => {
 describe('jobs', () => {
   let world: World;
   beforeEach(async () => {
-    world = await World.start(hurried(10));
+    world = await World.start(fastPace(10));
   });
   afterEach(() => world.end());
 

@@ -15,7 +15,7 @@ import {
 import { DriverError } from '../drivers/errors.ts';
 import type { Entry } from '../etcd/keyspace.ts';
 import { LocatingDriver } from './testing/locating-driver.ts';
-import { condition, hurried, World } from './testing/world.ts';
+import { condition, fastPace, World } from './testing/world.ts';
 
 const gateway = { domain: 'tenants.example.com', host: '192.0.2.20', port: 443 };
 const settings = { advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://192.0.2.9:2379', gateway };
@@ -175,7 +175,7 @@ describe('a move between this machine and the pods of a cluster', () => {
     let elapsedMs = 0;
     const clock = { ...systemClock, monotonic: () => systemClock.monotonic() + elapsedMs };
     // No lease is lost by that.
-    const { lease } = hurried(1);
+    const { lease } = fastPace(1);
     world.run({ otherDrivers: { kubernetes: pods }, settings, clock, lease });
     const { metadata } = await make();
     const ref = { namespace: 'a-default', name: 'kubernetes' };

@@ -8,7 +8,7 @@ import { EtcdError } from '../etcd/errors.ts';
 import type { Entry } from '../etcd/keyspace.ts';
 import { dieAtEveryWrite } from './testing/every-write.ts';
 import { LocatingDriver } from './testing/locating-driver.ts';
-import { condition, FakeDriver, hurried, jobRequests, World } from './testing/world.ts';
+import { condition, FakeDriver, fastPace, jobRequests, World } from './testing/world.ts';
 
 const entry = (key: string, value: string): Entry => ({ key, value: Buffer.from(value) });
 const whatItHas = [entry('configmaps/shop/settings', 'blue'), entry('pods/shop/web-1', 'x')];
@@ -773,7 +773,7 @@ describe('a manager that dies while it moves a control plane', () => {
   };
   const options = (world: World) => ({ otherDrivers: othersOf(world), settings: reachable });
   const made = async (spec: object): Promise<World> => {
-    const world = await World.start(hurried(5));
+    const world = await World.start(fastPace(5));
     const maker = world.run(options(world));
     world.create('a', spec);
     const { status } = await world.untilReady('a');

@@ -204,7 +204,7 @@ export function isReaddressed(
 }
 
 /** Where it is at present, and where it is not or not any more. */
-export function sidesOf({ stage, from, to }: Move): {
+export function placementsOf({ stage, from, to }: Move): {
   here: ControlPlanePlacement;
   there: ControlPlanePlacement;
 } {

@@ -3,7 +3,7 @@ import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { activityLeaseName } from '../../api/names.ts';
 import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
-import { condition, hurried, jobRequests, World } from './testing/world.ts';
+import { condition, fastPace, jobRequests, World } from './testing/world.ts';
 
 const gateway = { domain: 'tenants.test', host: '127.0.0.1', port: 7443 };
 const settings = { gateway, advertiseAddress: '192.0.2.1', etcdEndpoint: 'https://127.0.0.1:2379' };
@@ -221,7 +221,7 @@ describe('a tenant that nobody needs', () => {
   });
 
   it('is Failed when it does not wake up, and awake when it does after all', async () => {
-    world.run({ settings, ...hurried(10) });
+    world.run({ settings, ...fastPace(10) });
     world.create('a');
     await world.untilReady('a');
     annotate('a', annotationKeys.sleep, 'one');
@@ -252,7 +252,7 @@ describe('a tenant that nobody needs', () => {
 
   describe('by spec.sleep.afterIdle', () => {
     let laterMs = 0;
-    const pace = hurried(10);
+    const pace = fastPace(10);
     const clock = { ...pace.clock, now: () => Date.now() + laterMs };
     const run = () => world.run({ ...pace, settings: { ...settings, recheckMs: 1_000 }, clock });
     const now = (): string => new Date(clock.now()).toISOString();
@@ -372,7 +372,7 @@ describe('a tenant that nobody needs', () => {
 
   describe('by spec.sleep.at', () => {
     let nowMs = 0;
-    const pace = hurried(10);
+    const pace = fastPace(10);
     const clock = { ...pace.clock, now: () => nowMs };
     const sleep = { at: '0 19 * * *', wakeAt: '0 7 * * *' };
     /** After the tenant was made, which the API server dates. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { KeptSnapshot, SnapshotReason } from '../../api/virtual-cluster.ts';
-import { enoughOf, replaceable } from './snapshot-storage.ts';
+import { replaceable, selectToFree } from './snapshot-storage.ts';
 
 const kept = (name: string, reason: SnapshotReason): KeptSnapshot => ({
   ...{ name, reason, at: '2026-03-01T06:00:00Z', kubernetes: '1.36.3', entries: 1, bytes: 1 },
@@ -28,9 +28,9 @@ describe('snapshots that may go for another one', () => {
       ['s3', 5],
       ['s2', 5],
     ]);
-    expect(names(enoughOf(all, 6, { sizes }))).toEqual(['s3', 'r2', 's2']);
-    expect(enoughOf(all, 11, { sizes })).toBeUndefined();
-    expect(enoughOf(all, 0, { sizes })).toEqual([]);
-    expect(enoughOf(all, Number.NEGATIVE_INFINITY, { sizes: new Map() })).toEqual([]);
+    expect(names(selectToFree(all, 6, { sizes }))).toEqual(['s3', 'r2', 's2']);
+    expect(selectToFree(all, 11, { sizes })).toBeUndefined();
+    expect(selectToFree(all, 0, { sizes })).toEqual([]);
+    expect(selectToFree(all, Number.NEGATIVE_INFINITY, { sizes: new Map() })).toEqual([]);
   });
 });

@@ -61,7 +61,7 @@ export function sizeOf(
 }
 
 /** The first of them that take so much together; undefined when all take less. */
-export function enoughOf(
+export function selectToFree(
   snapshots: readonly KeptSnapshot[],
   bytes: number,
   { sizes }: Pick<SnapshotStorage, 'sizes'>,

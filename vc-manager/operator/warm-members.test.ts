@@ -5,7 +5,7 @@ import { isUnclaimed, warmClaim } from '../../api/warm-pool.ts';
 import { Connection, ConnectionError, resources } from '../../kube/index.ts';
 import type { OperatorSettingsInput } from './settings.ts';
 import { dieAtEveryWrite } from './testing/every-write.ts';
-import { hurried, World } from './testing/world.ts';
+import { fastPace, World } from './testing/world.ts';
 import { isAvailable } from './warm-members.ts';
 
 const namespace = 'skerry-system';
@@ -222,7 +222,7 @@ describe('a manager that dies', () => {
   it('at any write while it fills the pool leaves one member, and nothing of another', async () => {
     const writes = await dieAtEveryWrite({
       options: () => ({ settings }),
-      begin: () => World.start(hurried(5)),
+      begin: () => World.start(fastPace(5)),
       untilDone: untilMember,
       check: async (world, when) => {
         const [{ status, metadata } = {} as VirtualCluster, ...others] = members(world);
@@ -254,7 +254,7 @@ describe('a manager that dies', () => {
       const rounds = {
         options: () => ({ settings, machineMemory }),
         begin: async () => {
-          const world = await World.start(hurried(5));
+          const world = await World.start(fastPace(5));
           const maker = world.run({ settings });
           member = await untilMember(world);
           await maker.stop();

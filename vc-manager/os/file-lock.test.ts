@@ -3,7 +3,7 @@ import { readdir, readFile, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type Clock, systemClock } from '../../kube/index.ts';
-import { Workplace } from '../binaries/testing/workplace.ts';
+import { BinariesWorld } from '../binaries/testing/binaries-world.ts';
 import { lockHolder, withFileLock } from './file-lock.ts';
 import { identify } from './process-identity.ts';
 
@@ -15,14 +15,14 @@ const startOfAnother = `${(await identify(process.pid))?.startTime}`.replace(/.$
 
 describe('withFileLock', () => {
   it('lets one caller work at a time', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     const path = join(place.directory, 'lock');
     expect(await maxAtOnce(path)).toBe(1);
     expect(await readdir(place.directory)).toEqual(['bin']);
   });
 
   it('waits for a living process and says for which', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     const path = join(place.directory, 'lock');
     const start = (await identify(process.ppid))?.startTime;
     await writeFile(path, JSON.stringify({ pid: process.ppid, start, token: 'other' }));
@@ -44,7 +44,7 @@ describe('withFileLock', () => {
     ],
     ['of a process that is gone, and that another version has written', { pid: 999_999_999, since: 1 }],
   ])('lets one caller at a time take over a lock %s', async (_, holder) => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     const path = join(place.directory, 'lock');
     await writeFile(path, JSON.stringify(holder));
     expect(await maxAtOnce(path)).toBe(1);
@@ -55,14 +55,14 @@ describe('withFileLock', () => {
     ['a start that it does not know', { pid: process.ppid, start: '12345', token: 'other' }],
     ['no start at all', { pid: process.ppid, since: 12_345 }],
   ])('lets nobody take over a lock of a living process with %s', async (_, holder) => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     const path = join(place.directory, 'lock');
     await writeFile(path, JSON.stringify(holder));
     expect(await lockHolder(path, systemClock)).toBe(process.ppid);
   });
 
   it('does not take away a lock that replaced the abandoned one meanwhile', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     const path = join(place.directory, 'lock');
     const living = JSON.stringify({
       pid: process.ppid,
@@ -88,7 +88,7 @@ describe('withFileLock', () => {
   });
 
   it('respects a lock that says nothing yet, and takes it over when it stays silent', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     const path = join(place.directory, 'lock');
     await writeFile(path, '');
     let waits = 0;
@@ -103,7 +103,7 @@ describe('withFileLock', () => {
   });
 
   it('gives the lock back when the work fails', async () => {
-    await using place = await Workplace.create();
+    await using place = await BinariesWorld.create();
     const path = join(place.directory, 'lock');
     const failing = withFileLock({ path, clock: systemClock, signal }, async () => {
       throw new Error('no');

@@ -13,7 +13,7 @@ import {
   podsPerSecond,
   readyTimes,
   runPodRounds,
-  sidesOf,
+  sidesToCompare,
   tenants,
 } from '../rounds.ts';
 import { type Figure, figure, type Scenario, type ScenarioResult } from '../scenario.ts';
@@ -49,7 +49,7 @@ async function runBurst(
     lab,
     options,
     withTokens,
-    sides: sidesOf(options),
+    sides: sidesToCompare(options),
     loads: (targets) => targets.map((target) => ({ target: target.name, pods, shape: 'burst', inFlight })),
     whileLoaded: async ({ side }) => {
       const syncer = (await lab.processes()).find(({ group }) => group === 'syncer');

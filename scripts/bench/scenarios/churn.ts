@@ -2,7 +2,7 @@ import { costFigures, costTables } from '../costs.ts';
 import type { ChurnResult, Operation } from '../generator/protocol.ts';
 import { groupTable, renderCell, type Table } from '../markdown.ts';
 import { cumulative, lineChart } from '../plot.ts';
-import { bySide, direct, type Round, runRounds, sidesOf, tenants } from '../rounds.ts';
+import { bySide, direct, type Round, runRounds, sidesToCompare, tenants } from '../rounds.ts';
 import { type Figure, figure, type Scenario } from '../scenario.ts';
 import { distribution, median, ratio, sum } from '../statistics.ts';
 
@@ -19,7 +19,7 @@ export const churn: Scenario = {
     const rounds = await runRounds<ChurnResult>({
       lab,
       options,
-      sides: sidesOf(options),
+      sides: sidesToCompare(options),
       prepare: async () => {
         await lab.generator.request('prepareChurn', { lanes, timeoutMs }, lab.signal);
       },

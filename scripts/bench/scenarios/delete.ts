@@ -2,7 +2,7 @@ import { costFigures, costTables } from '../costs.ts';
 import type { Load, Removal } from '../generator/protocol.ts';
 import { groupTable, renderCell } from '../markdown.ts';
 import { countedOverTime, lineChart } from '../plot.ts';
-import { bySide, direct, type Round, runRounds, sidesOf, tenants } from '../rounds.ts';
+import { bySide, direct, type Round, runRounds, sidesToCompare, tenants } from '../rounds.ts';
 import { figure, type Scenario } from '../scenario.ts';
 import { distribution, median, sum } from '../statistics.ts';
 
@@ -19,7 +19,7 @@ export const deletion: Scenario = {
     const rounds = await runRounds<Removals>({
       lab,
       options,
-      sides: sidesOf(options),
+      sides: sidesToCompare(options),
       prepare: async ([target]) => {
         const loads: Load[] = [{ target: target?.name ?? '', pods, shape: 'burst', inFlight }];
         await lab.generator.request('run', { podPrefix: 'doomed', loads, timeoutMs }, lab.signal);

@@ -18,7 +18,7 @@ import { median } from '../statistics.ts';
 
 const megabyte = 1024 * 1024;
 const quiet = 'quiet';
-const sidesOf = (names: readonly string[]): Side[] =>
+const floodSides = (names: readonly string[]): Side[] =>
   [quiet, ...names].map((name) => ({ name, through: { fair: true } }));
 
 interface SyncerMeanwhile<T> {
@@ -69,7 +69,7 @@ export const floods: Scenario = {
     const rounds: PodRound[] = await runRounds({
       lab,
       options,
-      sides: sidesOf(options.floods ?? Object.keys(attacks)),
+      sides: floodSides(options.floods ?? Object.keys(attacks)),
       measure: async (targets, side, repeat) => {
         const [victim, ...others] = targets;
         const attacker = others.at(-1);

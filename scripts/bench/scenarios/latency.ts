@@ -9,7 +9,7 @@ import {
   type PodRound,
   readyTimes,
   runPodRounds,
-  sidesOf,
+  sidesToCompare,
   tenants,
   timesToReady,
 } from '../rounds.ts';
@@ -28,7 +28,7 @@ export const latency: Scenario = {
     const rounds = await runPodRounds({
       lab,
       options,
-      sides: sidesOf(options),
+      sides: sidesToCompare(options),
       loads: (targets) =>
         targets.slice(0, 1).map(({ name }) => ({ target: name, pods, shape: 'rate', perSecond: rate })),
     });

@@ -23,7 +23,7 @@ import {
   statusPatch,
   superGateConditions,
 } from './status.ts';
-import { bindingLabels, ownPolicyLabels, podMetadataOptions, reliance, toSuperPod } from './translate.ts';
+import { bindingLabels, ownPolicyLabels, podMetadataOptions, precondition, toSuperPod } from './translate.ts';
 import { isDeleting, isFinished, type Pod } from './types.ts';
 import { ephemeralActions, specPatch } from './updates.ts';
 import { validatePod } from './validation.ts';
@@ -193,7 +193,7 @@ export const podKind: DownKind = {
   requires: requiredObjects,
   toSuper: toSuperPod,
   validate: validatePod,
-  reliance,
+  precondition,
   refusedStatus: refusedPodStatus,
   down: podDown,
   up: podUp,

@@ -186,7 +186,7 @@ function specOf(policy: KubeObject): NetworkPolicySpec {
  * A write that leaves a pod with labels which take it out of the default policies relies on the policies that hold for
  * it instead.
  */
-export function reliance(write: SuperWrite, context: SyncContext): 'none' | 'relies' | 'overtaken' {
+export function precondition(write: SuperWrite, context: SyncContext): 'none' | 'met' | 'failed' {
   if (context.tenant.isolation === undefined) return 'none';
   let pod: KubeObject;
   if ('creates' in write) pod = write.creates;
@@ -198,7 +198,7 @@ export function reliance(write: SuperWrite, context: SyncContext): 'none' | 'rel
   const carried = ownPolicyKeysOf(pod.metadata.labels);
   if (carried.length === 0) return 'none';
   const held = heldPolicyLabels(pod, context) ?? {};
-  return carried.every((key) => held[key] !== undefined) ? 'relies' : 'overtaken';
+  return carried.every((key) => held[key] !== undefined) ? 'met' : 'failed';
 }
 
 /**

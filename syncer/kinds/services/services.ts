@@ -45,7 +45,7 @@ import {
   withoutDropped,
 } from './restricted-fields.ts';
 import {
-  allInside,
+  allInCidrs,
   hasAddress,
   isOfApiServer,
   type Service,
@@ -285,7 +285,7 @@ function admit(tenantObject: KubeObject, context: SyncContext): Admission {
   const { serviceIpMode, serviceCidrs } = context.tenant;
   if (serviceIpMode === 'slice' && hasAddress(spec)) {
     const addresses = spec.clusterIPs ?? [spec.clusterIP as string];
-    if (!allInside(addresses, serviceCidrs))
+    if (!allInCidrs(addresses, serviceCidrs))
       return refused(
         'ClusterIPNotAllowed',
         `cluster IP ${addresses.join(', ')} is not in this cluster's own range (${serviceCidrs.join(', ')}); create the Service without one`,

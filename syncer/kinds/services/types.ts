@@ -94,7 +94,7 @@ export function portKey(port: ServicePort): string {
 }
 
 /** A test for whether an address is an IP inside one of the CIDRs; for many addresses, as it is made once. */
-export function insideOf(cidrs: Iterable<string>): (address: string) => boolean {
+export function cidrMatcher(cidrs: Iterable<string>): (address: string) => boolean {
   const inside = new BlockList();
   for (const cidr of cidrs) {
     const [base = '', prefix = ''] = cidr.split('/');
@@ -104,8 +104,8 @@ export function insideOf(cidrs: Iterable<string>): (address: string) => boolean 
 }
 
 /** Whether every address is an IP inside one of the CIDRs. */
-export function allInside(addresses: readonly string[], cidrs: readonly string[]): boolean {
-  return addresses.every(insideOf(cidrs));
+export function allInCidrs(addresses: readonly string[], cidrs: readonly string[]): boolean {
+  return addresses.every(cidrMatcher(cidrs));
 }
 
 function familyOf(address: string): 'ipv4' | 'ipv6' {

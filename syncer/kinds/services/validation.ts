@@ -13,7 +13,7 @@ import {
   warning,
 } from '../validation.ts';
 import { serviceAnnotationGoesDown } from './restricted-fields.ts';
-import { allInside, type ServiceSpec } from './types.ts';
+import { allInCidrs, type ServiceSpec } from './types.ts';
 
 const types = new Set(['ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName']);
 const families = new Set(['IPv4', 'IPv6']);
@@ -84,7 +84,7 @@ function validateAddresses(spec: ServiceSpec, tenant: TenantInfo): Notice | unde
     return warning('InvalidField', 'spec.ipFamilyPolicy is none that Kubernetes has');
   if (addresses.length === 0 || (addresses.length === 1 && clusterIP === 'None')) return undefined;
   if (addresses.length > 2) return warning('InvalidField', 'spec.clusterIPs are more than two');
-  if (tenant.serviceIpMode !== 'slice' || !allInside(addresses, tenant.serviceCidrs))
+  if (tenant.serviceIpMode !== 'slice' || !allInCidrs(addresses, tenant.serviceCidrs))
     return warning(
       'ClusterIPNotAllowed',
       `cluster IP ${addresses.join(', ')} is not in this cluster's own range`,

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { Agent, type RequestOptions, request } from 'node:https';
 import type { Socket } from 'node:net';
+import type { Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { expect } from 'vitest';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
@@ -93,19 +94,41 @@ export async function testKubeletTenant(name: string, uid: string): Promise<Test
 }
 
 /** What a socket says until it ends its half; it stays open. */
-export async function heard(socket: Socket): Promise<string> {
+export async function readToEnd(socket: Socket): Promise<string> {
   const chunks: Buffer[] = [];
   socket.on('data', (chunk: Buffer) => chunks.push(chunk));
-  await over(socket);
+  await untilEnded(socket);
   return Buffer.concat(chunks).toString('utf8');
 }
 
 /** Resolves when the other side has ended or broken off. */
-export async function over(socket: Socket): Promise<void> {
+export async function untilEnded(socket: Socket): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   for (const event of ['end', 'close']) socket.once(event, () => resolve());
   socket.resume();
   await promise;
+}
+
+/**
+ * Writes mebibytes until the other side reads no more, at most so many; returns how many. It reads no more when nothing
+ * drains while 20 other calls are made and answered.
+ */
+export async function writeUntilStalled(
+  to: Writable,
+  most: number,
+  otherCall: () => Promise<unknown>,
+): Promise<number> {
+  const chunk = Buffer.alloc(1 << 20, 'x');
+  for (let written = 1; written <= most; written++) {
+    if (to.write(chunk)) continue;
+    let hasDrained = false;
+    const drained = once(to, 'drain').then(() => {
+      hasDrained = true;
+    });
+    for (let call = 0; call < 20 && !hasDrained; call++) await Promise.race([drained, otherCall()]);
+    if (!hasDrained) return written;
+  }
+  return most;
 }
 
 /** Of each tenant, and the clock by which they are counted. */

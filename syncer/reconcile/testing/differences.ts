@@ -1,5 +1,5 @@
 import { type KubeObject, resources } from '../../../kube/index.ts';
-import { changedLabel } from './disturbance.ts';
+import { changedLabel } from './random-operations.ts';
 import type { TwoSides } from './two-sides.ts';
 
 const compared = [resources.configMaps, resources.secrets, resources.pods];

@@ -6,39 +6,39 @@ import { keyId } from '../keys.ts';
 import { Reconciler } from '../reconciler.ts';
 import { Resync, type ResyncOptions } from '../resync.ts';
 import { Router } from '../router.ts';
-import type { Bench } from './bench.ts';
+import type { ReconcilerHarness } from './reconciler-harness.ts';
 
 /**
- * A resync over the caches of a bench, without an engine at work. `queued` takes the ids of the keys that it queues.
+ * A resync over the caches of a harness, without an engine at work. `queued` takes the ids of the keys that it queues.
  */
 export function resyncOf(
-  bench: Bench,
+  harness: ReconcilerHarness,
   parts: Partial<ResyncOptions> & { kinds?: readonly SyncedKind[] } = {},
 ): { resync: Resync; queued: string[] } {
   const queued: string[] = [];
   const kinds = parts.kinds ?? allKinds;
   const router = new Router({
     kinds,
-    superCaches: bench.superCaches,
-    clock: bench.clock,
+    superCaches: harness.superCaches,
+    clock: harness.clock,
     enqueue: () => undefined,
     enqueueFirst: () => undefined,
     onError: (_tenant, _key, error) => {
       throw error;
     },
   });
-  router.join(bench.state);
+  router.join(harness.state);
   const reconciler = new Reconciler({
     kinds,
-    superClient: bench.super.client,
-    superCaches: bench.superCaches,
-    superIdentity: bench.superIdentity,
+    superClient: harness.super.client,
+    superCaches: harness.superCaches,
+    superIdentity: harness.superIdentity,
     enqueue: () => undefined,
     onMismatch: () => undefined,
     onHeld: () => undefined,
   });
   const resync = new Resync({
-    clock: bench.clock,
+    clock: harness.clock,
     keysOf: (tenant) => router.keysOf(tenant),
     driftOf: (tenant, key) => reconciler.driftOf(tenant, key),
     isDemanded: (tenant, key) => reconciler.isDemanded(tenant, key),

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../kube/index.ts';
 import { Fence } from '../own-lease.ts';
 import { type BucketHolder, Shards } from '../shards.ts';
-import { clientOf, followerOf, type SharedRecords, type Way } from './shared-records.ts';
+import { clientOf, followerOf, type RecordsClientOptions, type SharedRecords } from './shared-records.ts';
 
 /** A replica of a test: what it holds, and a process that can be stopped, stand still, and die. */
 export class Replica implements BucketHolder {
@@ -12,7 +12,7 @@ export class Replica implements BucketHolder {
   /** `expect 64`, `take 32`, `drop 3`, `resumed`. */
   readonly told: string[] = [];
   isCut = false;
-  delayMs: Way['delayMs'];
+  delayMs: RecordsClientOptions['delayMs'];
   /** Nothing is heard of what changes; calls get through. */
   isDeaf = false;
   /** What the run ended with. */
@@ -29,7 +29,7 @@ export class Replica implements BucketHolder {
     options: {
       isNamed?: boolean;
       identity?: string;
-      delayMs?: Way['delayMs'];
+      delayMs?: RecordsClientOptions['delayMs'];
       dropMs?: () => number;
       ready?: Promise<void>;
     } = {},

@@ -79,7 +79,7 @@ export class SharedRecords {
   }
 }
 
-export interface Way {
+export interface RecordsClientOptions {
   clock: Clock;
   /** How long a call is on its way, there and back. */
   delayMs: () => readonly [number, number];
@@ -88,7 +88,10 @@ export interface Way {
 }
 
 /** A replica's own way to what is shared. */
-export function clientOf(records: SharedRecords, { clock, delayMs, isCut }: Way): ShardClient {
+export function clientOf(
+  records: SharedRecords,
+  { clock, delayMs, isCut }: RecordsClientOptions,
+): ShardClient {
   const call = async (act: () => KubeObject): Promise<never> => {
     const [there, back] = delayMs();
     // What has been sent arrives, whatever becomes of the sender.

@@ -1,5 +1,5 @@
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { differences, remains } from './differences.ts';
+import { differences, orphanedSuperObjects } from './differences.ts';
 import {
   type CheckedTenant,
   PlainApi,
@@ -123,7 +123,7 @@ export class Checker {
     const sides = await this.read(seen);
     const { superSide, tenants } = sides;
     const differing = tenants.flatMap(({ tenant, own }) => differences(tenant, own, superSide));
-    return { found: [...remains(superSide), ...differing], sides };
+    return { found: [...orphanedSuperObjects(superSide), ...differing], sides };
   }
 
   #watch(api: PlainApi, owner: string, versions: ReadonlyMap<string, string>, watched: Set<string>): void {

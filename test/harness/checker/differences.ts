@@ -25,7 +25,7 @@ export function differences(tenant: CheckedTenant, own: TenantSide, superSide: S
 }
 
 /** Super objects that are marked for a VirtualCluster that is not there (any more). */
-export function remains(superSide: SuperSide): string[] {
+export function orphanedSuperObjects(superSide: SuperSide): string[] {
   const living = new Set(superSide.virtualclusters.map(({ metadata }) => metadata.uid));
   const found: string[] = [];
   for (const kind of [...(Object.keys(checkedPaths) as CheckedKind[]), 'ipaddresses' as const]) {

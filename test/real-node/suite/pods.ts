@@ -148,7 +148,7 @@ export async function untilReady(cluster: Cluster, namespace: string, ...names: 
 export const noRouteToHost = 'no route to host';
 
 /** `refused`: the other side was reached, and nobody listens there. */
-export type Heard = 'connected' | 'refused' | typeof noRouteToHost;
+export type ConnectResult = 'connected' | 'refused' | typeof noRouteToHost;
 
 /** Whether a pod of agnhost can connect to an address. */
 export async function connects(
@@ -156,24 +156,31 @@ export async function connects(
   { namespace, name }: InPod,
   address: string,
   port: number,
-): Promise<Heard> {
+): Promise<ConnectResult> {
   const connect = ['/agnhost', 'connect', '--timeout=20s', `${address}:${port}`];
   const result = await cluster.tryKubectl(['-n', namespace, 'exec', name, '--', ...connect]);
-  return heardIn(result, `${namespace}/${name} to ${address}:${port}`);
+  return connectResultOf(result, `${namespace}/${name} to ${address}:${port}`);
 }
 
 /** The same from the pod of a process, whatever its image lacks. */
-export async function connectsFrom({ pid }: ProcessIdentity, address: string, port: number): Promise<Heard> {
+export async function connectsFrom(
+  { pid }: ProcessIdentity,
+  address: string,
+  port: number,
+): Promise<ConnectResult> {
   const connect = ['timeout', '20', 'bash', '-c', `exec 3<>/dev/tcp/${address}/${port}`];
   const { exitCode = -1, stderr } = await execa('nsenter', ['-t', String(pid), '-n', ...connect], {
     reject: false,
   });
-  return heardIn({ exitCode, stderr }, `process ${pid} to ${address}:${port}`);
+  return connectResultOf({ exitCode, stderr }, `process ${pid} to ${address}:${port}`);
 }
 
-function heardIn({ exitCode, stderr }: { exitCode: number; stderr: string }, what: string): Heard {
+function connectResultOf(
+  { exitCode, stderr }: { exitCode: number; stderr: string },
+  what: string,
+): ConnectResult {
   if (exitCode === 0) return 'connected';
-  for (const heard of ['refused', noRouteToHost] as const)
-    if (stderr.toLowerCase().includes(heard)) return heard;
+  for (const result of ['refused', noRouteToHost] as const)
+    if (stderr.toLowerCase().includes(result)) return result;
   throw new Error(`${what}: ${stderr}`);
 }

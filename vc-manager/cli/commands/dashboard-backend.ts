@@ -17,7 +17,7 @@ import { adminKubeconfig, getVirtualCluster, problems, quotaOf } from '../virtua
 import { waitFor } from '../wait-for.ts';
 import { refuseIfNotRunning } from './certificates.ts';
 import { createVirtualCluster, refuseInvalid } from './create.ts';
-import { consequences, refuseProtected } from './delete.ts';
+import { describeDeletion, refuseProtected } from './delete.ts';
 import { advice } from './describe.ts';
 import { type Event, eventsOf, latestTenantEvents, shownEvent } from './events.ts';
 import { shareOf } from './quota.ts';
@@ -186,7 +186,7 @@ async function preview(
   if (action.do === 'delete') {
     refuseProtected(vc);
     if (action.snapshotFirst) refuseUnmade(vc);
-    return { text: consequences(vc), isPossible: true, needsForce: false };
+    return { text: describeDeletion(vc), isPossible: true, needsForce: false };
   }
   return { text: '', isPossible: true, needsForce: false };
 }

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { consequences } from './delete.ts';
+import { describeDeletion } from './delete.ts';
 
 it('a dry run says what goes with a tenant, as far as that is known', () => {
   const blue: VirtualCluster = {
@@ -12,12 +12,12 @@ it('a dry run says what goes with a tenant, as far as that is known', () => {
       usage: { pods: 4, services: 2 },
     },
   };
-  const running = consequences(blue, ' (dry run)');
+  const running = describeDeletion(blue, ' (dry run)');
   expect(running).toContain('"blue" would be deleted (dry run), with:');
   expect(running).toContain('4 pods, 2 services, its namespaces');
   expect(running).toContain('https://127.0.0.1:21000 (driver process)');
   expect(running).toContain('its datastore, certificates');
-  const unborn = consequences({ metadata: { name: 'new', namespace: 'teams' } });
+  const unborn = describeDeletion({ metadata: { name: 'new', namespace: 'teams' } });
   expect(unborn).toContain('what it runs, its namespaces');
   expect(unborn).toContain('none yet');
   expect(unborn).toContain('its keys in the shared datastore');

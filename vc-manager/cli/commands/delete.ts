@@ -73,7 +73,7 @@ async function remove(cli: Cli, names: readonly string[], flags: Flags): Promise
       }
       for (const vc of found) refuseProtected(vc);
       if (flags.dryRun) {
-        for (const vc of found) cli.stdout.write(consequences(vc, ' (dry run)'));
+        for (const vc of found) cli.stdout.write(describeDeletion(vc, ' (dry run)'));
         return;
       }
       const named = found.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`).join(', ');
@@ -111,7 +111,7 @@ export function refuseProtected({ metadata, spec }: VirtualCluster): void {
 }
 
 /** What goes with a tenant, in lines. `note`: after what would be done. */
-export function consequences({ metadata, status }: VirtualCluster, note = ''): string {
+export function describeDeletion({ metadata, status }: VirtualCluster, note = ''): string {
   const { name = '' } = metadata;
   const { pods, services } = status?.usage ?? {};
   const counts = [

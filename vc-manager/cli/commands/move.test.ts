@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
 import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { loadTemplates } from '../../control-plane/template.ts';
-import { endOf, objection, planMove } from './move.ts';
+import { endOf, planMove, whyRefused } from './move.ts';
 
 const template = (name: string, datastore: 'shared' | 'own', kubernetesVersion = '1.36.3') =>
   ({
@@ -67,7 +67,7 @@ describe('what a dry run of a move says against it', () => {
     const of = vc({ template: 'v1-36' }, { spec });
     of.metadata.namespace = 'team';
     const templates = await loadTemplates();
-    return objection(of, await plan(to, of), {
+    return whyRefused(of, await plan(to, of), {
       templates: { list: () => templates },
       policies: {
         list: () => [{ metadata: { name: 'gold' }, spec: { namespaces: ['team'], ...policy } }] as never,

@@ -159,7 +159,7 @@ async function refuseMove(
 ): Promise<void> {
   let why: string | undefined;
   try {
-    why = objection(vc, planned, await readSources(client, vc.status?.version ?? '', signal));
+    why = whyRefused(vc, planned, await readSources(client, vc.status?.version ?? '', signal));
   } catch (error) {
     if (!isForbidden(error)) throw error;
     stderr.write('note: whether its policy allows it is unknown: you may not list policies or templates\n');
@@ -167,7 +167,7 @@ async function refuseMove(
   if (why !== undefined) throw new CliError('Conflict', `${vc.metadata.name} would stay where it is: ${why}`);
 }
 
-export function objection(
+export function whyRefused(
   vc: VirtualCluster,
   { from, to, spec }: PlannedMove,
   sources: VersionSources,

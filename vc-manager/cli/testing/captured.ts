@@ -27,7 +27,7 @@ export class Captured extends Writable {
 }
 
 /** A stream whose reader has gone. */
-export class Unread extends Captured {
+export class ClosedPipe extends Captured {
   override _write(_: Buffer, __: BufferEncoding, done: (error: Error) => void): void {
     done(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }));
   }

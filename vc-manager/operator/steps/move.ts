@@ -9,7 +9,7 @@ import { ApiError, ConnectionError, findCondition } from '../../../kube/index.ts
 import { EtcdError } from '../../etcd/errors.ts';
 import { copyTooSlow, datastoreNotKept, explain, moveOutpaced, OperatorError } from '../errors.ts';
 import { recordHeld, recordProgress, recordWake } from '../jobs.ts';
-import { driverAt, isReaddressed, placementText, servicesAt, sidesOf, wantedMove } from '../moves.ts';
+import { driverAt, isReaddressed, placementsOf, placementText, servicesAt, wantedMove } from '../moves.ts';
 import type { Services } from '../services.ts';
 import { hasPhaseAsleep } from '../sleep.ts';
 import type { Step } from '../step-runner.ts';
@@ -50,7 +50,7 @@ export const locateOtherDatastore: Step = {
     const { move } = tenant.vc.status ?? {};
     tenant.other = undefined;
     if (move === undefined) return;
-    const { there, here } = sidesOf(move);
+    const { there, here } = placementsOf(move);
     // Before anything is stopped for a place where nothing could be started.
     if (move.stage === 'preparing' || move.stage === 'copying') driverAt(there, services);
     // What did not become ready there may go on trying, and has the ports of the old one.
@@ -139,7 +139,7 @@ async function startOther(tenant: Tenant, services: Services): Promise<void> {
 
 function otherServices({ vc }: Tenant, services: Services): Services {
   const { move } = vc.status ?? {};
-  return move === undefined ? services : servicesAt(sidesOf(move).there.driver, services);
+  return move === undefined ? services : servicesAt(placementsOf(move).there.driver, services);
 }
 
 /** Programs, which may have to be built or fetched, and the address, if the driver makes one. */
@@ -292,7 +292,7 @@ export const finishMove: Step = {
     if (move === undefined) return reportPlacement(tenant, services);
     if (move.stage !== 'settling' && move.stage !== 'returning') return;
     await tenant.components;
-    const { here, there } = sidesOf(move);
+    const { here, there } = placementsOf(move);
     await removePlacement(tenant, services, there, here);
     const { from, to, pausedMs } = move;
     const at = new Date(services.clock.now()).toISOString();

@@ -12,9 +12,9 @@ import type { Services } from '../services.ts';
 import { asksForCertificates, certificatesOf } from '../snapshot-certificates.ts';
 import { snapshotServices } from '../snapshot-files.ts';
 import {
-  enoughOf,
   replaceable,
   type SnapshotStorage,
+  selectToFree,
   sizeOf,
   snapshotStorage,
   within,
@@ -169,7 +169,7 @@ export async function takeSnapshot(
   });
   snapshots.away = undefined;
   const after = await snapshotStorage(tenant, services, store);
-  const replaced = enoughOf(mayGo(), after.usedBytes - endBytes, after);
+  const replaced = selectToFree(mayGo(), after.usedBytes - endBytes, after);
   if (replaced === undefined) {
     // Another manager has written for this namespace meanwhile. One that cannot be removed here is by the next snapshot.
     await store.remove(kept.name, { signal: tenant.signal });
@@ -289,7 +289,7 @@ function notReplaced(
   const there = others.filter(({ name }) => storage.sizes.has(name));
   const goneBytes = others.reduce((sum, each) => sum + (there.includes(each) ? 0 : each.bytes), 0);
   const lateBytes = Math.min(storage.usedBytes - storage.maxBytes, sizeOf([last], storage) - goneBytes);
-  return enoughOf(there, lateBytes, storage) ?? there;
+  return selectToFree(there, lateBytes, storage) ?? there;
 }
 
 function noRoom(tenant: Tenant, storage: SnapshotStorage, { location }: SnapshotStore): OperatorError {

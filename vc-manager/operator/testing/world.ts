@@ -310,7 +310,7 @@ type Pace = Pick<OperatorOptions, 'clock' | 'lease'>;
 const lease = { leaseDurationMs: 60_000, renewMs: 100, callTimeoutMs: 30_000 };
 
 /** Pauses pass this many times as fast. No lease is lost, however far a test sets the time forward. */
-export function hurried(factor: number): Required<Pace> {
+export function fastPace(factor: number): Required<Pace> {
   const leaseDurationMs = 30 * 24 * 60 * 60_000;
   return { clock: fastClock(factor), lease: { ...lease, leaseDurationMs, renewMs: lease.renewMs * factor } };
 }

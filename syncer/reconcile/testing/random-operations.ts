@@ -31,7 +31,7 @@ const faults: readonly Fault[] = [
 ];
 
 /** Does to two fake servers what tenants, networks and crashes do, as the random numbers want it. */
-export class Disturbance {
+export class RandomOperations {
   readonly #sides: TwoSides;
   readonly #random: () => number;
   #count = 0;
@@ -50,7 +50,7 @@ export class Disturbance {
     else if (dice < 0.95) this.#server().resetConnections();
     else if (dice < 0.98) this.#forgetHistory();
     else await this.#sides.restart();
-    tend(this.#sides.super.server);
+    simulateControllers(this.#sides.super.server);
     for (let turn = Math.floor(this.#random() * 12); turn > 0; turn--) await setImmediate();
   }
 
@@ -163,18 +163,18 @@ export class Disturbance {
 }
 
 /** The controllers, the scheduler and the kubelets of the super cluster, as far as they matter here. */
-export function tend(server: FakeApiServer): void {
+export function simulateControllers(server: FakeApiServer): void {
   for (const resource of namespaced) {
     for (const object of server.list(resource)) {
       const { namespace = '', name = '' } = object.metadata;
       if (server.get(resources.namespaces, { name: namespace }) === undefined)
         server.remove(resource, { namespace, name });
-      else if (resource === resources.pods) tendPod(server, object);
+      else if (resource === resources.pods) simulatePod(server, object);
     }
   }
 }
 
-function tendPod(server: FakeApiServer, pod: KubeObject): void {
+function simulatePod(server: FakeApiServer, pod: KubeObject): void {
   const { namespace, name = '', deletionTimestamp } = pod.metadata;
   const spec = pod['spec'] as { nodeName?: string };
   if (deletionTimestamp !== undefined) server.remove(resources.pods, { namespace, name });

@@ -5,7 +5,7 @@ import { Binaries, type BinariesOptions } from '../binaries.ts';
 import type { BinaryProgress } from '../binary.ts';
 
 /** A directory of its own for one test, with a cache and a `bin` that is the whole of PATH besides `/usr/bin` and `/bin`. */
-export class Workplace {
+export class BinariesWorld {
   readonly directory: string;
   readonly cache: string;
   readonly bin: string;
@@ -17,8 +17,8 @@ export class Workplace {
     this.bin = join(directory, 'bin');
   }
 
-  static async create(): Promise<Workplace> {
-    const workplace = new Workplace(await mkdtemp(join(tmpdir(), 'skerry-binaries-')));
+  static async create(): Promise<BinariesWorld> {
+    const workplace = new BinariesWorld(await mkdtemp(join(tmpdir(), 'skerry-binaries-')));
     await mkdir(workplace.bin);
     return workplace;
   }

@@ -17,7 +17,7 @@ import { TenantState } from '../tenant-state.ts';
 
 type Side = 'tenant' | 'super';
 
-interface BenchOptions {
+interface HarnessOptions {
   tenant?: Partial<TenantInfo>;
   /** UID of the super cluster that the tenant was made on; its real one is `super`. */
   superIdentity?: string;
@@ -29,7 +29,7 @@ interface BenchOptions {
  * A reconciler with nothing around it: servers are real fakes, but caches show only what a test puts there,
  * so that any race can be set up by hand.
  */
-export class Bench implements AsyncDisposable {
+export class ReconcilerHarness implements AsyncDisposable {
   readonly clock = new FakeClock();
   readonly tenant: FakeCluster;
   readonly super: FakeCluster;
@@ -45,7 +45,7 @@ export class Bench implements AsyncDisposable {
   private constructor(
     tenant: FakeCluster,
     superCluster: FakeCluster,
-    { tenant: info, superIdentity, gates = {} }: BenchOptions,
+    { tenant: info, superIdentity, gates = {} }: HarnessOptions,
   ) {
     this.tenant = tenant;
     this.super = superCluster;
@@ -84,8 +84,8 @@ export class Bench implements AsyncDisposable {
     });
   }
 
-  static async start(options: BenchOptions = {}): Promise<Bench> {
-    return new Bench(await startFakeCluster(), await startFakeCluster(), options);
+  static async start(options: HarnessOptions = {}): Promise<ReconcilerHarness> {
+    return new ReconcilerHarness(await startFakeCluster(), await startFakeCluster(), options);
   }
 
   get shop(): string {
