@@ -481,6 +481,20 @@ describe('a move', () => {
     ]);
   });
 
+  it('ends before anything is stopped when the spec asks for a version that is refused', async () => {
+    run();
+    await make();
+    stuckWhilePreparing();
+    world.edit('a', { template: ownTemplate });
+    await untilPreparing();
+    world.edit('a', { template: ownTemplate, version: '1.35.1' });
+    const { status } = await untilMoved({ datastore: 'shared' });
+    expect(status?.jobs?.history?.[0]).toMatchObject({
+      ...{ kind: 'move', result: 'Cancelled' },
+      message: expect.stringContaining('It stays at 1.36.3'),
+    });
+  });
+
   it('begins as soon as the change of version is over that the same spec asks for', async () => {
     run();
     await make();
