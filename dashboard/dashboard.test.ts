@@ -844,6 +844,27 @@ describe('the dashboard', () => {
     }
   });
 
+  it('lets the machine itself and signed-in operators sign in while others guess from many addresses', async () => {
+    const other = await dashboardWorld({ trustedProxies: ['127.0.0.0/8'] });
+    try {
+      other.superCluster.people.set('operator', { name: 'ann', may: () => true });
+      const at = (address: string) => ({ 'x-forwarded-for': address });
+      const operator = other.browser();
+      expect(await operator.signIn({ token: 'operator' })).toBe(200);
+      const guesses = Array.from({ length: 300 }, (_, each) =>
+        other.browser().post('/api/sign-in', {}, at(`192.0.2.${each % 15}`)),
+      );
+      expect(new Set((await Promise.all(guesses)).map(({ status }) => status))).toEqual(new Set([400]));
+      const signIn = async (browser: Browser, headers = {}): Promise<number> =>
+        (await browser.post('/api/sign-in', { token: 'operator' }, headers)).status;
+      expect(await signIn(other.browser(), at('203.0.113.1'))).toBe(429);
+      expect(await signIn(operator, at('203.0.113.1'))).toBe(200);
+      expect(await signIn(other.browser())).toBe(200);
+    } finally {
+      await other.close();
+    }
+  });
+
   it('explains the stages of a pod to operators and to its tenant', async () => {
     const stages = { stages: { queue: expect.stringContaining('worker') } };
     expect((await (await signedIn('operator')).get(`${blue}/pods/shop/web`)).body).toMatchObject(stages);

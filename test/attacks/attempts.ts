@@ -1698,6 +1698,20 @@ export const attempts: readonly Attempt[] = [
     control: "['192.0.2.1', '192.0.2.1']",
   },
   {
+    attacker: 'network',
+    attack: 'lock operators out of the dashboard by wrong tokens from many addresses',
+    stoppedBy: 'the limit of all addresses together is for neither loopback nor signed-in operators',
+    test: 'dashboard/dashboard.test.ts › lets the machine itself and signed-in operators sign in while others guess from many addresses',
+    control: "expect(await signIn(other.browser(), at('203.0.113.1'))).toBe(429)",
+  },
+  {
+    attacker: 'owner',
+    attack: 'keep the warm pool of all from being filled, by a control plane that is being made without end',
+    stoppedBy: 'those of owners come first for a minute; then one member is made beside them',
+    test: 'vc-manager/operator/warm-pool.test.ts › is filled although a control plane of an owner is being made without end',
+    control: "expect(world.get('a')?.status?.phase).toBe('Provisioning')",
+  },
+  {
     attacker: 'tenant',
     attack: 'fill the gateway with connections of a dozen tenants, so that others get none',
     stoppedBy: 'fair shares: a tenant below its own gets a connection of the one that has most',

@@ -252,16 +252,16 @@ async function cancel(job: CurrentJob, tenant: Tenant, services: Services): Prom
 }
 
 /**
- * Ends a move that the spec asks for no more, while the old place serves: the next steps remove what was prepared. It is
- * not held back: it begins anew when the spec asks for it again.
+ * Ends a move while the old place serves: the next steps remove what was prepared. It is not held back: it begins anew when
+ * the spec asks for it and the policy allows it.
  */
-export async function withdrawMove(tenant: Tenant, services: Services): Promise<void> {
+export async function withdrawMove(tenant: Tenant, services: Services, why: string): Promise<void> {
   const now = new Date(services.clock.now());
   tenant.status.set(({ move, jobs: { heldMove: _, ...jobs } = {}, ...status }) => ({
     ...status,
     ...(move && { move: { ...move, stage: 'returning' } }),
     // A hold of an earlier move would be the reason of this one.
-    jobs: jobs.current?.kind === 'move' ? cancelJob(jobs, now, 'The spec asks for it no more.') : jobs,
+    jobs: jobs.current?.kind === 'move' ? cancelJob(jobs, now, why) : jobs,
   }));
   await tenant.status.flush();
 }

@@ -9,7 +9,7 @@ import { DatastoreWatch } from './datastore-watch.ts';
 import { explain } from './errors.ts';
 import { hasJobRequests, isDesiredStateChanged, wantedJob } from './jobs.ts';
 import { allocateForVirtualCluster, reconcileVirtualCluster } from './reconcile.ts';
-import type { OperatorOptions, Services } from './services.ts';
+import { forgetTenant, type OperatorOptions, type Services } from './services.ts';
 import type { SharedWorker } from './shared-worker.ts';
 import { hasPhaseAsleep, isWokenBy } from './sleep.ts';
 import { StatusWriter } from './status-writer.ts';
@@ -143,10 +143,7 @@ function enqueueForEvent(
 ): void {
   if (type === 'deleted') {
     services.allocations.forget(object.metadata.uid ?? '');
-    services.leavingSinceMs.delete(object.metadata.uid ?? '');
-    services.activeJobs.delete(object.metadata.uid ?? '');
-    services.sleepPauses.delete(object.metadata.uid ?? '');
-    services.readTimes.delete(object.metadata.uid ?? '');
+    forgetTenant(services, object.metadata.uid ?? '');
     // Another one may wait for its place under the namespace's limit.
     for (const vc of services.virtualClusters.list()) {
       const isWaiting = vc.status?.id === undefined && vc.metadata.namespace === object.metadata.namespace;

@@ -140,6 +140,25 @@ describe('a move', () => {
     expect(status?.move?.stage).toBe('preparing');
   });
 
+  it('ends before anything is stopped when the policy does not allow its template any more', async () => {
+    stuckWhilePreparing();
+    run();
+    await make();
+    world.edit('a', { template: ownTemplate });
+    await untilPreparing();
+    world.superCluster.put(resources.virtualClusterPolicies, {
+      metadata: { name: 'gold' },
+      spec: { namespaces: ['team'], templates: ['v1-36'] },
+    });
+    const { status } = await untilMoved({ datastore: 'shared' });
+    expect(status?.jobs?.history?.[0]).toMatchObject({
+      ...{ kind: 'move', result: 'Cancelled' },
+      message: expect.stringContaining('gold does not allow the template'),
+    });
+    expect(names()).not.toContain('etcd');
+    await world.untilReason('a', 'Placed', 'TemplateNotAllowed');
+  });
+
   it('has it count on before anything is stopped as long as the old one is still being written to', async () => {
     run();
     await make();
@@ -460,6 +479,20 @@ describe('a move', () => {
       ['move', 'Succeeded'],
       ['provision', 'Succeeded'],
     ]);
+  });
+
+  it('ends before anything is stopped when the spec asks for a version that is refused', async () => {
+    run();
+    await make();
+    stuckWhilePreparing();
+    world.edit('a', { template: ownTemplate });
+    await untilPreparing();
+    world.edit('a', { template: ownTemplate, version: '1.35.1' });
+    const { status } = await untilMoved({ datastore: 'shared' });
+    expect(status?.jobs?.history?.[0]).toMatchObject({
+      ...{ kind: 'move', result: 'Cancelled' },
+      message: expect.stringContaining('It stays at 1.36.3'),
+    });
   });
 
   it('begins as soon as the change of version is over that the same spec asks for', async () => {

@@ -155,13 +155,26 @@ function refusalOf(
   };
 }
 
-/** Whether the spec asks no more for the place that is being prepared. Later than that only another move leads back. */
-export function isMoveWithdrawn(vc: VirtualCluster, services: MoveServices): boolean {
+/**
+ * Why the move that is being prepared ends: the spec asks for its place no more or for a version that is refused, or the
+ * policy of the namespace does not allow it any more. Undefined: it goes on. Later than that only another move leads back.
+ */
+export function whyMoveIsWithdrawn(vc: VirtualCluster, services: MoveServices): string | undefined {
   const { move } = vc.status ?? {};
-  if (move?.stage !== 'preparing') return false;
+  if (move?.stage !== 'preparing') return undefined;
   const { from, to } = move;
-  const datastore = wantedDatastore(vc, services) ?? to.datastore;
-  return (vc.spec?.driver ?? from.driver) !== to.driver || datastore !== to.datastore;
+  const { datastore, refusal } = wantedDatastore(vc, services) ?? { datastore: to.datastore };
+  if ((vc.spec?.driver ?? from.driver) !== to.driver || datastore !== to.datastore)
+    return 'The spec asks for it no more.';
+  // As for one that has not begun.
+  if (refusal !== undefined && from.datastore !== to.datastore) return refusal.message;
+  try {
+    checkPlacement(vc, from, to, services);
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return error.message;
+  }
+  return undefined;
 }
 
 /** Why it cannot go to another driver; undefined: it can. */

@@ -175,6 +175,7 @@ export class Operator {
       operator: this.#options,
       caches,
       services,
+      remembered: this.#lasting,
       queueName,
       parallel,
       namespace,

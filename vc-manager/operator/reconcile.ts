@@ -24,7 +24,7 @@ import {
   wantedWake,
   withdrawMove,
 } from './jobs.ts';
-import { isMoveWithdrawn, servicesFor } from './moves.ts';
+import { servicesFor, whyMoveIsWithdrawn } from './moves.ts';
 import { removalSteps } from './removal.ts';
 import type { Services } from './services.ts';
 import { hasPhaseAsleep } from './sleep.ts';
@@ -109,7 +109,8 @@ export async function reconcileVirtualCluster(job: Job, options: ReconcileOption
       const released = claim && (await releaseClaimedMember(tenant, services, claim));
       if (released !== undefined) return released;
       if (hasJobRequests(tenant.vc)) await applyJobRequests(tenant, services);
-      if (isMoveWithdrawn(tenant.vc, services)) await withdrawMove(tenant, services);
+      const withdrawn = whyMoveIsWithdrawn(tenant.vc, services);
+      if (withdrawn !== undefined) await withdrawMove(tenant, services, withdrawn);
     } catch (error) {
       if (options.signal.aborted) throw error;
       services.logger.warn({ err: error, virtualCluster: job.key }, explain(error).message);

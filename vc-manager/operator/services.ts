@@ -122,6 +122,17 @@ export interface Services {
   logger: Logger;
 }
 
+/** What a manager remembers of each VirtualCluster, by UID. */
+export type RememberedByUid = Pick<Services, 'leavingSinceMs' | 'activeJobs' | 'sleepPauses' | 'readTimes'>;
+
+/** For a VirtualCluster that is gone. */
+export function forgetTenant(
+  { leavingSinceMs, activeJobs, sleepPauses, readTimes }: RememberedByUid,
+  uid: string,
+): void {
+  for (const each of [leavingSinceMs, activeJobs, sleepPauses, readTimes]) each.delete(uid);
+}
+
 type OperatorDriver = ControlPlaneDriver & { close?: () => Promise<void> };
 
 export interface OperatorOptions {

@@ -1,10 +1,15 @@
+import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys } from '../../api/labels.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { resources } from '../../kube/index.ts';
+import { Connection, KubeClient, resources } from '../../kube/index.ts';
 import { isBroad } from '../../kube/testing/broad.ts';
+import { FakeClock } from '../../kube/testing/index.ts';
+import { SharedReadTime } from '../../program/read-time.ts';
 import { RedisServer, whyNoRedis } from '../jobs/testing/redis-server.ts';
+import { Caches } from './caches.ts';
 import type { OperatorOptions } from './services.ts';
+import { SharedWorker } from './shared-worker.ts';
 import { FakeDriver, jobRequests, World } from './testing/world.ts';
 
 const without = whyNoRedis();
@@ -203,6 +208,34 @@ describe.skipIf(without !== undefined)(
       expect(world.driver.ensured.length).toBe(5);
       expect(leases()).toEqual([]);
       expect(all.map(({ status }) => status?.phase)).toEqual(names.map(() => 'Ready'));
+    });
+
+    it('forget a VirtualCluster that is gone, whichever of them leads', async () => {
+      const clock = new FakeClock();
+      const client = new KubeClient(new Connection(world.superCluster.connectionOptions));
+      const logger = pino({ level: 'silent' });
+      const namespace = 'skerry-system';
+      const caches = new Caches({ client, clock, namespace, logger });
+      const remembered = {
+        leavingSinceMs: new Map([['uid-a', 0]]),
+        activeJobs: new Map([['uid-a', 'job']]),
+        sleepPauses: new Map([['uid-a', { attempt: '', untilMs: 0, why: '' }]]),
+        readTimes: new Map([['uid-a', new SharedReadTime(clock).tenant()]]),
+      };
+      const worker = await SharedWorker.create({
+        operator: { client, logger, identity: 'follower', redis: { url: redis.url } } as OperatorOptions,
+        services: () => Promise.reject(new Error('no job is done here')),
+        ...{ caches, remembered, namespace, queueName: 'skerry-forgotten', parallel: 1 },
+      });
+      try {
+        const vc = { metadata: { namespace: 'team', name: 'a', uid: 'uid-a' } };
+        caches.virtualClusters.apply('ADDED', vc);
+        caches.virtualClusters.apply('DELETED', vc);
+        expect(Object.values(remembered).map(({ size }) => size)).toEqual([0, 0, 0, 0]);
+      } finally {
+        await worker.close();
+        await client.connection.close();
+      }
     });
 
     it('do without Redis when it is not there, and share again when it is', async () => {

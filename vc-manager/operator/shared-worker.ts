@@ -9,13 +9,15 @@ import { explain } from './errors.ts';
 import { assertHeld, fenced } from './fencing.ts';
 import { isDesiredStateChanged } from './jobs.ts';
 import { reconcileVirtualCluster } from './reconcile.ts';
-import type { OperatorOptions, Services } from './services.ts';
+import { forgetTenant, type OperatorOptions, type RememberedByUid, type Services } from './services.ts';
 
 interface SharedWorkerOptions {
   operator: OperatorOptions;
   caches: Caches;
   /** Without a fence: client, driver and datastore are fenced for each job. */
   services: () => Promise<Services>;
+  /** Of these services: what is forgotten of a VirtualCluster that is gone. */
+  remembered: RememberedByUid;
   queueName: string;
   /** How many jobs this manager does at the same time. */
   parallel: number;
@@ -149,6 +151,8 @@ export class SharedWorker {
   }
 
   #onVirtualCluster({ type, object, previous }: StoreEvent<VirtualCluster>): void {
+    // Where another manager leads, nothing else tells this one.
+    if (type === 'deleted') forgetTenant(this.#o.remembered, object.metadata.uid ?? '');
     if (type === 'modified' && previous !== undefined && isDesiredStateChanged(object, previous))
       this.#interrupt(namespacedName(object.metadata));
   }

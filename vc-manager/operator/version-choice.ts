@@ -63,10 +63,17 @@ export function versionChoice(vc: VirtualCluster, sources: VersionSources): Vers
   return { ...kept, ...refusal, choice, elsewhere: found.choice };
 }
 
-/** The datastore that the spec asks for, whatever else it asks for; undefined when that cannot be told. */
-export function wantedDatastore(vc: VirtualCluster, sources: VersionSources): DatastoreName | undefined {
+/**
+ * The datastore that the spec asks for, whatever else it asks for, and why its version is refused, if it is; undefined when
+ * that cannot be told.
+ */
+export function wantedDatastore(
+  vc: VirtualCluster,
+  sources: VersionSources,
+): ({ datastore: DatastoreName } & Pick<VersionChoice, 'refusal'>) | undefined {
   try {
-    return datastoreOf(ofSpec(vc, sources).choice);
+    const { choice, refusal } = ofSpec(vc, sources);
+    return { datastore: datastoreOf(choice), ...(refusal && { refusal }) };
   } catch {
     // The step `version` reports what is wrong.
     return undefined;

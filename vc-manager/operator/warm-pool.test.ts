@@ -2,8 +2,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { labelKeys } from '../../api/labels.ts';
 import type { VirtualCluster, VirtualClusterPhase } from '../../api/virtual-cluster.ts';
 import { resources } from '../../kube/index.ts';
+import type { ControlPlanePlan } from '../control-plane/plan.ts';
 import type { MachineMemory, WarmPoolSize } from './services.ts';
-import { World } from './testing/world.ts';
+import { hurried, World } from './testing/world.ts';
 import { lacksMemory, memoryOf, nextStep } from './warm-pool.ts';
 
 type View = Parameters<typeof nextStep>[0];
@@ -187,6 +188,21 @@ describe('the warm pool of a manager', () => {
     memory.availableBytes = 50 * GiB;
     run(1, { machineMemory: () => memory });
     await untilReady(1);
+  });
+
+  it('is filled although a control plane of an owner is being made without end', async () => {
+    const isOfOwner = ({ labels }: ControlPlanePlan): boolean => labels[labelKeys.virtualCluster] === 'a';
+    world.driver.beforeEnsure = (plan, { signal }) =>
+      isOfOwner(plan)
+        ? new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+        : undefined;
+    world.create('a');
+    run(2, hurried(200));
+    await world.superCluster.until(
+      () => members().filter(({ status }) => status?.phase === 'Ready').length === 2,
+    );
+    expect(world.driver.ensured.map(isOfOwner).slice(0, 2)).toEqual([true, false]);
+    expect(world.get('a')?.status?.phase).toBe('Provisioning');
   });
 
   it('makes another one in the place of one that is not what a new tenant would get', async () => {

@@ -122,6 +122,8 @@ const lookEveryMs = 10_000;
 /** After memory was short, or a member could not be made. */
 const pauseMs = 60_000;
 const failedPauseMs = 5 * 60_000;
+/** Control planes of owners come first for so long; then one member is made beside them. */
+const busyForMs = 60_000;
 /** So long one that was made or removed may be missing in the store, or in it. */
 const unseenForMs = 10_000;
 
@@ -132,6 +134,8 @@ export class WarmPool {
   /** Name of a member to what was done about it, and until when on a monotonic clock the store may not show that. */
   readonly #changed = new Map<string, { what: 'made' | 'removed'; untilMs: number }>();
   #pausedUntilMs = 0;
+  /** Since when on a monotonic clock control planes of owners have been first; undefined: none is being made. */
+  #busySinceMs: number | undefined;
 
   constructor(services: Services) {
     this.#services = services;
@@ -178,6 +182,7 @@ export class WarmPool {
       await this.#remove(vc, signal);
     }
     if (step.add === undefined) return;
+    this.#busySinceMs = undefined;
     const name = `warm-${this.#services.newId()}`;
     this.#note(name, 'made');
     const labels = { [labelKeys.warm]: 'true', [labelKeys.managedBy]: 'skerry' };
@@ -239,7 +244,7 @@ export class WarmPool {
         bytes: memoryOf(choice.template.spec, settings.replicas),
       })),
       members,
-      isBusy: owned.some(({ status }) => status?.phase === undefined || status.phase === 'Provisioning'),
+      isBusy: this.#isBusy(owned),
       isShort: owned.some(lacksMemory) || members.some(({ vc }) => lacksMemory(vc)),
       isFreeing: !unclaimed.every(isThere),
       isPaused: clock.monotonic() < this.#pausedUntilMs,
@@ -248,6 +253,20 @@ export class WarmPool {
         settings.warmMemoryBytes ??
         (memory === undefined ? Number.POSITIVE_INFINITY : memory.totalBytes * defaultShare),
     };
+  }
+
+  /** An owner can have one be made without end, by editing what cannot be made. */
+  #isBusy(owned: readonly VirtualCluster[]): boolean {
+    const isMaking = owned.some(
+      ({ status: { phase } = {} }) => phase === undefined || phase === 'Provisioning',
+    );
+    if (!isMaking) {
+      this.#busySinceMs = undefined;
+      return false;
+    }
+    const nowMs = this.#services.clock.monotonic();
+    this.#busySinceMs ??= nowMs;
+    return nowMs - this.#busySinceMs < busyForMs;
   }
 
   #member(vc: VirtualCluster, choices: Choices): Member {

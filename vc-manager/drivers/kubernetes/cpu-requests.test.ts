@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { resources } from '../../../kube/index.ts';
-import { type FakeCluster, startFakeCluster } from '../../../kube/testing/index.ts';
-import type { ControlPlanePlan } from '../../control-plane/plan.ts';
-import { cpuRequestOf } from './cpu-requests.ts';
+import { FakeClock, type FakeCluster, startFakeCluster } from '../../../kube/testing/index.ts';
+import type { ComponentPlan, ControlPlanePlan } from '../../control-plane/plan.ts';
+import { CpuRequests, cpuRequestOf } from './cpu-requests.ts';
 import { KubernetesDriver } from './kubernetes-driver.ts';
+import { SuperObjects } from './super-objects.ts';
 import { examplePlan } from './testing/example-plan.ts';
 import { FakeWorkloads } from './testing/fake-workloads.ts';
 import type { Pod } from './types.ts';
@@ -131,5 +132,27 @@ describe('pods of a control plane', () => {
       `cannot set the CPU request of ${namespace}/kube-controller-manager-0 by weight`,
     ]);
     expect(cpu()).toBe('50m');
+  });
+
+  it('are forgotten when nobody has asked for them in an hour, as those that are gone', async () => {
+    const clock = new FakeClock();
+    const objects = new SuperObjects(cluster.client);
+    const requests = new CpuRequests({ objects, clock, onProblem: (_, what) => problems.push(what) });
+    cluster.server.inject({
+      fault: { kind: 'status', code: 403, reason: 'Forbidden', message: 'node has not enough' },
+      plural: 'pods',
+      subresource: 'resize',
+      times: Number.POSITIVE_INFINITY,
+    });
+    const requested = { name: 'c', resources: { requests: { cpu: '50m' } } };
+    const component = { ...examplePlan().components[0], ...requested } as ComponentPlan;
+    const containers = [requested];
+    const pod = { metadata: { namespace, name: 'c-0', uid: 'uid' }, spec: { containers } } as Pod;
+    const told = async (afterMinutes: number): Promise<number> => {
+      await clock.advance(afterMinutes * 60_000);
+      await requests.set([pod], component, { weight: 4, signal, beforeWrite: () => undefined });
+      return problems.length;
+    };
+    expect([await told(0), await told(50), await told(50), await told(60)]).toEqual([1, 1, 1, 2]);
   });
 });

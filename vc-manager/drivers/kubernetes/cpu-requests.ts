@@ -1,4 +1,4 @@
-import { ignoreNotFound, parseQuantity, resources } from '../../../kube/index.ts';
+import { type Clock, ignoreNotFound, parseQuantity, resources } from '../../../kube/index.ts';
 import type { ComponentPlan } from '../../control-plane/plan.ts';
 import type { OnProblem } from '../driver.ts';
 import type { SuperObjects } from './super-objects.ts';
@@ -21,8 +21,12 @@ export function cpuRequestOf(
   return Math.round(Math.max(asked * 1_000, Math.min(asked * 1_000 * weight, most)));
 }
 
+/** Longer than a reconcile of the same pod lets wait. */
+const rememberedForMs = 60 * 60_000;
+
 interface CpuRequestsOptions {
   objects: SuperObjects;
+  clock: Clock;
   onProblem: OnProblem;
 }
 
@@ -32,8 +36,8 @@ interface CpuRequestsOptions {
  */
 export class CpuRequests {
   readonly #o: CpuRequestsOptions;
-  /** UIDs of pods, with what was refused them: told once. */
-  readonly #refused = new Map<string, number>();
+  /** UIDs of pods, with what was refused them, and when last on a monotonic clock: told once. The latest stand last. */
+  readonly #refused = new Map<string, { wanted: number; atMs: number }>();
 
   constructor(options: CpuRequestsOptions) {
     this.#o = options;
@@ -45,6 +49,7 @@ export class CpuRequests {
     component: ComponentPlan,
     { weight, signal, beforeWrite }: { weight: number; signal: AbortSignal; beforeWrite: () => void },
   ): Promise<void> {
+    this.#forgetOld();
     const wanted = cpuRequestOf(component, weight);
     if (wanted === undefined) return;
     for (const pod of pods) {
@@ -83,9 +88,20 @@ export class CpuRequests {
       this.#refused.delete(uid);
     } catch (error) {
       signal.throwIfAborted();
-      if (this.#refused.get(uid) === wanted) return;
-      this.#refused.set(uid, wanted);
+      const isTold = this.#refused.get(uid)?.wanted === wanted;
+      this.#refused.delete(uid);
+      this.#refused.set(uid, { wanted, atMs: this.#o.clock.monotonic() });
+      if (isTold) return;
       this.#o.onProblem(error, `cannot set the CPU request of ${namespace}/${name} by weight`);
+    }
+  }
+
+  /** Of pods that are gone: another manager may have removed them. */
+  #forgetOld(): void {
+    const sinceMs = this.#o.clock.monotonic() - rememberedForMs;
+    for (const [uid, { atMs }] of this.#refused) {
+      if (atMs > sinceMs) return;
+      this.#refused.delete(uid);
     }
   }
 }

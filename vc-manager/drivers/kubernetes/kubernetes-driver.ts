@@ -103,7 +103,9 @@ export class KubernetesDriver implements ControlPlaneDriver {
     this.#network = { systemNamespace: defaultSystemNamespace, egress: [], ...options.network };
     this.#onProblem = options.onProblem ?? (() => undefined);
     this.#objects = new SuperObjects(this.#client);
-    this.#cpuRequests = new CpuRequests({ objects: this.#objects, onProblem: this.#onProblem });
+    this.#cpuRequests = new CpuRequests({
+      ...{ objects: this.#objects, clock: this.#clock, onProblem: this.#onProblem },
+    });
     this.#events = new PodEvents({
       ...{ client: this.#client, clock: this.#clock, onProblem: this.#onProblem },
     });
