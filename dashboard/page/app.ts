@@ -4,7 +4,7 @@ import { Outcome } from './actions.ts';
 import { post } from './api.ts';
 import { messageOf } from './format.ts';
 import { followLink, SignIn } from './sign-in.ts';
-import { load, reportProblem, state, subscribe } from './state.ts';
+import { reload, reportProblem, state, subscribe } from './state.ts';
 import { Syncer } from './syncer.ts';
 import { OwnPage, TenantPage } from './tenant.ts';
 import { Attention, Certificates, Jobs, needAttention, Tenants } from './tenants.ts';
@@ -45,8 +45,12 @@ function current(): Pick<View, 'title' | 'show'> {
 }
 
 async function signOut(): Promise<void> {
-  await post('/api/sign-out');
-  await load();
+  try {
+    await post('/api/sign-out');
+  } catch (error) {
+    return reportProblem(messageOf(error));
+  }
+  await reload();
 }
 
 function App(): VNode {
@@ -115,5 +119,5 @@ if (root !== null) {
   render(html`<${App} />`, root);
 }
 followLink()
-  .then((isDone) => (isDone ? undefined : load()))
+  .then((isDone) => (isDone ? undefined : reload()))
   .catch((error: unknown) => reportProblem(messageOf(error)));

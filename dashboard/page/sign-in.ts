@@ -2,16 +2,16 @@ import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { post } from './api.ts';
 import { messageOf } from './format.ts';
-import { load, reportProblem, state } from './state.ts';
+import { reload, reportProblem, state } from './state.ts';
 import { html } from './ui.ts';
 
 async function signIn(body: object): Promise<void> {
   try {
     await post('/api/sign-in', body);
-    await load();
   } catch (error) {
-    reportProblem(messageOf(error));
+    return reportProblem(messageOf(error));
   }
+  await reload();
 }
 
 /** A link that this program has printed: its secret is in the part of the address that is not sent, and goes from there at once. */
@@ -19,8 +19,7 @@ export async function followLink(): Promise<boolean> {
   const link = /^#link=([\w-]+)$/.exec(location.hash)?.[1];
   if (link === undefined) return false;
   history.replaceState(null, '', '/');
-  await load();
-  await signIn({ link });
+  await reload(false, () => signIn({ link }));
   return true;
 }
 

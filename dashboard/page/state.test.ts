@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { load, state } from './state.ts';
+import { load, reload, state } from './state.ts';
 
 class Source extends EventTarget {
   static readonly CLOSED = 2;
@@ -26,6 +26,7 @@ beforeEach(() => {
   vi.stubGlobal('EventSource', Source);
   vi.stubGlobal('fetch', async (path: string) => {
     const status = statuses.shift() ?? 200;
+    if (status === 0) throw new TypeError('Failed to fetch');
     if (status !== 200) return Response.json({ message: 'not now' }, { status });
     if (path === '/api/session') return Response.json({ oidc: false, user: 'ann', csrf: 'x' });
     return Response.json({ version: 7, rows: [], gone: [], isWhole: true });
@@ -42,13 +43,47 @@ it('goes on by itself once the API server answers again', async () => {
   statuses = [502, 502];
   const data = JSON.stringify({ status: 502, message: 'the API server is away' });
   before?.dispatchEvent(new MessageEvent('ended', { data }));
-  expect(state.problem).toBe('the API server is away');
-  await vi.advanceTimersByTimeAsync(10_000);
-  expect(Source.last).toBe(before);
-  expect(state.problem).toBe('not now');
+  expect(state.problem).toBe('the API server is away (the page tries again after 5 s)');
   await vi.advanceTimersByTimeAsync(5_000);
+  expect(state.problem).toBe('not now (the page tries again after 10 s)');
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(state.problem).toBe('not now (the page tries again after 20 s)');
+  await vi.advanceTimersByTimeAsync(19_999);
+  expect(Source.last).toBe(before);
+  await vi.advanceTimersByTimeAsync(1);
   expect(Source.last).not.toBe(before);
   expect(state).toMatchObject({ problem: '', isLoaded: true });
+});
+
+it('tries to load again from the first time on, less and less often, and then does what is left to do', async () => {
+  const before = Source.last;
+  statuses = [502, 429, 0, 503, 500, 502];
+  let done = 0;
+  await reload(false, async () => {
+    done += 1;
+  });
+  for (const seconds of [5, 10, 20, 40, 60, 60]) {
+    expect(state.problem).toContain(`(the page tries again after ${seconds} s)`);
+    await vi.advanceTimersByTimeAsync(seconds * 1_000 - 1);
+    expect([done, Source.last]).toEqual([0, before]);
+    await vi.advanceTimersByTimeAsync(1);
+  }
+  expect(Source.last).not.toBe(before);
+  expect([done, state.problem]).toEqual([1, '']);
+  statuses = [403];
+  await reload();
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect([statuses, state.problem]).toEqual([[], 'not now']);
+});
+
+it('begins with short pauses again once changes arrive', async () => {
+  statuses = [502, 502];
+  await reload();
+  await vi.advanceTimersByTimeAsync(15_000);
+  Source.last?.onopen?.();
+  const data = JSON.stringify({ status: 502, message: 'away' });
+  Source.last?.dispatchEvent(new MessageEvent('ended', { data }));
+  expect(state.problem).toBe('away (the page tries again after 5 s)');
 });
 
 it('asks again at once when it is refused, and not without a pause while it is refused again', async () => {

@@ -1,5 +1,6 @@
 import type { SyncerView, TenantRow } from '../types.ts';
 import { get, isPassing, Refused, type SessionInfo, tryAgainMs, useCsrf } from './api.ts';
+import { messageOf } from './format.ts';
 
 /** What all views show. Replaced parts, never changed ones, so that a view can tell what is new. */
 export interface State {
@@ -47,11 +48,15 @@ interface Changes {
 
 let source: EventSource | undefined;
 let nextTry: ReturnType<typeof setTimeout> | undefined;
+/** In a row. */
+let failures = 0;
+const longestTryAgainMs = 60_000;
 
 /** Asks who is signed in, and follows what they may see. */
 export async function load(isAgain = false): Promise<void> {
   source?.close();
   clearTimeout(nextTry);
+  if (!isAgain) failures = 0;
   const session = await get<SessionInfo>('/api/session');
   useCsrf(session.csrf ?? '');
   // What is shown stays until there is something newer for the same person.
@@ -81,6 +86,7 @@ function follow(since: number): void {
   source = new EventSource(`/api/stream?since=${since}`);
   source.onopen = () => {
     hasOpened = true;
+    failures = 0;
     change({ isLive: true });
   };
   source.onerror = () => {
@@ -103,22 +109,30 @@ function follow(since: number): void {
     source?.close();
     change({ isLive: false, problem: message });
     if (status === 401) void signedOut(message);
-    else if (isPassing(status)) tryAgain();
+    else if (isPassing(status)) tryAgain(message);
   });
 }
 
-async function reload(isAgain = false): Promise<void> {
+/** Loads, and again when that fails for a reason that may pass. `afterwards`: done once it is loaded. */
+export async function reload(isAgain = false, afterwards?: () => Promise<void>): Promise<void> {
   try {
     await load(isAgain);
   } catch (error) {
-    change({ problem: error instanceof Error ? error.message : `${error}` });
-    if (error instanceof Refused && isPassing(error.status)) tryAgain();
+    const problem = messageOf(error);
+    change({ problem });
+    if (error instanceof Refused && isPassing(error.status)) tryAgain(problem, afterwards);
+    return;
   }
+  await afterwards?.();
 }
 
-function tryAgain(): void {
+/** After twice the time of the try before. `problem`: what the page shows until then. */
+function tryAgain(problem?: string, afterwards?: () => Promise<void>): void {
   clearTimeout(nextTry);
-  nextTry = setTimeout(() => void reload(true), tryAgainMs);
+  const ms = Math.min(longestTryAgainMs, tryAgainMs * 2 ** failures);
+  failures += 1;
+  if (problem !== undefined) change({ problem: `${problem} (the page tries again after ${ms / 1_000} s)` });
+  nextTry = setTimeout(() => void reload(true, afterwards), ms);
 }
 
 /** Shows the way in again, and why. */

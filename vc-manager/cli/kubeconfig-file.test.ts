@@ -34,6 +34,15 @@ describe('the kubeconfig that is changed', () => {
     expect((await lstat(link)).isSymbolicLink()).toBe(true);
   });
 
+  it('is made where a link leads to that nothing is at yet', async () => {
+    const [link, second, file] = [join(home, 'link'), join(home, 'second'), join(home, 'dotfiles', 'config')];
+    await symlink('second', link);
+    await symlink(join('dotfiles', 'config'), second);
+    expect(await changeKubeconfigFile({ KUBECONFIG: link }, (before) => `${before}b`)).toBe(link);
+    expect(await readFile(file, 'utf8')).toBe('b');
+    for (const each of [link, second]) expect((await lstat(each)).isSymbolicLink()).toBe(true);
+  });
+
   it('stays as it is, with nothing beside it, when the change fails or cannot be written', async () => {
     const mine = join(home, 'mine');
     await writeFile(mine, 'before');

@@ -1,6 +1,6 @@
-import { mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, readlink, realpath, rm, writeFile } from 'node:fs/promises';
 import { constants, homedir, tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { delimiter, dirname, join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { execa } from 'execa';
 import { messageOf } from '../../kube/index.ts';
@@ -25,12 +25,20 @@ export async function changeKubeconfigFile(
     });
     const changed = change(existing);
     // A link stays one.
-    await replaceFile(await realpath(file).catch(() => file), changed);
+    await replaceFile(await linkTarget(file), changed);
     return file;
   } catch (cause) {
     if (cause instanceof CliError) throw cause;
     throw new CliError('StateUnusable', `${file} could not be changed (${messageOf(cause)})`, { cause });
   }
+}
+
+/** Where a link leads, also when nothing is there yet; else the path itself. */
+async function linkTarget(path: string): Promise<string> {
+  const real = await realpath(path).catch(() => undefined);
+  if (real !== undefined) return real;
+  const link = await readlink(path).catch(() => undefined);
+  return link === undefined ? path : linkTarget(resolve(await realpath(dirname(path)), link));
 }
 
 /** For people who leave out the tenant or "--" before another program's arguments. */

@@ -13,13 +13,15 @@ interface ManagerRequest {
   ref: VirtualClusterRef;
   annotation: string;
   value: string;
+  /** Annotations that belong to it, which are written with it. */
+  also?: Readonly<Record<string, string>>;
 }
 
 export async function sendRequest(
-  { client, ref, annotation, value }: ManagerRequest,
+  { client, ref, annotation, value, also }: ManagerRequest,
   signal: AbortSignal,
 ): Promise<void> {
-  const patch = { metadata: { annotations: { [annotation]: value } } };
+  const patch = { metadata: { annotations: { ...also, [annotation]: value } } };
   await client.patch(resources.virtualClusters, ref, patch, { type: 'merge', signal });
 }
 

@@ -214,6 +214,20 @@ describe('jobs', () => {
     expect(jobs('a')?.history).toHaveLength(1);
   });
 
+  it('say no more why a version was refused once it is to be tried again, until that is known anew', async () => {
+    world.superVersion = 'v1.35.0';
+    world.run();
+    world.create('a', { version: '1.35' });
+    await world.untilReady('a');
+    world.edit('a', { version: '1.34' });
+    await world.untilReason('a', 'VersionCurrent', 'VersionDowngrade');
+    await world.untilReady('a');
+    annotate('a', annotationKeys.retryJob, 'again');
+    const tried = await world.until('a', (vc) => vc.status?.jobs?.retried === 'again');
+    expect(condition(tried, 'VersionCurrent')).toBeUndefined();
+    await world.untilReason('a', 'VersionCurrent', 'VersionDowngrade');
+  });
+
   function addTemplate(version: string): void {
     const [template] = world.superCluster.list(resources.controlPlaneTemplates);
     const name = `v${version.split('.').slice(0, 2).join('-')}`;

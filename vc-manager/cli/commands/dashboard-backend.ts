@@ -279,7 +279,7 @@ async function act(
     case 'upgrade': {
       const plan = await planUpgrade(client, vc, action.version, signal, program);
       if (plan.change === undefined) return describeUpgrade(vc, plan).trim();
-      await beginUpgrade(client, ref, plan, action.force === true, signal);
+      await beginUpgrade(client, vc, plan, action.force === true, { signal, clock });
       return `${name} goes from ${plan.change.from} to ${plan.change.to}`;
     }
     case 'delete': {

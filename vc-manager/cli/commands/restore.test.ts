@@ -39,6 +39,39 @@ describe('restore', () => {
     expect((await restoring).exitCode).toBe(exitCodes.notFound);
   });
 
+  it.each(['restore', 'restored'] as const)(
+    'fails when another takes its place (%s)',
+    async (begunOrDone) => {
+      const earlier = { request: 'earlier', from, at: '2026-01-01T00:00:00.000Z' };
+      world.put('blue', { phase: 'Ready', identities, restored: earlier });
+      const restoring = world.run('restore', 'blue', '--from', from, '--wait', '--yes');
+      await world.asked('blue', annotationKeys.restore);
+      world.put('blue', { phase: 'Restoring', identities, restore: earlier });
+      world.put('blue', { phase: 'Ready', identities, restored: earlier });
+      const other = { request: 'other', from: 'default/blue/two.snapshot' };
+      const restored = begunOrDone === 'restored' ? { ...other, at: earlier.at } : earlier;
+      const restore = begunOrDone === 'restore' ? { restore: other } : {};
+      world.put('blue', { phase: 'Restoring', identities, restored, ...restore });
+      world.remove('blue');
+      expect(await restoring).toMatchObject({
+        exitCode: exitCodes.conflict,
+        stderr: expect.stringContaining(
+          'another restore was asked for meanwhile, from default/blue/two.snapshot',
+        ),
+      });
+    },
+  );
+
+  it('asks in one write, so that no other request comes between the snapshot and the time', async () => {
+    world.put('blue', { phase: 'Ready', identities });
+    const restoring = world.run('restore', 'blue', '--from', from, '--wait', '--yes');
+    await world.asked('blue', annotationKeys.restore);
+    const patches = world.server.requests.filter(({ method }) => method === 'PATCH');
+    world.remove('blue');
+    await restoring;
+    expect(patches).toHaveLength(1);
+  });
+
   it('fails with what the manager says when it refuses', async () => {
     world.put('blue', { phase: 'Ready', identities });
     const restoring = world.run('restore', 'blue', '--from', from, '--wait', '--yes');

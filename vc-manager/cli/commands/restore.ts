@@ -1,11 +1,10 @@
 import type { Command } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
-import { resources } from '../../../kube/index.ts';
 import { confirm, requireTerminal, tenantArgument, waitTimeoutOption, yesOption } from '../command-line.ts';
 import type { Cli } from '../context.ts';
 import { CliError } from '../errors.ts';
-import { requestAndWait } from '../manager-request.ts';
+import { followsRequest, requestAndWait, sendRequest } from '../manager-request.ts';
 import {
   describeSnapshot,
   type SnapshotFlags,
@@ -84,33 +83,39 @@ async function restore(cli: Cli, name: string, flags: Flags): Promise<void> {
     );
     const from = await snapshotFileName(cli, flags, ref);
     const value = `${new Date(cli.clock.now()).toISOString()}${flags.withCertificates ? ' certificates' : ''}`;
-    const annotations = { [annotationKeys.restoreFrom]: from, [annotationKeys.restore]: value };
-    await client.patch(
-      resources.virtualClusters,
-      ref,
-      { metadata: { annotations } },
-      { type: 'merge', signal: cli.signal },
-    );
+    const also = { [annotationKeys.restoreFrom]: from };
+    const request = { client, ref, annotation: annotationKeys.restore, value, also };
     if (!flags.wait) {
+      await sendRequest(request, cli.signal);
       cli.stdout.write(
         `${name} is put back to ${from}: see "vc-manager jobs ${name}${namespaceFlag(ref.namespace)}"\n`,
       );
       return;
     }
-    await requestAndWait(
-      cli,
-      { client, ref, annotation: annotationKeys.restore, value },
-      { timeoutMs: flags.timeout, what: 'restore it', until: isRestored(value) },
-    );
+    // Others may have asked while the question was on the screen.
+    const until = isRestored(request, await getVirtualCluster(client, ref, cli.signal));
+    await requestAndWait(cli, request, { timeoutMs: flags.timeout, what: 'restore it', until });
     cli.stdout.write(`${name} is put back to ${from}\n`);
   });
 }
 
-function isRestored(request: string): (found: VirtualCluster) => boolean {
-  return ({ status }) => {
-    const { restored, phase } = status ?? {};
-    if (restored?.request !== request) return false;
-    if (restored.refused !== undefined)
+/** Throws `Conflict` when it is refused, or another request takes its place. `before`: the VirtualCluster before it is sent. */
+function isRestored(
+  request: { annotation: string; value: string },
+  before: VirtualCluster,
+): (found: VirtualCluster) => boolean {
+  const isBegun = followsRequest(request, before, ({ restore, restored }) => (restore ?? restored)?.request);
+  return (found) => {
+    if (!isBegun(found)) return false;
+    const { restore, restored, phase } = found.status ?? {};
+    const latest = restore ?? restored;
+    if (latest?.request !== request.value)
+      throw new CliError(
+        'Conflict',
+        `another restore was asked for meanwhile, from ${latest?.from}: it takes the place of this one`,
+      );
+    if (restore !== undefined) return false;
+    if (restored?.refused !== undefined)
       throw new CliError('Conflict', `nothing was changed: ${restored.refused}`);
     return phase === 'Ready';
   };

@@ -1,10 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
+import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
-import { type KubeClient, type KubeObject, type Resource, resources } from '../../../kube/index.ts';
+import {
+  type KubeClient,
+  type KubeObject,
+  type Resource,
+  resources,
+  systemClock,
+} from '../../../kube/index.ts';
 import { loadTemplates } from '../../control-plane/template.ts';
 import { SniRecorder } from '../testing/sni-recorder.ts';
-import { describeUpgrade, isUpgraded, parseDeprecatedApis, planUpgrade } from './upgrade.ts';
+import { beginUpgrade, describeUpgrade, isUpgraded, parseDeprecatedApis, planUpgrade } from './upgrade.ts';
 
 const { signal } = new AbortController();
 const [packaged] = await loadTemplates();
@@ -18,11 +25,21 @@ interface Place {
   status?: VirtualClusterStatus;
   /** `spec.template`. */
   template?: string;
+  /** `spec.version`. */
+  asked?: string;
 }
 
 /** What would be done with a tenant, without asking its API server. */
 async function planned(
-  { running, superCluster = running, templates, allowed, status = { phase: 'Asleep' }, template }: Place,
+  {
+    running,
+    superCluster = running,
+    templates,
+    allowed,
+    status = { phase: 'Asleep' },
+    template,
+    asked,
+  }: Place,
   version?: string,
   kubeconfigSecret: Promise<KubeObject> = Promise.reject(new Error('the tenant is asked')),
 ) {
@@ -44,7 +61,7 @@ async function planned(
   } as unknown as KubeClient;
   const metadata = { namespace: 'teams', name: 'blue', uid: 'u', generation: 1 };
   const vc: VirtualCluster = {
-    ...{ metadata, spec: { ...(template && { template }) } },
+    ...{ metadata, spec: { ...(template && { template }), ...(asked && { version: asked }) } },
     status: { ...status, version: running },
   };
   return planUpgrade(client, vc, version, signal);
@@ -95,6 +112,15 @@ describe('the version of an upgrade that names none', () => {
     expect(kept).not.toContain('has no control plane template');
   });
 
+  it('is one that is named and was not asked for before, whatever another one did', async () => {
+    const held = { kind: 'version-change', generation: 1, why: 'It has no room.' } as const;
+    const status = { phase: 'Asleep', jobs: { held } } as VirtualClusterStatus;
+    const place = { running: '1.35.1', superCluster: '1.36.0', templates: ['1.35.4', '1.36.3'], status };
+    const { change } = await planned({ ...place, asked: '1.36.3' }, '1.35.4');
+    expect(change).toEqual({ from: '1.35.1', to: '1.35.4' });
+    await expect(planned({ ...place, asked: '1.36.3' }, '1.36.3')).rejects.toThrow('went back to 1.35.1');
+  });
+
   it('is no other one when the newest went back, nor is a version that is named', async () => {
     const held = { kind: 'version-change', generation: 1, why: 'It has no room.' } as const;
     const status = { phase: 'Ready', jobs: { held } } as VirtualClusterStatus;
@@ -133,6 +159,28 @@ describe('an upgrade that is waited for', () => {
     expect(isUpgraded(found(2, 1, { phase: 'Failed' }), ref, '1.36.3')).toBe(false);
     const done = { phase: 'Ready', version: '1.36.3', conditions: [] } as const;
     expect(isUpgraded(found(2, 2, { ...done, conditions: [] }), ref, '1.36.3')).toBe(true);
+  });
+
+  it('is looked at anew where the spec asks for it already, and was refused', async () => {
+    const status: VirtualClusterStatus = { phase: 'Ready' };
+    const before = { ...found(2, 2, status), spec: { version: '1.36.3' } };
+    const patches: Partial<VirtualCluster>[] = [];
+    const client = {
+      patch: async (_: Resource, __: unknown, patch: Partial<VirtualCluster>) => patches.push(patch),
+    } as unknown as KubeClient;
+    const plan = { target: '1.36.3', change: { from: '1.35.1', to: '1.36.3' }, removed: [] };
+    const begin = (vc: VirtualCluster) =>
+      beginUpgrade(client, vc, plan, false, { signal, clock: systemClock });
+    const isFollowed = await begin(before);
+    expect(isUpgraded(found(2, 2, status), ref, '1.36.3', isFollowed)).toBe(false);
+    const retried = patches[0]?.metadata?.annotations?.[annotationKeys.retryJob] ?? '';
+    const seen = { ...status, jobs: { retried } };
+    expect(() => isUpgraded(found(2, 2, seen), ref, '1.36.3', isFollowed)).toThrow('two minor versions on');
+
+    // What is under way, and another version, need none: the first goes on, the second is a change of the spec.
+    await begin({ ...before, status: { version: '1.35.1' } });
+    await begin({ ...before, spec: { version: '1.37.0' } });
+    expect(patches.slice(1)).toEqual(Array(2).fill({ spec: { version: '1.36.3' } }));
   });
 
   it('ends with what the manager has against it', () => {

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { isFetching } from '../../../api/conditions.ts';
 import type { ControlPlaneTemplate } from '../../../api/control-plane-template.ts';
 import { traitsOf } from '../../../api/drivers.ts';
+import { annotationKeys } from '../../../api/labels.ts';
 import type { VirtualClusterPolicy } from '../../../api/policy.ts';
 import type { VirtualCluster } from '../../../api/virtual-cluster.ts';
 import {
@@ -25,6 +26,7 @@ import { kubernetesVersion } from '../arguments.ts';
 import { tenantArgument, waitTimeoutOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { CliError } from '../errors.ts';
+import { followsRequest } from '../manager-request.ts';
 import { withProgress, withStep } from '../progress.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import {
@@ -88,7 +90,7 @@ async function upgrade(cli: Cli, name: string, flags: Flags): Promise<void> {
       cli.stdout.write(describeUpgrade(vc, plan, ' (dry run)'));
       return;
     }
-    await beginUpgrade(client, ref, plan, flags.force === true, cli.signal);
+    const isFollowed = await beginUpgrade(client, vc, plan, flags.force === true, cli);
     if (removed === undefined) cli.stderr.write(`note: ${describeObjections(removed, change.to)}`);
     if (!flags.wait) {
       const jobs = `vc-manager jobs ${name}${namespaceFlag(ref.namespace)}`;
@@ -96,7 +98,7 @@ async function upgrade(cli: Cli, name: string, flags: Flags): Promise<void> {
       return;
     }
     const { timeout: timeoutMs, isPatient } = flags;
-    await waitUntilRunning(cli, client, ref, { version: change.to, timeoutMs, isPatient });
+    await waitUntilRunning(cli, client, ref, { version: change.to, isFollowed, timeoutMs, isPatient });
     cli.stdout.write(`${name} runs ${change.to}\n`);
   });
 }
@@ -127,9 +129,13 @@ export async function planUpgrade(
   if (running === undefined)
     throw new CliError('Conflict', `${name} has no version yet: it is still being made`);
   const sources = await readSources(program, running, signal);
+  // What the spec does not ask for yet has not been tried, and nothing holds it.
+  const isNew = version !== undefined && version !== vc.spec?.version;
+  const { generation = 0, ...metadata } = vc.metadata;
+  const asked = { ...metadata, generation: isNew ? generation + 1 : generation };
   let kept: string | undefined;
   for (const target of version === undefined ? newerVersions(running, sources) : [version]) {
-    const wanted: VirtualCluster = { ...vc, spec: { ...vc.spec, version: target } };
+    const wanted: VirtualCluster = { ...vc, metadata: asked, spec: { ...vc.spec, version: target } };
     const { change, refusal } = choiceOrRefusal(wanted, sources);
     if (change !== undefined)
       return { target, change, removed: await removedApis(client, vc, change.to, signal) };
@@ -181,27 +187,47 @@ export function describeUpgrade(
   );
 }
 
-/** Throws `Conflict` when the tenant uses APIs that the target does not have, unless it is forced. */
+/**
+ * Resolves to whether the manager has looked at it since, which a later state of the VirtualCluster tells. Throws `Conflict`
+ * when the tenant uses APIs that the target does not have, unless it is forced.
+ */
 export async function beginUpgrade(
   client: KubeClient,
-  ref: VirtualClusterRef,
+  vc: VirtualCluster,
   { target, change, removed }: UpgradePlan,
   isForced: boolean,
-  signal: AbortSignal,
-): Promise<void> {
+  { signal, clock }: Pick<Cli, 'signal' | 'clock'>,
+): Promise<(found: VirtualCluster) => boolean> {
   if (change !== undefined && removed !== undefined && removed.length > 0 && !isForced) {
     const objections = describeObjections(removed, change.to);
     throw new CliError('Conflict', `nothing was changed. ${objections}Change them first, or use --force.`);
   }
-  const patch = { spec: { version: target } };
-  await client.patch(resources.virtualClusters, ref, patch, { type: 'merge', signal });
+  const { name = '', namespace = '' } = vc.metadata;
+  const retry = { annotation: annotationKeys.retryJob, value: new Date(clock.now()).toISOString() };
+  // The spec asks for it already: that it does so again would be no news.
+  const isRefused = findCondition(vc.status?.conditions, 'VersionCurrent')?.status === 'False';
+  const isRetry = isRefused && vc.spec?.version === target;
+  const metadata = { annotations: { [retry.annotation]: retry.value } };
+  const patch = { spec: { version: target }, ...(isRetry && { metadata }) };
+  await client.patch(resources.virtualClusters, { name, namespace }, patch, { type: 'merge', signal });
+  return isRetry ? followsRequest(retry, vc, ({ jobs }) => jobs?.retried) : () => true;
 }
 
 async function waitUntilRunning(
   cli: Cli,
   client: KubeClient,
   ref: { namespace: string; name: string },
-  { version, timeoutMs, isPatient }: { version: string; timeoutMs: number; isPatient: boolean },
+  {
+    version,
+    isFollowed,
+    timeoutMs,
+    isPatient,
+  }: {
+    version: string;
+    isFollowed: (found: VirtualCluster) => boolean;
+    timeoutMs: number;
+    isPatient: boolean;
+  },
 ): Promise<void> {
   const { clock, signal } = cli;
   await withProgress(cli, (progress) =>
@@ -211,21 +237,23 @@ async function waitUntilRunning(
         isSlow: (vc) => isPatient && isFetching(vc),
         onChange: ({ status }) => step.update(status?.jobs?.current?.message || 'waiting for the manager'),
         what: `run ${version}`,
-        until: (found) => isUpgraded(found, ref, version),
+        until: (found) => isUpgraded(found, ref, version, isFollowed),
       }),
     ),
   );
 }
 
-/** Throws `Conflict` for one that does not go there. What was said before it was asked, of another version, does not count. */
+/** Throws `Conflict` for one that does not go there. What was said before it was asked does not count. */
 export function isUpgraded(
   found: VirtualCluster | undefined,
   { name, namespace }: VirtualClusterRef,
   version: string,
+  isFollowed: (found: VirtualCluster) => boolean = () => true,
 ): boolean {
   if (found === undefined) throw new CliError('NotFound', `${name} is gone`);
   const { phase, conditions, observedGeneration } = found.status ?? {};
-  const isOfNow = (generation = 0): boolean => generation >= (found.metadata.generation ?? 0);
+  const isOfNow = (generation = 0): boolean =>
+    generation >= (found.metadata.generation ?? 0) && isFollowed(found);
   const current = findCondition(conditions, 'VersionCurrent');
   if (current?.status === 'False' && phase === 'Ready' && isOfNow(current.observedGeneration))
     throw new CliError('Conflict', current.message ?? 'the change of version was refused');
