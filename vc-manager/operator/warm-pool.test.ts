@@ -4,7 +4,7 @@ import type { VirtualCluster, VirtualClusterPhase } from '../../api/virtual-clus
 import { resources } from '../../kube/index.ts';
 import type { ControlPlanePlan } from '../control-plane/plan.ts';
 import type { MachineMemory, WarmPoolSize } from './services.ts';
-import { hurried, World } from './testing/world.ts';
+import { fastPace, World } from './testing/world.ts';
 import { lacksMemory, memoryOf, nextStep } from './warm-pool.ts';
 
 type View = Parameters<typeof nextStep>[0];
@@ -197,7 +197,7 @@ describe('the warm pool of a manager', () => {
         ? new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
         : undefined;
     world.create('a');
-    run(2, hurried(200));
+    run(2, fastPace(200));
     await world.superCluster.until(
       () => members().filter(({ status }) => status?.phase === 'Ready').length === 2,
     );

@@ -84,7 +84,7 @@ export const floods: Scenario = {
         const measured = await during(flood, () =>
           watchSyncer(lab, lab.generator.request('run', run, lab.signal)),
         );
-        await lab.generator.request('open', { targets }, lab.signal);
+        await lab.generator.request('open', { targets: [...targets] }, lab.signal);
         memory.set(side.name, [...(memory.get(side.name) ?? []), measured.megabytes]);
         restarts.set(side.name, (restarts.get(side.name) ?? 0) + measured.restarts);
         return measured.result;
