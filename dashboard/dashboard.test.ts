@@ -70,6 +70,18 @@ describe('the dashboard', () => {
       expect((await first.get('/api/session')).body).toMatchObject({ user: 'skerry-manager' });
     });
 
+    it('by a link is not lost when the super cluster does not let the program in at that moment', async () => {
+      const link = /#link=(.+)$/.exec(world.dashboard.link())?.[1];
+      const { people } = world.superCluster;
+      const program = people.get('program');
+      if (program === undefined) throw new Error('it is not there');
+      people.delete('program');
+      const browser = world.browser();
+      const status = await browser.signIn({ link }).finally(() => people.set('program', program));
+      expect(status).toBeGreaterThanOrEqual(400);
+      expect(await browser.signIn({ link })).toBe(200);
+    });
+
     it('ends with signing out, also for a copy of the cookie', async () => {
       const browser = await signedIn('operator');
       const copy = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');

@@ -502,12 +502,17 @@ export class Dashboard {
     given: z.infer<typeof signInSchema>,
   ): Promise<void> {
     if ('link' in given) {
-      if (!this.#sessions.redeem(given.link))
+      const giveBack = this.#sessions.redeem(given.link);
+      if (giveBack === undefined)
         throw new HttpError(
           401,
           'this link was used already or is too old: "vc-manager dashboard" prints another one',
         );
-      return this.#begin(request, response, { user: await whoAmI(this.#program), as: { is: 'program' } });
+      const user = await whoAmI(this.#program).catch((error: unknown) => {
+        giveBack();
+        throw error;
+      });
+      return this.#begin(request, response, { user, as: { is: 'program' } });
     }
     const { token, tenant } = given;
     const as = { is: 'token', token } as const;

@@ -71,9 +71,12 @@ describe('a link', () => {
     const { sessions: one, pass } = sessions();
     const [first, second] = [one.link(), one.link()];
     expect(first).not.toBe(second);
-    expect([one.redeem(first), one.redeem(first)]).toEqual([true, false]);
-    expect(one.redeem('')).toBe(false);
+    const giveBack = one.redeem(first);
+    expect([giveBack === undefined, one.redeem(first)]).toEqual([false, undefined]);
+    giveBack?.();
+    expect(one.redeem(first)).toBeDefined();
+    expect(one.redeem('')).toBeUndefined();
     pass(15 * 60_000);
-    expect(one.redeem(second)).toBe(false);
+    expect(one.redeem(second)).toBeUndefined();
   });
 });

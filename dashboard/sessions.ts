@@ -109,11 +109,15 @@ export class Sessions {
     return link;
   }
 
-  /** Whether the link was printed here, lately, and not used yet. */
-  redeem(link: string): boolean {
+  /**
+   * Uses up a link that was printed here, lately, and was not used yet; undefined: it was not. The function that it
+   * returns gives the link back, for one who could not be signed in.
+   */
+  redeem(link: string): (() => void) | undefined {
     const until = this.#links.get(link);
     this.#links.delete(link);
-    return until !== undefined && until > this.#now();
+    if (until === undefined || until <= this.#now()) return undefined;
+    return () => this.#links.set(link, until);
   }
 }
 

@@ -19,7 +19,10 @@ export async function followLink(): Promise<boolean> {
   const link = /^#link=([\w-]+)$/.exec(location.hash)?.[1];
   if (link === undefined) return false;
   history.replaceState(null, '', '/');
-  await reload(false, () => signIn({ link }));
+  await reload(false, async () => {
+    await post('/api/sign-in', { link });
+    await reload();
+  });
   return true;
 }
 

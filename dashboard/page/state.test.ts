@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { Refused } from './api.ts';
 import { load, reload, state } from './state.ts';
 
 class Source extends EventTarget {
@@ -70,6 +71,13 @@ it('tries to load again from the first time on, less and less often, and then do
   }
   expect(Source.last).not.toBe(before);
   expect([done, state.problem]).toEqual([1, '']);
+  statuses = [502];
+  await reload(true, async () => {
+    done += 1;
+    if (done < 3) throw new Refused(502, 'not yet');
+  });
+  await vi.advanceTimersByTimeAsync(2 * 60_000);
+  expect([done, state.problem]).toEqual([3, '']);
   statuses = [403];
   await reload();
   await vi.advanceTimersByTimeAsync(60_000);

@@ -113,17 +113,16 @@ function follow(since: number): void {
   });
 }
 
-/** Loads, and again when that fails for a reason that may pass. `afterwards`: done once it is loaded. */
+/** Loads, and again when that, or what is done `afterwards`, fails for a reason that may pass. */
 export async function reload(isAgain = false, afterwards?: () => Promise<void>): Promise<void> {
   try {
     await load(isAgain);
+    await afterwards?.();
   } catch (error) {
     const problem = messageOf(error);
     change({ problem });
     if (error instanceof Refused && isPassing(error.status)) tryAgain(problem, afterwards);
-    return;
   }
-  await afterwards?.();
 }
 
 /** After twice the time of the try before. `problem`: what the page shows until then. */

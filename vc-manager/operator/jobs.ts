@@ -139,8 +139,8 @@ export async function applyJobRequests(tenant: Tenant, services: Services): Prom
   if (retry !== undefined) {
     // It says why the move went back that is tried again now.
     if (isHeld(tenant.vc, 'move', services.clock.now())) status.dropCondition('Placed');
-    // Why a version was refused that is tried again now.
-    status.dropCondition('VersionCurrent');
+    // Why a version was refused that is tried again now. No step would say it anew of one that is asleep.
+    if (!hasPhaseAsleep(tenant.vc)) status.dropCondition('VersionCurrent');
     status.set(
       ({ phase, jobs: { held: _, heldMove: __, renewalHeldUntil: ___, ...jobs } = {}, ...rest }) => ({
         ...rest,

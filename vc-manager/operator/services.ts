@@ -123,14 +123,18 @@ export interface Services {
 }
 
 /** What a manager remembers of each VirtualCluster, by UID. */
-export type RememberedByUid = Pick<Services, 'leavingSinceMs' | 'activeJobs' | 'sleepPauses' | 'readTimes'>;
+export type RememberedByUid = Pick<
+  Services,
+  'leavingSinceMs' | 'activeJobs' | 'sleepPauses' | 'readTimes' | 'usage'
+>;
 
 /** For a VirtualCluster that is gone. */
 export function forgetTenant(
-  { leavingSinceMs, activeJobs, sleepPauses, readTimes }: RememberedByUid,
+  { leavingSinceMs, activeJobs, sleepPauses, readTimes, usage }: RememberedByUid,
   uid: string,
 ): void {
   for (const each of [leavingSinceMs, activeJobs, sleepPauses, readTimes]) each.delete(uid);
+  usage.forget(uid);
 }
 
 type OperatorDriver = ControlPlaneDriver & { close?: () => Promise<void> };

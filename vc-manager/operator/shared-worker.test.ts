@@ -11,6 +11,7 @@ import { Caches } from './caches.ts';
 import type { OperatorOptions } from './services.ts';
 import { SharedWorker } from './shared-worker.ts';
 import { FakeDriver, jobRequests, World } from './testing/world.ts';
+import { UsageMeter } from './usage-meter.ts';
 
 const without = whyNoRedis();
 
@@ -222,16 +223,25 @@ describe.skipIf(without !== undefined)(
         sleepPauses: new Map([['uid-a', { attempt: '', untilMs: 0, why: '' }]]),
         readTimes: new Map([['uid-a', new SharedReadTime(clock).tenant()]]),
       };
+      const usage = new UsageMeter();
+      usage.countCalls('uid-a', undefined, 0);
       const worker = await SharedWorker.create({
         operator: { client, logger, identity: 'follower', redis: { url: redis.url } } as OperatorOptions,
         services: () => Promise.reject(new Error('no job is done here')),
-        ...{ caches, remembered, namespace, queueName: 'skerry-forgotten', parallel: 1 },
+        ...{
+          caches,
+          remembered: { ...remembered, usage },
+          namespace,
+          queueName: 'skerry-forgotten',
+          parallel: 1,
+        },
       });
       try {
         const vc = { metadata: { namespace: 'team', name: 'a', uid: 'uid-a' } };
         caches.virtualClusters.apply('ADDED', vc);
         caches.virtualClusters.apply('DELETED', vc);
         expect(Object.values(remembered).map(({ size }) => size)).toEqual([0, 0, 0, 0]);
+        expect(usage.isCallCountDue('uid-a', 0)).toBe(true);
       } finally {
         await worker.close();
         await client.connection.close();

@@ -104,6 +104,12 @@ export class UsageMeter {
     for (const start of known.byStart.keys()) if (known.byStart.size > 10) known.byStart.delete(start);
   }
 
+  /** For a tenant that is gone. */
+  forget(uid: string): void {
+    this.#counted.delete(uid);
+    this.#calls.delete(uid);
+  }
+
   /** Works for one term of leadership. */
   async run(services: MeterServices, signal: AbortSignal): Promise<void> {
     const { clock, logger } = services;

@@ -201,7 +201,7 @@ describe('the warm pool of a manager', () => {
     await world.superCluster.until(
       () => members().filter(({ status }) => status?.phase === 'Ready').length === 2,
     );
-    expect(world.driver.ensured.map(isOfOwner).slice(0, 2)).toEqual([true, false]);
+    expect(world.driver.ensured.map(isOfOwner)).toContain(true);
     expect(world.get('a')?.status?.phase).toBe('Provisioning');
   });
 

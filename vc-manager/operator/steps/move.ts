@@ -297,9 +297,10 @@ export const finishMove: Step = {
     const { from, to, pausedMs } = move;
     const at = new Date(services.clock.now()).toISOString();
     const paused = pausedMs === undefined ? {} : { pausedMs };
-    const { heldMove } = tenant.vc.status?.jobs ?? {};
+    const { heldMove, history: [last] = [] } = tenant.vc.status?.jobs ?? {};
     const isBack = move.stage === 'returning';
-    const why = isBack ? { why: (heldMove?.why ?? 'It was cancelled.').slice(0, 1_024) } : {};
+    const cancelled = last?.kind === 'move' && last.result === 'Cancelled' ? last.message : undefined;
+    const why = isBack ? { why: (heldMove?.why ?? cancelled ?? 'It was cancelled.').slice(0, 1_024) } : {};
     tenant.status.set(({ move: _, datastorePorts, ...status }) => ({
       ...(isBack ? status : withoutHold(status)),
       ...(here.datastore === 'own' && datastorePorts && { datastorePorts }),
