@@ -168,6 +168,45 @@ describe('how much one tenant may have', () => {
     for (const { socket } of [...streams, again]) socket.destroy();
   });
 
+  it('is so many long requests that stay open; the others do not notice', async () => {
+    await using world = await KubeletWorld.start();
+    const { blue, green } = world;
+    world.super.onRequest = (_request, response) => response.flushHeaders();
+    const long = `/containerLogs/shop/web-1/main?follow=true&x=${'x'.repeat(1_000_000)}`;
+    const open = [];
+    for (let n = 0; n < 8; n += 1) open.push(await world.begin(long, blue.kubeletClient));
+    expect(open.map(({ statusCode }) => statusCode)).toEqual(Array.from({ length: 8 }, () => 200));
+    const refused = { status: 429, body: expect.stringContaining('too long together') };
+    expect(await world.ask(long, blue.kubeletClient)).toMatchObject(refused);
+    const exec = `/exec/shop/web-1/main?command=${'x'.repeat(1_000_000)}`;
+    expect(await world.upgrade(exec, blue.kubeletClient)).toMatchObject(refused);
+    const others = await world.begin(long, green.kubeletClient);
+    expect(others.statusCode).toBe(200);
+    open.pop()?.destroy();
+    await expect.poll(() => world.tenants.sockets.of(blue.info.uid)).toBe(7);
+    const again = await world.begin(long, blue.kubeletClient);
+    expect(again.statusCode).toBe(200);
+    for (const response of [...open, others, again]) response.destroy();
+    await world.untilIdle();
+  });
+
+  it('is one stream on each connection, however it is begun', async () => {
+    await using world = await KubeletWorld.start();
+    world.super.onRequest = (_request, response) => response.flushHeaders();
+    const { ca, port } = world;
+    const socket = connectTls({ host: '127.0.0.1', port, ca, ...world.blue.kubeletClient });
+    socket.on('error', () => undefined);
+    const closed = once(socket, 'close');
+    socket.resume();
+    socket.write(
+      'GET /containerLogs/shop/web-1/main?follow=true HTTP/1.1\r\nHost: node\r\n\r\n' +
+        'POST /exec/shop/web-1/main?command=sh HTTP/1.1\r\nHost: node\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n',
+    );
+    await closed;
+    await world.untilIdle();
+    expect(world.super.asked.filter(({ url }) => url.includes('/exec'))).toEqual([]);
+  });
+
   it('does not count what only waits for its next request', async () => {
     await using world = await KubeletWorld.start({ socketsPerTenant: 2 });
     const agents = [1, 2, 3].map(() => new Agent({ keepAlive: true }));

@@ -131,9 +131,9 @@ export class KubeletServer {
     try {
       const { url = '/' } = request;
       const client = this.#clientOf(socket, url);
-      const asked = parseKubeletRequest(url);
-      sockets.begin(socket);
+      sockets.begin(socket, headBytes(request));
       response.once('close', () => sockets.end(socket));
+      const asked = parseKubeletRequest(url);
       await this.#answer(client, asked, request, response);
     } catch (error) {
       // The client is gone.
@@ -193,11 +193,19 @@ export class KubeletServer {
 
   #onUpgrade(request: IncomingMessage, socket: TLSSocket, head: Buffer): void {
     const { tenants, streams } = this.#options;
+    const before = this.#answers.get(socket);
+    if (before?.writableEnded === false) {
+      // As for a second request. HTTP has let go of the connection, and would not tell the answer that it ends.
+      before.destroy();
+      socket.destroy();
+      before.emit('close');
+      return;
+    }
     const work = async (): Promise<void> => {
       const { url = '/' } = request;
       const client = this.#clientOf(socket, url);
+      tenants.sockets.begin(socket, headBytes(request));
       const asked = parseKubeletRequest(url);
-      tenants.sockets.begin(socket);
       if (asked.about === 'node') throw nodeWide(asked.path);
       if (asked.about !== 'pod') throw unknownPath(asked.about === 'unknown' ? asked.path : '/');
       const { verb } = asked.pod;
@@ -234,6 +242,11 @@ const streamProtocols: ReadonlySet<string> = new Set(['websocket', 'spdy/3.1']);
 function isStreamUpgrade({ headersDistinct }: IncomingMessage): boolean {
   const [protocol = '', ...others] = headersDistinct['upgrade'] ?? [];
   return others.length === 0 && streamProtocols.has(protocol.trim().toLowerCase());
+}
+
+/** What stays in memory of a request, as long as it is not answered. */
+function headBytes({ url = '', rawHeaders }: IncomingMessage): number {
+  return rawHeaders.reduce((sum, { length }) => sum + length, url.length);
 }
 
 /** Nothing here reads one: what goes on and on is cut off. */

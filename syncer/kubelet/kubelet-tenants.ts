@@ -248,13 +248,26 @@ interface Held {
   readonly tenant: string;
   /** Requests that are not answered yet; an upgraded connection has one for ever. */
   busy: number;
+  /** Of their heads. */
+  headBytes: number;
 }
+
+/**
+ * Heads of open requests stay in memory, with copies of them some four times as large. A tenant has a few of the longest
+ * that are read, or a thousand usual ones.
+ */
+const maxHeadBytes = 8 << 20;
+/** Of all tenants together. Over it, those with more than a small part get no more. */
+const maxHeadBytesOfAll = 4 * maxHeadBytes;
+const smallHeadBytes = 1 << 20;
 
 /** Which connections are whose, so that no tenant has more than its share and all of one can be cut. */
 class TenantSockets {
   readonly #limit: number;
   readonly #held = new Map<Socket, Held>();
   readonly #byTenant = new Map<string, Set<Socket>>();
+  /** Of open requests, by tenant. */
+  readonly #headBytes = new Map<string, number>();
 
   /** `limit`: connections that one tenant may have at once. */
   constructor(limit: number) {
@@ -280,7 +293,7 @@ class TenantSockets {
       idle.destroy();
     }
     this.#byTenant.set(tenant, sockets.add(socket));
-    this.#held.set(socket, { tenant, busy: 0 });
+    this.#held.set(socket, { tenant, busy: 0, headBytes: 0 });
     socket.once('close', () => this.#forget(socket));
     return true;
   }
@@ -294,14 +307,28 @@ class TenantSockets {
     return this.#byTenant.get(tenant)?.size ?? 0;
   }
 
-  begin(socket: Socket): void {
+  /** A request has come. Throws Refusal when the tenant has too long ones open already. */
+  begin(socket: Socket, headBytes: number): void {
     const held = this.#held.get(socket);
-    if (held !== undefined) held.busy += 1;
+    if (held === undefined) return;
+    const own = (this.#headBytes.get(held.tenant) ?? 0) + headBytes;
+    const all = [...this.#headBytes.values()].reduce((sum, each) => sum + each, headBytes);
+    if (own > maxHeadBytes || (own > smallHeadBytes && all > maxHeadBytesOfAll))
+      throw new Refusal(
+        429,
+        'the open requests of this cluster to its pods (logs, exec, attach, port-forward) are too long together: end some of them',
+      );
+    held.busy += 1;
+    held.headBytes += headBytes;
+    this.#headBytes.set(held.tenant, own);
   }
 
+  /** It is answered. */
   end(socket: Socket): void {
     const held = this.#held.get(socket);
-    if (held !== undefined) held.busy -= 1;
+    if (held === undefined) return;
+    held.busy -= 1;
+    this.#releaseHeads(held);
   }
 
   /** Ends all connections of a tenant at once. */
@@ -313,8 +340,17 @@ class TenantSockets {
     const held = this.#held.get(socket);
     if (held === undefined) return;
     this.#held.delete(socket);
+    this.#releaseHeads(held);
     const sockets = this.#byTenant.get(held.tenant);
     sockets?.delete(socket);
     if (sockets?.size === 0) this.#byTenant.delete(held.tenant);
+  }
+
+  /** A connection has one request at a time. */
+  #releaseHeads(held: Held): void {
+    const left = (this.#headBytes.get(held.tenant) ?? 0) - held.headBytes;
+    held.headBytes = 0;
+    if (left > 0) this.#headBytes.set(held.tenant, left);
+    else this.#headBytes.delete(held.tenant);
   }
 }

@@ -1059,6 +1059,14 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack: "fill the syncer's memory by requests of 1 MiB for logs and streams that never end",
+    stoppedBy:
+      'a limit on the heads of the requests that a tenant has open, and a smaller one where all have many',
+    test: 'syncer/kubelet/kubelet-server.test.ts › is so many long requests that stay open; the others do not notice',
+    control: '› does not count what only waits for its next request',
+  },
+  {
+    attacker: 'tenant',
     attack: 'take all of the syncer by what logs and streams into containers carry, in any number of them',
     stoppedBy: 'a rate for each tenant, which its streams share, and one for all tenants together',
     test: 'syncer/kubelet/stream-bandwidth.test.ts › of one tenant takes nothing from another',
