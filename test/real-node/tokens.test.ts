@@ -160,6 +160,10 @@ describe('tokens in pods', () => {
     expect(await shellInPod(world.superCluster, there, `${patient} ${bearer} ${pods}`)).toContain('"client"');
     // It is let in when the API server is ready, a moment before the manager says so.
     await poll('the tenant to be Ready', async () => (await phase()) === 'Ready', { timeoutMs: 90_000 });
+    // The syncer joins it a moment later, and lets nobody into its pods before.
+    const exec = ['-n', client.namespace, 'exec', client.name, '--', 'true'];
+    const isJoined = async (): Promise<boolean> => (await tenant.tryKubectl(exec)).exitCode === 0;
+    await poll('the syncer to let its admin into a pod', isJoined, { timeoutMs: 90_000 });
   });
 
   it('get 401 at the super cluster', async () => {
