@@ -131,8 +131,9 @@ export class KubeletServer {
     try {
       const { url = '/' } = request;
       const client = this.#clientOf(socket, url);
-      sockets.begin(socket, headBytes(request));
-      response.once('close', () => sockets.end(socket));
+      const bytes = headBytes(request);
+      sockets.begin(socket, bytes);
+      response.once('close', () => sockets.end(socket, bytes));
       const asked = parseKubeletRequest(url);
       await this.#answer(client, asked, request, response);
     } catch (error) {

@@ -323,12 +323,12 @@ class TenantSockets {
     this.#headBytes.set(held.tenant, own);
   }
 
-  /** It is answered. */
-  end(socket: Socket): void {
+  /** It is answered. The next one may have come before the last of the answer has gone out. */
+  end(socket: Socket, headBytes: number): void {
     const held = this.#held.get(socket);
     if (held === undefined) return;
     held.busy -= 1;
-    this.#releaseHeads(held);
+    this.#releaseHeads(held, headBytes);
   }
 
   /** Ends all connections of a tenant at once. */
@@ -340,16 +340,15 @@ class TenantSockets {
     const held = this.#held.get(socket);
     if (held === undefined) return;
     this.#held.delete(socket);
-    this.#releaseHeads(held);
+    this.#releaseHeads(held, held.headBytes);
     const sockets = this.#byTenant.get(held.tenant);
     sockets?.delete(socket);
     if (sockets?.size === 0) this.#byTenant.delete(held.tenant);
   }
 
-  /** A connection has one request at a time. */
-  #releaseHeads(held: Held): void {
-    const left = (this.#headBytes.get(held.tenant) ?? 0) - held.headBytes;
-    held.headBytes = 0;
+  #releaseHeads(held: Held, bytes: number): void {
+    const left = (this.#headBytes.get(held.tenant) ?? 0) - bytes;
+    held.headBytes -= bytes;
     if (left > 0) this.#headBytes.set(held.tenant, left);
     else this.#headBytes.delete(held.tenant);
   }

@@ -126,6 +126,7 @@ export async function writeUntilStalled(
       hasDrained = true;
     });
     for (let call = 0; call < 20 && !hasDrained; call++) await Promise.race([drained, otherCall()]);
+    if (to.destroyed) throw new Error('the stream was cut off');
     if (!hasDrained) return written;
   }
   return most;
