@@ -83,6 +83,29 @@ describe('the bandwidth of streams', () => {
     await Promise.all(blue);
   });
 
+  it('goes to a newcomer in turn with others, when one that was idle has used some', async () => {
+    const clock = new FakeClock();
+    const shared = bandwidth(clock, 1);
+    const passed = { blue: 0, green: 0 };
+    const pass = (tenant: keyof typeof passed) => {
+      void shared.take(tenant, piece, signal)?.then(() => {
+        passed[tenant]++;
+      });
+    };
+    shared.charge('red', 1);
+    shared.charge('blue', rate);
+    for (let n = 0; n < 20; n++) pass('blue');
+    await clock.advance(100);
+    expect(passed.blue).toBeGreaterThan(0);
+    passed.blue = 0;
+    shared.charge('red', 1);
+    for (let n = 0; n < 20; n++) pass('green');
+    await clock.advance(100);
+    expect(passed.blue).toBeGreaterThan(2);
+    expect(passed.green).toBeGreaterThan(2);
+    await clock.advance(2_000);
+  });
+
   it('is used by small pieces as by larger ones: each is work', async () => {
     const clock = new FakeClock();
     const shared = bandwidth(clock);

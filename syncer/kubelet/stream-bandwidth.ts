@@ -72,7 +72,7 @@ export class StreamBandwidth {
   readonly #total: Bucket;
   /** By UID. A tenant that has used nothing for a while needs none. */
   readonly #shares = new Map<string, Share>();
-  /** Of the share that something has passed of last. */
+  /** Of the share that has used most of those of which something has passed: it never goes back. */
   #virtualBytes = 0;
   #isDividing = false;
 
@@ -86,12 +86,9 @@ export class StreamBandwidth {
     const bytes = Math.max(size, pieces * fewestBytes);
     const nowMs = this.#options.clock.monotonic();
     const share = this.#share(tenant, nowMs);
-    if (share.waiting.size === 0) {
-      share.virtualBytes = Math.max(share.virtualBytes, this.#virtualBytes);
-      if (share.bucket.waitMs(nowMs) === 0 && this.#total.waitMs(nowMs) === 0) {
-        this.#pass(share, bytes);
-        return undefined;
-      }
+    if (share.waiting.size === 0 && share.bucket.waitMs(nowMs) === 0 && this.#total.waitMs(nowMs) === 0) {
+      this.#pass(share, bytes);
+      return undefined;
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const waiting = { bytes, pass: resolve };
@@ -111,7 +108,11 @@ export class StreamBandwidth {
 
   #share(tenant: string, nowMs: number): Share {
     const present = this.#shares.get(tenant);
-    if (present !== undefined) return present;
+    if (present !== undefined) {
+      if (present.waiting.size === 0)
+        present.virtualBytes = Math.max(present.virtualBytes, this.#virtualBytes);
+      return present;
+    }
     for (const [each, { bucket, waiting }] of this.#shares)
       if (waiting.size === 0 && bucket.isFull(nowMs)) this.#shares.delete(each);
     const bucket = new Bucket(this.#options.tenantBytesPerSecond, nowMs);
@@ -123,7 +124,7 @@ export class StreamBandwidth {
   #pass(share: Share, bytes: number): void {
     share.bucket.take(bytes);
     this.#total.take(bytes);
-    this.#virtualBytes = share.virtualBytes;
+    this.#virtualBytes = Math.max(this.#virtualBytes, share.virtualBytes);
     share.virtualBytes += bytes;
   }
 
