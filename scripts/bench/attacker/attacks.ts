@@ -73,8 +73,8 @@ function* endlessAnswer(isWatch: boolean, namespace: string): Generator<string> 
 }
 
 /**
- * Has a server of the attacker answer for the tenant's core API, without end, when pods have begun to come up: their
- * bindings, statuses and events are answered so. The API is its own again afterwards.
+ * Has a server of the attacker answer for the tenant's core API, without end, while pods come up: their bindings, statuses
+ * and events are answered so. The API is its own again afterwards.
  */
 async function answerWithoutEnd(client: KubeClient, namespace: string, signal: AbortSignal): Promise<void> {
   const { certPem: cert, keyPem: key } = await createAuthority({ commonName: 'endless' });
@@ -102,8 +102,6 @@ async function answerWithoutEnd(client: KubeClient, namespace: string, signal: A
     return client.patch(apiServices, { name: 'v1.' }, { spec }, { type: 'merge' });
   };
   try {
-    // One after the other: what many at once do to others is measured by `fairness`.
-    await createObjects(client, resources.pods, 50, 1, signal, (n) => pod(namespace, `endless-${n}`));
     await standIn({ namespace, name, port: 443 });
     await untilAborted(signal);
   } finally {
@@ -223,4 +221,7 @@ export const prepared: Readonly<Record<string, Flood>> = {
     createObjects(client, resources.configMaps, 5_000, 20, signal, (n) => ({
       metadata: { namespace, name: `filler-${n}` },
     })),
+  // One after the other: what many at once do to others is measured by `fairness`.
+  'bodies without end': (client, namespace, signal) =>
+    createObjects(client, resources.pods, 50, 1, signal, (n) => pod(namespace, `endless-${n}`)),
 };
