@@ -55,6 +55,13 @@ describe('the dashboard', () => {
       expect((await browser.get('/api/session')).body).toMatchObject({ user: 'ann', mayCreate: true });
     });
 
+    it('says of a token whose user may not ask who it is that it is known, and what is missing', async () => {
+      world.superCluster.people.set('bare', { name: undefined, may: () => true });
+      const answer = await world.browser().post('/api/sign-in', { token: 'bare' });
+      expect(answer.status).toBe(403);
+      expect(answer.body['message']).toContain('system:basic-user');
+    });
+
     it('keeps the session in a cookie that scripts do not see and other pages do not send', async () => {
       const browser = world.browser();
       await browser.post('/api/sign-in', { token: 'operator' });
@@ -612,6 +619,24 @@ describe('the dashboard', () => {
     }
   });
 
+  it('ends a session whose token has expired, and tells the page why: it has to show the form again', async () => {
+    let nowMs = Date.now();
+    const other = await dashboardWorld({ now: () => nowMs });
+    other.superCluster.people.set('brief', { name: 'eve', may: () => true });
+    try {
+      const browser = other.browser();
+      expect(await browser.signIn({ token: 'brief' })).toBe(200);
+      other.superCluster.people.delete('brief');
+      nowMs += 21_000;
+      const problem = 'the API server does not accept this token any more: sign in again';
+      expect((await browser.get('/api/session')).body).toEqual({ oidc: false, problem });
+      expect((await browser.get('/api/session')).body).toEqual({ oidc: false });
+      expect((await browser.get('/api/tenants')).status).toBe(401);
+    } finally {
+      await other.close();
+    }
+  });
+
   it('reads the kubeconfig of a tenant once in five seconds, whatever its users ask for', async () => {
     let nowMs = Date.now();
     const other = await dashboardWorld({ now: () => nowMs });
@@ -762,9 +787,9 @@ describe('the dashboard', () => {
       await other.dashboard.ready(AbortSignal.timeout(30_000));
       const browser = other.browser();
       await browser.signIn({ token: 'admin-of-blue', tenant: 'a/blue' });
-      const asked = async (error?: Error) => {
+      const asked = async (error?: Error, path = 'pods/shop/web') => {
         other.failing.with = error;
-        return (await browser.get('/api/own/pods/shop/web')).status;
+        return (await browser.get(`/api/own/${path}`)).status;
       };
       const [silent, refused] = [new Error('no answer'), new Error('refused')];
       const errors = [silent, silent, refused, undefined, refused];
@@ -773,6 +798,11 @@ describe('the dashboard', () => {
       expect(statuses).toEqual([503, 503, 503, 200, 503]);
       const told = 'the tenant a/blue was not told of its pods: ';
       expect(problems).toEqual([`${told}no answer`, `${told}refused`, `${told}refused`]);
+      for (let n = 0; n < 2; n++) {
+        await asked(silent, 'pods');
+        await asked(refused);
+      }
+      expect(problems.slice(3)).toEqual([`${told}no answer`]);
     } finally {
       await other.close();
     }

@@ -194,7 +194,7 @@ export class Dashboard {
   #port = 0;
   /** What was told last of a certificate that cannot be used. */
   #certificateProblem: string | undefined;
-  /** What was told last of why a tenant is not told of its pods, by tenant. A page asks again and again. */
+  /** What was told last of why a tenant is not told of its pods, by tenant and question. A page asks again and again. */
   readonly #podProblems = new Map<string, string>();
 
   constructor(options: DashboardOptions) {
@@ -468,8 +468,17 @@ export class Dashboard {
     if (session === undefined) return sendJson(request, response, { oidc });
     const { user, tenant, csrf } = session;
     const own = tenant === undefined ? {} : { tenant: tenant.split('/')[1] };
-    const mayCreate = tenant === undefined && (await this.#mayCreate(session));
-    return sendJson(request, response, { oidc, user, csrf, ...own, mayCreate });
+    try {
+      const mayCreate = tenant === undefined && (await this.#mayCreate(session));
+      return await sendJson(request, response, { oidc, user, csrf, ...own, mayCreate });
+    } catch (error) {
+      const { status, message } = this.#explain(error);
+      if (status !== 401 || session.as.is !== 'token') throw error;
+      // The cookie lives on when its token has expired: without this the page has no form to sign in again.
+      this.#sessions.end(session);
+      response.setHeader('set-cookie', this.#cookie('', 0));
+      return sendJson(request, response, { oidc, problem: message });
+    }
   }
 
   async #mayCreate(session: Session): Promise<boolean> {
@@ -522,6 +531,11 @@ export class Dashboard {
       .run('', () => this.#clients.tryOperator(token, whoAmI))
       .catch((error: unknown) => {
         if (error instanceof ConnectionError || error instanceof HttpError) throw error;
+        if (error instanceof ApiError && error.code === 403)
+          throw new HttpError(
+            403,
+            'the super cluster knows this token, but its user may not ask who it is: it needs the ClusterRole system:basic-user',
+          );
         throw new HttpError(401, 'the super cluster does not know this token');
       });
     return this.#begin(request, response, { user, as });
@@ -635,6 +649,8 @@ export class Dashboard {
     const isSame = pending !== undefined && isSameSecret(pending.state, url.searchParams.get('state') ?? '');
     if (this.#oidc === undefined || pending === undefined || !isSame)
       throw new HttpError(400, 'this sign-in was not begun in this browser, or took too long: begin again');
+    // Each is a call to the provider.
+    const forgive = this.#countAttempt(request);
     let who: { user: string; groups: string[] };
     try {
       who = await this.#oidc.finish(url.search, pending);
@@ -645,6 +661,7 @@ export class Dashboard {
           : `the provider did not confirm it (${messageOf(error)})`;
       throw new HttpError(403, `not signed in: ${why}`);
     }
+    forgive();
     this.#setSession(response, { user: who.user, as: { is: 'groups', groups: who.groups } });
     // Not a redirect: the browser would count it as one from the provider's site, and keep back the new cookie.
     response.writeHead(200, { 'content-type': 'text/html; charset=utf-8', 'cache-control': 'no-store' });
@@ -920,11 +937,13 @@ export class Dashboard {
       const pod = podOf(url.pathname.slice('/api/own/'.length));
       if (pod !== undefined) {
         const superCluster = { person: this.#program, program: this.#program };
-        const traced = await this.#forTenant(vc, this.#backend.trace(superCluster, vc, pod, signal), signal);
+        const traced = await this.#forTenant(
+          ...([vc, 'trace', this.#backend.trace(superCluster, vc, pod, signal), signal] as const),
+        );
         return answer({ ...withoutPlace(traced), stages: podStages });
       }
       const list = await this.#podsOf(
-        this.#forTenant(vc, this.#backend.slowest(this.#program, vc, signal), signal),
+        this.#forTenant(vc, 'slowest', this.#backend.slowest(this.#program, vc, signal), signal),
         () => this.#backend.ownPods(client, signal),
         signal,
       );
@@ -957,20 +976,26 @@ export class Dashboard {
    * An answer for a tenant. What this program meets on its way to it names syncers, addresses and commands of operators,
    * who are told it once.
    */
-  async #forTenant<T>(vc: VirtualCluster, answer: Promise<T>, signal: AbortSignal): Promise<T> {
+  async #forTenant<T>(
+    vc: VirtualCluster,
+    question: 'trace' | 'slowest',
+    answer: Promise<T>,
+    signal: AbortSignal,
+  ): Promise<T> {
     const name = namespacedName(vc.metadata);
+    const key = `${name} ${question}`;
     try {
       const answered = await answer;
-      this.#podProblems.delete(name);
+      this.#podProblems.delete(key);
       return answered;
     } catch (error) {
       signal.throwIfAborted();
       if (this.#explain(error).status === 404) throw new HttpError(404, 'there is no such pod');
       const problem = `the tenant ${name} was not told of its pods: ${messageOf(error)}`;
-      if (problem !== this.#podProblems.get(name)) this.#options.onProblem?.(problem);
+      if (problem !== this.#podProblems.get(key)) this.#options.onProblem?.(problem);
       for (const known of this.#podProblems.keys())
-        if (this.#fleet.get(refOf(known)) === undefined) this.#podProblems.delete(known);
-      this.#podProblems.set(name, problem);
+        if (this.#fleet.get(refOf(known.split(' ')[0] ?? '')) === undefined) this.#podProblems.delete(known);
+      this.#podProblems.set(key, problem);
       throw new HttpError(503, 'there is no answer at the moment; try again later, or ask the operator');
     }
   }

@@ -85,4 +85,14 @@ describe('signing in by OIDC', () => {
     expect((await browser.request('GET', back.replace(/code=[^&]+/, 'code=guessed'))).status).toBe(403);
     expect((await browser.get('/api/tenants')).status).toBe(401);
   });
+
+  it('does not ask the provider without end for who guesses', async () => {
+    const { world } = await start(['operators']);
+    const { browser, back } = await goAndReturn(world);
+    const guess = back.replace(/code=[^&]+/, 'code=guessed');
+    const statuses: number[] = [];
+    for (let attempt = 0; attempt < 21; attempt++)
+      statuses.push((await browser.request('GET', guess)).status);
+    expect(statuses).toEqual([...Array.from({ length: 20 }, () => 403), 429]);
+  });
 });

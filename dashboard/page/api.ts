@@ -3,6 +3,8 @@ import type { TenantDetail as DetailRow, ListedPod, OwnTenant as OwnRow } from '
 
 export interface SessionInfo {
   oidc: boolean;
+  /** Why somebody who was signed in is not any more. */
+  problem?: string;
   user?: string;
   csrf?: string;
   tenant?: string;
@@ -79,12 +81,21 @@ export async function post<T>(path: string, body: object = {}, signal?: AbortSig
 }
 
 function unreachable(error: unknown): never {
-  if (error instanceof DOMException && error.name === 'AbortError') throw error;
+  throwIfAborted(error);
   throw new Refused(0, 'The dashboard does not answer. Is it still running?');
 }
 
+function brokenOff(error: unknown): never {
+  throwIfAborted(error);
+  throw new Refused(0, 'The answer of the dashboard broke off, or something else answered in its place.');
+}
+
+function throwIfAborted(error: unknown): void {
+  if (error instanceof DOMException && error.name === 'AbortError') throw error;
+}
+
 async function answerOf<T>(response: Response): Promise<T> {
-  if (response.ok) return (await response.json()) as T;
+  if (response.ok) return (await response.json().catch(brokenOff)) as T;
   const { message } = (await response.json().catch(() => ({}))) as { message?: string };
   throw new Refused(response.status, message ?? `HTTP ${response.status}`);
 }

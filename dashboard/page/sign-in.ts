@@ -11,7 +11,8 @@ async function signIn(body: object): Promise<void> {
   } catch (error) {
     return reportProblem(messageOf(error));
   }
-  await reload();
+  // A link that waits for its next try is not followed any more.
+  await reload(false, async () => undefined);
 }
 
 /** A link that this program has printed: its secret is in the part of the address that is not sent, and goes from there at once. */

@@ -19,8 +19,9 @@ class Source extends EventTarget {
   }
 }
 
-/** Statuses of the next answers; 200 after them. */
+/** Statuses of the next answers; 200 after them. 1: an answer that breaks off. */
 let statuses: number[] = [];
+let tenant: string | undefined;
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -28,12 +29,14 @@ beforeEach(() => {
   vi.stubGlobal('fetch', async (path: string) => {
     const status = statuses.shift() ?? 200;
     if (status === 0) throw new TypeError('Failed to fetch');
+    if (status === 1) return new Response('{"user":');
     if (status !== 200) return Response.json({ message: 'not now' }, { status });
-    if (path === '/api/session') return Response.json({ oidc: false, user: 'ann', csrf: 'x' });
+    if (path === '/api/session') return Response.json({ oidc: false, user: 'ann', csrf: 'x', tenant });
     return Response.json({ version: 7, rows: [], gone: [], isWhole: true });
   });
 });
 afterEach(() => {
+  tenant = undefined;
   vi.useRealTimers();
   vi.unstubAllGlobals();
 });
@@ -58,7 +61,7 @@ it('goes on by itself once the API server answers again', async () => {
 
 it('tries to load again from the first time on, less and less often, and then does what is left to do', async () => {
   const before = Source.last;
-  statuses = [502, 429, 0, 503, 500, 502];
+  statuses = [502, 429, 0, 503, 1, 502];
   let done = 0;
   await reload(false, async () => {
     done += 1;
@@ -92,6 +95,36 @@ it('begins with short pauses again once changes arrive', async () => {
   const data = JSON.stringify({ status: 502, message: 'away' });
   Source.last?.dispatchEvent(new MessageEvent('ended', { data }));
   expect(state.problem).toBe('away (the page tries again after 5 s)');
+});
+
+it("makes longer pauses on a tenant's page too, as long as it is let in and told nothing", async () => {
+  tenant = 'blue';
+  await load();
+  const ended = new MessageEvent('ended', { data: JSON.stringify({ status: 502, message: 'away' }) });
+  const changed = new MessageEvent('tenants', { data: JSON.stringify({ version: 8 }) });
+  for (const seconds of [5, 10, 20]) {
+    Source.last?.onopen?.();
+    Source.last?.dispatchEvent(ended);
+    expect(state.problem).toBe(`away (the page tries again after ${seconds} s)`);
+    await vi.advanceTimersByTimeAsync(seconds * 1_000);
+  }
+  Source.last?.onopen?.();
+  Source.last?.dispatchEvent(changed);
+  Source.last?.dispatchEvent(ended);
+  expect(state.problem).toBe('away (the page tries again after 5 s)');
+});
+
+it('does what is left to do once, when the stream ends while that waits for the next try', async () => {
+  let done = 0;
+  await reload(false, async () => {
+    done += 1;
+    if (done === 1) throw new Refused(502, 'not yet');
+    await reload();
+  });
+  const data = JSON.stringify({ status: 502, message: 'away' });
+  Source.last?.dispatchEvent(new MessageEvent('ended', { data }));
+  await vi.advanceTimersByTimeAsync(5 * 60_000);
+  expect([done, state.problem]).toEqual([2, '']);
 });
 
 it('asks again at once when it is refused, and not without a pause while it is refused again', async () => {

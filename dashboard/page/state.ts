@@ -48,6 +48,8 @@ interface Changes {
 
 let source: EventSource | undefined;
 let nextTry: ReturnType<typeof setTimeout> | undefined;
+/** What is to be done once a try succeeds, also when something else has failed meanwhile. */
+let putOff: (() => Promise<void>) | undefined;
 /** In a row. */
 let failures = 0;
 const longestTryAgainMs = 60_000;
@@ -62,7 +64,10 @@ export async function load(isAgain = false): Promise<void> {
   // What is shown stays until there is something newer for the same person.
   const isSame = session.user === state.session?.user && session.tenant === state.session?.tenant;
   if (isAgain && isSame && session.user !== undefined) change({ session });
-  else change({ session, isLoaded: false, tenants: new Map(), system: undefined, problem: '' });
+  else {
+    const { problem = '' } = session;
+    change({ session, isLoaded: false, tenants: new Map(), system: undefined, problem });
+  }
   if (session.user === undefined) return;
   let since = 0;
   if (session.tenant === undefined) {
@@ -86,7 +91,8 @@ function follow(since: number): void {
   source = new EventSource(`/api/stream?since=${since}`);
   source.onopen = () => {
     hasOpened = true;
-    failures = 0;
+    // For a tenant nothing has been read yet.
+    if (state.session?.tenant === undefined) failures = 0;
     change({ isLive: true });
   };
   source.onerror = () => {
@@ -98,6 +104,7 @@ function follow(since: number): void {
   };
   source.addEventListener('tenants', (event: MessageEvent<string>) => {
     const changes = JSON.parse(event.data) as Changes;
+    failures = 0;
     if (state.session?.tenant === undefined) take(changes);
     else change({ version: changes.version });
   });
@@ -114,24 +121,27 @@ function follow(since: number): void {
 }
 
 /** Loads, and again when that, or what is done `afterwards`, fails for a reason that may pass. */
-export async function reload(isAgain = false, afterwards?: () => Promise<void>): Promise<void> {
+export async function reload(isAgain = false, afterwards = putOff): Promise<void> {
+  putOff = undefined;
   try {
     await load(isAgain);
     await afterwards?.();
   } catch (error) {
     const problem = messageOf(error);
     change({ problem });
-    if (error instanceof Refused && isPassing(error.status)) tryAgain(problem, afterwards);
+    if (!(error instanceof Refused && isPassing(error.status))) return;
+    putOff = afterwards;
+    tryAgain(problem);
   }
 }
 
 /** After twice the time of the try before. `problem`: what the page shows until then. */
-function tryAgain(problem?: string, afterwards?: () => Promise<void>): void {
+function tryAgain(problem?: string): void {
   clearTimeout(nextTry);
   const ms = Math.min(longestTryAgainMs, tryAgainMs * 2 ** failures);
   failures += 1;
   if (problem !== undefined) change({ problem: `${problem} (the page tries again after ${ms / 1_000} s)` });
-  nextTry = setTimeout(() => void reload(true, afterwards), ms);
+  nextTry = setTimeout(() => void reload(true), ms);
 }
 
 /** Shows the way in again, and why. */

@@ -18,8 +18,8 @@ const reviews = /^\/apis\/(?:authorization|authentication)\.k8s\.io\/v1\/(selfsu
 
 /** A fake API server in front of which stands somebody who knows tokens and what their owners may. */
 export class ReviewingServer {
-  /** By token. */
-  readonly people = new Map<string, { name: string; may: Rule }>();
+  /** By token. Without a name: somebody who may not ask for it. */
+  readonly people = new Map<string, { name: string | undefined; may: Rule }>();
   /** Headers of what was asked, reviews left out. */
   readonly asked: { method: string; path: string; headers: IncomingMessage['headers'] }[] = [];
   readonly api: FakeApiServer;
@@ -41,7 +41,8 @@ export class ReviewingServer {
         return;
       }
       if (review === 'selfsubjectreviews') {
-        send(201, { status: { userInfo: { username: person.name } } });
+        if (person.name === undefined) send(403, { kind: 'Status', reason: 'Forbidden', code: 403 });
+        else send(201, { status: { userInfo: { username: person.name } } });
         return;
       }
       if (review !== undefined) {

@@ -1707,6 +1707,13 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'network',
+    attack: 'have the dashboard ask the OIDC provider without end by guessed codes',
+    stoppedBy: 'these attempts are counted too',
+    test: 'dashboard/oidc.test.ts › does not ask the provider without end for who guesses',
+    control: 'Array.from({ length: 20 }, () => 403)',
+  },
+  {
+    attacker: 'network',
     attack: 'lock operators out of the dashboard by wrong tokens from many addresses',
     stoppedBy: 'the limit of all addresses together is for neither loopback nor signed-in operators',
     test: 'dashboard/dashboard.test.ts › lets the machine itself and signed-in operators sign in while others guess from many addresses',
