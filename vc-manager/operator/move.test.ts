@@ -712,7 +712,7 @@ describe('a move', () => {
     },
   );
 
-  it('that was cancelled does not say why another job was given up', async () => {
+  it('that was cancelled does not say why another job was given up, nor why an earlier move ended', async () => {
     const first = run();
     await make();
     const { status, metadata } = await world.untilReady('a');
@@ -727,7 +727,11 @@ describe('a move', () => {
       generation: metadata.generation ?? 1,
       why: 'it is too new',
     } as const;
-    const jobs = { ...status?.jobs, held };
+    const earlier = {
+      ...{ kind: 'move', id: 'earlier', result: 'Cancelled', message: 'The spec asks for it no more.' },
+      ...{ startedAt: '2020-01-01T00:00:00.000Z', finishedAt: '2020-01-01T00:01:00.000Z', attempts: 1 },
+    } as const;
+    const jobs = { ...status?.jobs, held, history: [earlier] };
     const vc = world.get('a') as VirtualCluster;
     world.superCluster.put(resources.virtualClusters, { ...vc, status: { ...status, jobs, move } });
     run();

@@ -299,7 +299,10 @@ export const finishMove: Step = {
     const paused = pausedMs === undefined ? {} : { pausedMs };
     const { heldMove, history: [last] = [] } = tenant.vc.status?.jobs ?? {};
     const isBack = move.stage === 'returning';
-    const cancelled = last?.kind === 'move' && last.result === 'Cancelled' ? last.message : undefined;
+    // Of this move, not of an earlier one: times in UTC sort as text.
+    const isCancelled =
+      last?.kind === 'move' && last.result === 'Cancelled' && last.finishedAt >= move.startedAt;
+    const cancelled = isCancelled ? last.message : undefined;
     const why = isBack ? { why: (heldMove?.why ?? cancelled ?? 'It was cancelled.').slice(0, 1_024) } : {};
     tenant.status.set(({ move: _, datastorePorts, ...status }) => ({
       ...(isBack ? status : withoutHold(status)),
