@@ -280,16 +280,18 @@ async function provision(tenant: Tenant, services: Services, failures: number): 
       endJob(tenant, job, wanted);
       await status.flush();
       const { unfinished } = tenant;
-      const { settings, clock } = services;
+      const { settings, clock, random } = services;
       // It has waited for the job that is over, and no event tells of it again.
       const isMoveNext = wantedJob(tenant.vc, services).kind === 'move';
       const lookAgainMs = isMoveNext
         ? 0
         : Math.min(tenant.lookAgainMs, unfinished?.againAfterMs ?? Number.POSITIVE_INFINITY);
       const dueMs = (tenant.renewAt?.getTime() ?? Number.POSITIVE_INFINITY) - clock.now();
+      // Those that were created together, or found by a new manager, are not looked at together for ever.
+      const recheckMs = settings.recheckMs * (1 - recheckJitter * random());
       return {
         kind: 'done',
-        againAfterMs: Math.max(1_000, Math.min(settings.recheckMs, dueMs, lookAgainMs)),
+        againAfterMs: Math.max(1_000, Math.min(recheckMs, dueMs, lookAgainMs)),
       };
     },
   });
@@ -355,6 +357,9 @@ async function keepPolicy(tenant: Tenant, services: Services): Promise<Reconcile
     },
   });
 }
+
+/** A share of the time between two rechecks. */
+const recheckJitter = 0.2;
 
 /** Nothing of it runs, and nothing of it is looked after but its policy, until it is needed. */
 const asleepRecheckMs = 10 * 60_000;

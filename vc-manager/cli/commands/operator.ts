@@ -182,7 +182,10 @@ export function configure(command: Command, cli: Cli): void {
       memoryQuantity,
     )
     .addOption(
-      new Option('--recheck <duration>', 'how often each tenant is looked at when nothing happens')
+      new Option(
+        '--recheck <duration>',
+        'how often each tenant is looked at when nothing happens, or up to a fifth sooner',
+      )
         .argParser(duration)
         .default(60_000, '1m'),
     )
