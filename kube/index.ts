@@ -58,13 +58,14 @@ export { formatQuantity, largestQuantity, nano, parseExactQuantity, parseQuantit
 export type { MemoryHold, ReadMemory, ReadMeter } from './read-limits.ts';
 export { type ListMeter, Reflector, type ReflectorProblem } from './reflector.ts';
 export { apiVersionOf, groupResource, resource, resources } from './resources.ts';
-export { decodeSecretData, encodeSecretData, type Secret } from './secrets.ts';
 export { findCondition, metaTime, modifyStatus, setCondition } from './status.ts';
 export { Store, type StoreEvent } from './store.ts';
 export { StringPool } from './string-pool.ts';
 export {
   type Condition,
   type ConfigMap,
+  decodeSecretData,
+  encodeSecretData,
   isRecord,
   type KubeList,
   type KubeObject,
@@ -74,6 +75,7 @@ export {
   type ObjectRef,
   type OwnerReference,
   type Resource,
+  type Secret,
   withoutUndefined,
 } from './types.ts';
 export { Wakeup } from './wakeup.ts';

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { annotationKeys } from '../../api/labels.ts';
-import { type KubeObject, resources } from '../../kube/index.ts';
+import { type KubeClient, type KubeObject, resources } from '../../kube/index.ts';
 import { shownNodeName } from '../mapping/node-names.ts';
+import { SharedLists } from './deletion-safety.ts';
 import { keyId } from './keys.ts';
 import { ReconcilerHarness } from './testing/reconciler-harness.ts';
 
@@ -66,6 +67,17 @@ describe('the gate before every deletion (sync rule `confirmed-delete`)', () => 
     forge('later');
     await harness.reconcile('nodes', 'later');
     expect(lists()).toBe(2);
+  });
+
+  it('asks again when the clock was set back, as the list may be old', async () => {
+    let asked = 0;
+    const list = async (): Promise<{ items: KubeObject[] }> => ({
+      items: [{ metadata: { name: `n${++asked}` } }],
+    });
+    const lists = new SharedLists({ list } as unknown as KubeClient);
+    await lists.of(resources.nodes, 3_600_000);
+    expect(await lists.of(resources.nodes, 1_000)).toEqual([{ metadata: { name: 'n2' } }]);
+    expect(await lists.of(resources.nodes, 1_500)).toEqual([{ metadata: { name: 'n2' } }]);
   });
 
   it('asks again for a list that failed', async () => {

@@ -1,10 +1,15 @@
 import { annotationKeys } from '../../api/labels.ts';
-import { ignoreNotFound, type KubeClient, type KubeObject, type ObjectRef } from '../../kube/index.ts';
+import {
+  ignoreNotFound,
+  type KubeClient,
+  type KubeObject,
+  type ObjectRef,
+  type Resource,
+} from '../../kube/index.ts';
 import { originalUid } from '../mapping/labels.ts';
 import type { Situation } from './decide.ts';
 import type { Work } from './execute.ts';
 import type { DefinitionGuard, IdentityGuard } from './guards.ts';
-import type { SharedLists } from './live-checks.ts';
 import type { TenantState } from './tenant-state.ts';
 
 export interface DeletionSafetyOptions {
@@ -98,6 +103,37 @@ export class DeletionSafety {
     tenant.frozen ??= side === 'tenant' ? 'TenantIdentity' : 'SuperClusterIdentity';
     this.#options.onMismatch(tenant, side);
     return held;
+  }
+}
+
+/** A list is good for that long. What is searched for is older than its copy, and so than a list that lacks it. */
+const listTtlMs = 2_000;
+
+interface List {
+  readonly atMs: number;
+  readonly objects: Promise<readonly KubeObject[]>;
+}
+
+/** What a server has of a resource, as metadata, asked for once for all searches at about the same time. */
+export class SharedLists {
+  readonly #client: KubeClient;
+  readonly #lists = new Map<Resource, List>();
+
+  constructor(client: KubeClient) {
+    this.#client = client;
+  }
+
+  /** Throws what the client throws. */
+  of(resource: Resource, nowMs: number): Promise<readonly KubeObject[]> {
+    const present = this.#lists.get(resource);
+    if (present !== undefined && Math.abs(nowMs - present.atMs) < listTtlMs) return present.objects;
+    const objects = this.#client.list(resource, { metadataOnly: true }).then(({ items }) => items);
+    const list: List = { atMs: nowMs, objects };
+    this.#lists.set(resource, list);
+    objects.catch(() => {
+      if (this.#lists.get(resource) === list) this.#lists.delete(resource);
+    });
+    return objects;
   }
 }
 

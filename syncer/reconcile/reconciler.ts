@@ -16,11 +16,16 @@ import {
   driftOf,
   type Situation,
 } from './decide.ts';
-import { DeletionSafety, type DeletionSafetyOptions, liveObject, type Verdict } from './deletion-safety.ts';
+import {
+  DeletionSafety,
+  type DeletionSafetyOptions,
+  liveObject,
+  SharedLists,
+  type Verdict,
+} from './deletion-safety.ts';
 import { type Finding, findingOf } from './differences.ts';
 import { Executor, type ExecutorOptions, recordNotice, recordRefusal, type Work } from './execute.ts';
 import { keyId } from './keys.ts';
-import { SharedLists } from './live-checks.ts';
 import { payloadsDiffer, type ReadBudget, withPayload } from './payloads.ts';
 import type { TenantState } from './tenant-state.ts';
 

@@ -22,9 +22,7 @@ import { EventRecorder } from './event-recorder.ts';
 import { Expectations } from './expectations.ts';
 import { type DefinitionGuard, IdentityGuard, MassDeletionGuard, type Unmatched } from './guards.ts';
 import { downKeyOf, keyId, tenantKeyOf } from './keys.ts';
-import { LiveCheckBudget } from './live-checks.ts';
 import { OwnPolicyWrites } from './own-policy-writes.ts';
-import { StatusRateLimiter } from './status-rate-limiter.ts';
 
 interface Written {
   readonly uid: string | undefined;
@@ -106,6 +104,72 @@ export class Dependents {
   clear(): void {
     this.#waiters.clear();
     this.#waiting = 0;
+  }
+}
+
+/** The status of a key is written at most once in this time. */
+const statusIntervalMs = 10_000;
+const maxStatusKeys = 5_000;
+
+/**
+ * Limits how often the status of a tenant object says why it has no super object. What the tenant's server shows does not
+ * count: it may hide or drop what was written. Bounded: while `maxStatusKeys` were written within the interval, others
+ * wait.
+ */
+export class StatusRateLimiter {
+  /** When each key was written, oldest first; by key id. */
+  readonly #written = new Map<string, number>();
+  readonly #nowMs: () => number;
+
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
+  }
+
+  /** Call it before the status is written. 0: write it; else not before so many ms. */
+  take(id: string): number {
+    const nowMs = this.#nowMs();
+    for (const [key, atMs] of this.#written) {
+      // A clock that was set back must not make it wait.
+      if (nowMs >= atMs && nowMs - atMs < statusIntervalMs) break;
+      this.#written.delete(key);
+    }
+    const atMs = this.#written.get(id);
+    if (atMs !== undefined) return Math.min(statusIntervalMs, atMs + statusIntervalMs - nowMs);
+    // Not when the next one may be written: all that wait would come for that.
+    if (this.#written.size >= maxStatusKeys) return statusIntervalMs;
+    this.#written.set(id, nowMs);
+    return 0;
+  }
+}
+
+/** How many looks a tenant has at once, and how many more with each second. */
+const liveCheckBurst = 1_000;
+const liveChecksPerSecond = 50;
+
+/**
+ * How often the super cluster is asked live for what an object of a tenant says it is a copy of: the tenant can write such
+ * objects at will.
+ */
+export class LiveCheckBudget {
+  readonly #nowMs: () => number;
+  #left = liveCheckBurst;
+  #atMs: number;
+
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
+    this.#atMs = nowMs();
+  }
+
+  /** Takes one look; false: there is none left at the moment. */
+  take(): boolean {
+    const nowMs = this.#nowMs();
+    // Clocks may be set back.
+    const passedMs = Math.max(0, nowMs - this.#atMs);
+    this.#left = Math.min(liveCheckBurst, this.#left + (passedMs * liveChecksPerSecond) / 1_000);
+    this.#atMs = nowMs;
+    if (this.#left < 1) return false;
+    this.#left -= 1;
+    return true;
   }
 }
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type KubeObject, resources } from '../../kube/index.ts';
-import type { FakeCluster } from '../../kube/testing/index.ts';
+import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
+import { SuperClusterVersionRecord } from './deletion-holds.ts';
 import { DirectoryWorld } from './testing/directory-world.ts';
 
 const kubeSystem = { name: 'kube-system' };
@@ -327,4 +328,30 @@ describe('a super cluster whose datastore was restored while no syncer was there
       expect(world.condition('blue', 'IdentityMismatch')).toBeUndefined();
     },
   );
+});
+
+describe('how far the super cluster had come, written down in the tenant (sync rule `side-identity`)', () => {
+  it('asks the super cluster once for both: whether it is behind, and what to write down', async () => {
+    const { signal } = new AbortController();
+    await using tenant = await startFakeCluster();
+    await using superCluster = await startFakeCluster();
+    superCluster.server.put(resources.namespaces, { metadata: { name: 'kube-system', uid: 'super' } });
+    const identity = { expectedUid: 'super', distrusted: undefined };
+    const past = new SuperClusterVersionRecord(tenant.client, superCluster.client, identity);
+    const first = await past.look(signal);
+    await past.record(first.now, signal);
+    superCluster.server.put(resources.namespaces, { metadata: { name: 'shop' } });
+    const second = await past.look(signal);
+    await past.record(second.now, signal);
+    expect(superCluster.server.requests.map(({ verb, plural }) => `${verb} ${plural}`)).toEqual([
+      'list namespaces',
+      'list namespaces',
+    ]);
+    expect(Number(second.now)).toBeGreaterThan(Number(first.now));
+    // What is written down tells the restored server from the one that it was.
+    await using restored = await startFakeCluster();
+    restored.server.put(resources.namespaces, { metadata: { name: 'kube-system', uid: 'super' } });
+    const behind = await new SuperClusterVersionRecord(tenant.client, restored.client, identity).look(signal);
+    expect(behind.shown).toBe(second.now);
+  });
 });

@@ -20,11 +20,10 @@ import { type DriftCount, relistInTurn, runPeriodically } from '../reconcile/res
 import { TenantState } from '../reconcile/tenant-state.ts';
 import { CacheBudget, type SharedCacheBudget } from './cache-budget.ts';
 import type { Credentials } from './credentials.ts';
-import { DeletionFreeze, MassDeletionHolds } from './deletion-holds.ts';
+import { DeletionFreeze, MassDeletionHolds, SuperClusterVersionRecord } from './deletion-holds.ts';
 import { CallHealth, Health } from './health.ts';
 import type { SharedReadMemory } from './read-memory.ts';
 import type { StatusWriter, UsedResources } from './status-writer.ts';
-import { SuperClusterVersionRecord } from './super-cluster-version-record.ts';
 import { cacheLimitBytes, type SyncerSettings, tenantInfo } from './tenant-info.ts';
 
 export interface SessionLogger {

@@ -60,8 +60,13 @@ describe('a move', () => {
     const viewTenant = world.datastore.viewTenant.bind(world.datastore);
     world.datastore.viewTenant = async (tenant) => ({ ...(await viewTenant(tenant)), revision: 7 });
   };
-  const untilPreparing = () =>
-    world.until('a', ({ status }) => /counts to the revision/.test(status?.jobs?.current?.message ?? ''));
+  const beginStuckMove = async (spec: object = { template: ownTemplate }): Promise<void> => {
+    stuckWhilePreparing();
+    world.edit('a', spec);
+    await world.until('a', ({ status }) =>
+      /counts to the revision/.test(status?.jobs?.current?.message ?? ''),
+    );
+  };
 
   it('to an etcd of its own copies what it has while nothing runs that writes, and back again', async () => {
     run();
@@ -127,11 +132,9 @@ describe('a move', () => {
   });
 
   it('that does not get on does not keep a policy that is tightened from being applied', async () => {
-    stuckWhilePreparing();
     run();
     await make();
-    world.edit('a', { template: ownTemplate });
-    await untilPreparing();
+    await beginStuckMove();
     world.superCluster.put(resources.virtualClusterPolicies, {
       metadata: { name: 'gold' },
       spec: { namespaces: ['team'], hideNodes: true },
@@ -141,11 +144,9 @@ describe('a move', () => {
   });
 
   it('ends before anything is stopped when the policy does not allow its template any more', async () => {
-    stuckWhilePreparing();
     run();
     await make();
-    world.edit('a', { template: ownTemplate });
-    await untilPreparing();
+    await beginStuckMove();
     world.superCluster.put(resources.virtualClusterPolicies, {
       metadata: { name: 'gold' },
       spec: { namespaces: ['team'], templates: ['v1-36'] },
@@ -343,13 +344,7 @@ describe('a move', () => {
   it('can be cancelled until the old control plane is stopped', async () => {
     run();
     await make();
-    world.ownDatastores.onRaise = () => 0;
-    const viewTenant = world.datastore.viewTenant.bind(world.datastore);
-    world.datastore.viewTenant = async (tenant) => ({ ...(await viewTenant(tenant)), revision: 7 });
-    world.edit('a', { template: ownTemplate });
-    await world.until('a', ({ status }) =>
-      /counts to the revision/.test(status?.jobs?.current?.message ?? ''),
-    );
+    await beginStuckMove();
     cancel('a');
     const { status } = await world.until(
       'a',
@@ -422,9 +417,7 @@ describe('a move', () => {
     async (_, there, back) => {
       run();
       await make();
-      stuckWhilePreparing();
-      world.edit('a', there);
-      await untilPreparing();
+      await beginStuckMove(there);
       world.edit('a', back);
       const { status } = await world.until(
         'a',
@@ -451,9 +444,7 @@ describe('a move', () => {
   it('goes to another place when the spec asks for that before anything is stopped', async () => {
     run();
     await make();
-    stuckWhilePreparing();
-    world.edit('a', { template: ownTemplate });
-    await untilPreparing();
+    await beginStuckMove();
     world.edit('a', { template: 'v1-36', driver: 'compose' });
     const { status } = await untilMoved({ driver: 'compose' });
     expect(status?.datastore).toBe('shared');
@@ -468,9 +459,7 @@ describe('a move', () => {
   it('goes on when the spec asks for another version while it is prepared', async () => {
     run();
     await make();
-    stuckWhilePreparing();
-    world.edit('a', { template: ownTemplate });
-    await untilPreparing();
+    await beginStuckMove();
     world.ownDatastores.onRaise = (target) => target;
     world.edit('a', { version: '1.36.99' });
     await untilMoved({ datastore: 'own', version: '1.36.99' });
@@ -484,9 +473,7 @@ describe('a move', () => {
   it('ends before anything is stopped when the spec asks for a version that is refused', async () => {
     run();
     await make();
-    stuckWhilePreparing();
-    world.edit('a', { template: ownTemplate });
-    await untilPreparing();
+    await beginStuckMove();
     world.edit('a', { template: ownTemplate, version: '1.35.1' });
     const { status } = await untilMoved({ datastore: 'shared' });
     expect(status?.jobs?.history?.[0]).toMatchObject({
@@ -584,13 +571,7 @@ describe('a move', () => {
     await make();
     annotate('a', annotationKeys.sleep, 'one');
     await world.until('a', (vc) => vc.status?.sleep?.stopped === true);
-    world.ownDatastores.onRaise = () => 0;
-    const viewTenant = world.datastore.viewTenant.bind(world.datastore);
-    world.datastore.viewTenant = async (tenant) => ({ ...(await viewTenant(tenant)), revision: 7 });
-    world.edit('a', { template: ownTemplate });
-    await world.until('a', ({ status }) =>
-      /counts to the revision/.test(status?.jobs?.current?.message ?? ''),
-    );
+    await beginStuckMove();
     expect(names()).toEqual(['etcd']);
     expect(world.get('a')?.status?.sleep?.wokenBy).toBeUndefined();
     cancel('a');

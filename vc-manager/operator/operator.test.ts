@@ -356,6 +356,8 @@ describe('Operator', () => {
 
   it('waits for namespaces to be gone before it removes the data', async () => {
     world.run();
+    const running: boolean[] = [];
+    world.datastore.beforeRemove = (id) => void running.push(world.driver.running.has(id));
     const { metadata } = world.create('a');
     await world.untilReady('a');
     const labels = { [labelKeys.tenant]: metadata.uid ?? '' };
@@ -370,6 +372,8 @@ describe('Operator', () => {
     expect(world.datastore.tenants.size).toBe(1);
     world.superCluster.remove(resources.namespaces, { name: 'stuck' });
     await world.untilGone('a');
+    // Nothing of it may be there then that could write more.
+    expect(running).toEqual([false]);
     expect(await world.leftovers()).toEqual(nothing);
   });
 

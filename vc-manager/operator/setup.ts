@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { ControlPlaneTemplate } from '../../api/control-plane-template.ts';
-import { deletionProtectionBinding, deletionProtectionPolicy } from '../../api/deletion-protection.ts';
 import { labelKeys } from '../../api/labels.ts';
-import { kubeletProxySecretName } from '../../api/names.ts';
+import { group, kubeletProxySecretName, version } from '../../api/names.ts';
 import {
   type Clock,
   encodeSecretData,
@@ -78,6 +77,50 @@ export async function prepareSuperCluster(
     superVersion: await serverVersion(client, { signal }),
   };
 }
+
+const deletionProtectionName = 'deletion-protection.skerry.dev';
+const deletionProtectionMetadata = {
+  name: deletionProtectionName,
+  labels: { [labelKeys.managedBy]: 'skerry' },
+};
+
+/**
+ * Has the super cluster refuse to delete a VirtualCluster with `spec.deletionProtection`, for any user: a deletion
+ * cannot be taken back once Kubernetes has accepted it. Namespaces with such a VirtualCluster stay as well.
+ */
+const deletionProtectionPolicy = {
+  metadata: deletionProtectionMetadata,
+  spec: {
+    failurePolicy: 'Fail',
+    matchConstraints: {
+      matchPolicy: 'Equivalent',
+      namespaceSelector: {},
+      objectSelector: {},
+      resourceRules: [
+        {
+          apiGroups: [group],
+          apiVersions: [version],
+          operations: ['DELETE'],
+          resources: ['virtualclusters'],
+          scope: '*',
+        },
+      ],
+    },
+    validations: [
+      {
+        expression:
+          '!has(oldObject.spec) || !has(oldObject.spec.deletionProtection) || !oldObject.spec.deletionProtection',
+        message: 'spec.deletionProtection is set: set it to false first',
+        reason: 'Forbidden',
+      },
+    ],
+  },
+} satisfies KubeObject;
+
+const deletionProtectionBinding = {
+  metadata: deletionProtectionMetadata,
+  spec: { policyName: deletionProtectionName, validationActions: ['Deny'] },
+} satisfies KubeObject;
 
 /** Has the super cluster hold to `spec.deletionProtection`. One before 1.30 cannot, which the log says. */
 export async function ensureDeletionProtection(

@@ -24,8 +24,8 @@ import { progressFor, withStep } from '../progress.ts';
 import { stateChoice } from '../state-directory.ts';
 import { withSuperCluster } from '../super-cluster.ts';
 import { stackId } from '../up/stop.ts';
-import { readVersions } from '../versions.ts';
 import { runChecks } from './doctor.ts';
+import { readVersions } from './version.ts';
 
 interface Flags extends GlobalFlags {
   file?: string;

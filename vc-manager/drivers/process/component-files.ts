@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { z } from 'zod';
 import type { PlanFile } from '../../control-plane/plan.ts';
 import { replaceFile } from '../../os/files.ts';
 import { isControlPlaneName } from '../driver.ts';
@@ -65,8 +66,64 @@ export async function writeFiles(directory: string, files: readonly PlanFile[]):
   }
 }
 
+async function isAsWanted(path: string, file: PlanFile): Promise<boolean> {
+  try {
+    const [content, { mode }] = await Promise.all([readFile(path, 'utf8'), stat(path)]);
+    return content === file.content && (mode & 0o777) === file.mode;
+  } catch {
+    return false;
+  }
+}
+
+const recordSchema = z.object({
+  pid: z.int().positive(),
+  startTime: z.string(),
+  /** Digest of everything that makes a restart necessary when it changes. */
+  argsHash: z.string(),
+  startedAt: z.iso.datetime(),
+  ports: z.array(z.object({ name: z.string(), port: z.int() })),
+  dependsOn: z.array(z.string()),
+  stopTimeoutMs: z.number(),
+  /** By which its connections are told apart; absent: nothing judges where they lead. */
+  group: z.int().positive().optional(),
+  /** Set before it is told to stop: its end is no crash, also for another manager. */
+  stopping: z.boolean().optional(),
+});
+
+/** What a driver knows of a process that an earlier driver may have started: `run/<component>.json`. */
+export type RunRecord = z.infer<typeof recordSchema>;
+
+/** Undefined when there is none or it cannot be understood. */
+export async function readRecord(directory: string, component: string): Promise<RunRecord | undefined> {
+  try {
+    return recordSchema.parse(JSON.parse(await readFile(join(directory, `${component}.json`), 'utf8')));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Component name to record. */
+export async function readRecords(directory: string): Promise<Map<string, RunRecord>> {
+  const records = new Map<string, RunRecord>();
+  const names = await readdir(directory).catch(() => []);
+  for (const name of names.filter((entry) => entry.endsWith('.json')).sort()) {
+    const component = name.slice(0, -'.json'.length);
+    const record = await readRecord(directory, component);
+    if (record !== undefined) records.set(component, record);
+  }
+  return records;
+}
+
+export function writeRecordSync(directory: string, component: string, record: RunRecord): void {
+  writeFileAtomicallySync(join(directory, `${component}.json`), `${JSON.stringify(record, null, 2)}\n`);
+}
+
+export async function removeRecord(directory: string, component: string): Promise<void> {
+  await rm(join(directory, `${component}.json`), { force: true });
+}
+
 /** For the one place where nothing may happen between an act and its record. */
-export function writeFileAtomicallySync(path: string, content: string): void {
+function writeFileAtomicallySync(path: string, content: string): void {
   const temporary = `${path}.${randomUUID()}.tmp`;
   try {
     writeFileSync(temporary, content, { mode: 0o600 });
@@ -74,14 +131,5 @@ export function writeFileAtomicallySync(path: string, content: string): void {
   } catch (error) {
     rmSync(temporary, { force: true });
     throw error;
-  }
-}
-
-async function isAsWanted(path: string, file: PlanFile): Promise<boolean> {
-  try {
-    const [content, { mode }] = await Promise.all([readFile(path, 'utf8'), stat(path)]);
-    return content === file.content && (mode & 0o777) === file.mode;
-  } catch {
-    return false;
   }
 }

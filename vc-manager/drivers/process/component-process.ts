@@ -10,9 +10,15 @@ import { type ComponentExit, componentHash } from '../driver.ts';
 import { cannotStart, cannotWrite, DriverError, portInUse, willNotStop } from '../errors.ts';
 import { isPortFree, portHolder } from '../ports.ts';
 import { componentOf } from '../slots.ts';
-import { type ComponentPaths, writeFiles } from './component-files.ts';
+import {
+  type ComponentPaths,
+  type RunRecord,
+  readRecord,
+  removeRecord,
+  writeFiles,
+  writeRecordSync,
+} from './component-files.ts';
 import { openLog, rotateLog } from './logs.ts';
-import { type RunRecord, readRecord, removeRecord, writeRecordSync } from './run-record.ts';
 
 /** Variable by which a process of ours is found even when its record is lost. */
 export const markVariable = 'SKERRY_COMPONENT';

@@ -42,7 +42,7 @@ import {
   slotsOf,
   startInSlot,
 } from '../slots.ts';
-import { ComponentPaths } from './component-files.ts';
+import { ComponentPaths, readRecords } from './component-files.ts';
 import {
   confined,
   LivenessPoll,
@@ -54,7 +54,6 @@ import {
 } from './component-process.ts';
 import { spawnByKeeper } from './keeper/process-keeper.ts';
 import { readLog } from './logs.ts';
-import { readRecords } from './run-record.ts';
 import { Supervisor } from './supervisor.ts';
 
 interface ProcessDriverOptions {
