@@ -55,7 +55,7 @@ export { type Lease, LeaseElection, microTime } from './lease.ts';
 export { applyMergePatch, mergePatch } from './merge-patch.ts';
 export { estimateBytes, estimateObjectBytes } from './object-size.ts';
 export { formatQuantity, largestQuantity, nano, parseExactQuantity, parseQuantity } from './quantity.ts';
-export type { MemoryHold, ReadMemory, ReadMeter } from './read-limits.ts';
+export { isTooLarge, type MemoryHold, type ReadMemory, type ReadMeter } from './read-limits.ts';
 export { type ListMeter, Reflector, type ReflectorProblem } from './reflector.ts';
 export { apiVersionOf, groupResource, resource, resources } from './resources.ts';
 export { findCondition, metaTime, modifyStatus, setCondition } from './status.ts';

@@ -1,7 +1,8 @@
+import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { Connection, KubeClient, type KubeObject } from '../../kube/index.ts';
+import { Connection, KubeClient, type KubeObject, resources } from '../../kube/index.ts';
 import { FakeClock } from '../../kube/testing/index.ts';
 import { testContext } from '../kinds/testing.ts';
 import { UsageReader } from './usage-sources.ts';
@@ -24,6 +25,9 @@ const pod = (name: string, nodeName: string, namespace = 'super-shop'): KubeObje
   spec: { nodeName },
 });
 
+/** In place of an answer: there is none. */
+const silence = Symbol('silence');
+
 /** A super cluster that answers these paths. */
 async function reader(answers: Record<string, unknown>, nodes: KubeObject[], clock = new FakeClock()) {
   const asked: string[] = [];
@@ -31,6 +35,7 @@ async function reader(answers: Record<string, unknown>, nodes: KubeObject[], clo
     const url = request.url ?? '';
     asked.push(url);
     const answer = answers[url.split('?')[0] ?? ''];
+    if (answer === silence) return;
     response.writeHead(answer === undefined ? 404 : 200, { 'content-type': 'application/json' });
     response.end(JSON.stringify(answer ?? { kind: 'Status', code: 404, reason: 'NotFound' }));
   });
@@ -38,11 +43,17 @@ async function reader(answers: Record<string, unknown>, nodes: KubeObject[], clo
   const connection = new Connection({ server: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
   closing.push(async () => {
     await connection.close();
+    server.closeAllConnections();
     server.close();
   });
+  /** Resolves when it is asked for so many such paths. */
+  const untilAsked = async (path: string, count: number): Promise<void> => {
+    while (asked.filter((url) => url.startsWith(path)).length < count) await once(server, 'request');
+  };
   const { superObjects } = testContext({ superObjects: nodes });
   const superClient = new KubeClient(connection);
-  return { asked, clock, usage: new UsageReader({ superClient, nodes: () => nodes, superObjects, clock }) };
+  const usage = new UsageReader({ superClient, nodes: () => nodes, superObjects, clock });
+  return { asked, untilAsked, clock, superClient, usage };
 }
 
 function summary(...pods: string[]): object {
@@ -117,6 +128,25 @@ describe('figures', () => {
     ]);
   });
 
+  it('come from the kubelets where that API shows labels of megabytes with them', async () => {
+    const api = '/apis/metrics.k8s.io/v1beta1';
+    const metadata = { name: 'a', namespace: 'super-shop', labels: { large: 'x'.repeat(3 << 20) } };
+    const { usage } = await reader(
+      {
+        [api]: {},
+        [`${api}/namespaces/super-shop/pods`]: {
+          items: [{ metadata, containers: [{ name: 'main', usage: { cpu: '250m', memory: '64Mi' } }] }],
+        },
+        [summaryOf('n1')]: summary('a'),
+      },
+      [node('n1')],
+    );
+    const found = await usage.read([pod('a', 'n1')], 'tenant-uid', signal);
+    expect(found?.get('uid-a')?.containers).toEqual([
+      { name: 'main', nanoCores: 1000, workingSetBytes: 4096 },
+    ]);
+  });
+
   it('are taken anew after a while', async () => {
     const { usage, asked, clock } = await reader({ [summaryOf('n1')]: summary('a') }, [node('n1')]);
     for (const waitMs of [0, 4_000, 2_000]) {
@@ -137,9 +167,31 @@ describe('figures', () => {
     const ofDown = () => asked.filter((url) => url.startsWith(summaryOf('n2'))).length;
     for (let n = 0; n < 3; n += 1) expect([...((await read()) ?? new Map()).keys()]).toEqual(['uid-a']);
     expect(ofDown()).toBe(1);
-    await clock.advance(5_000);
+    await clock.advance(59_000);
+    await read();
+    expect(ofDown()).toBe(1);
+    await clock.advance(1_000);
     await read();
     expect(ofDown()).toBe(2);
+  });
+
+  it('of many nodes that say nothing are asked for at a few at once, and keep nothing else waiting', async () => {
+    const names = Array.from({ length: 40 }, (_, index) => `n${index}`);
+    const map = { metadata: { name: 'of-others', namespace: 'super-shop' } };
+    const { asked, untilAsked, superClient, usage } = await reader(
+      {
+        ...Object.fromEntries(names.map((name) => [summaryOf(name), silence])),
+        '/api/v1/namespaces/super-shop/configmaps/of-others': map,
+      },
+      names.map((name) => node(name)),
+    );
+    const pods = names.map((name) => pod(`of-${name}`, name));
+    const reading = usage.read(pods, 'tenant', signal).catch((error: unknown) => error);
+    await untilAsked('/api/v1/nodes/', 16);
+    expect(await superClient.get(resources.configMaps, map.metadata)).toMatchObject(map);
+    expect(asked.filter((url) => url.startsWith('/api/v1/nodes/'))).toHaveLength(16);
+    for (const close of closing.splice(0)) await close();
+    expect(await reading).toBeInstanceOf(Error);
   });
 
   it('of one node that is down are left out, of all are an error', async () => {

@@ -1,6 +1,8 @@
+import PQueue from 'p-queue';
 import { labelKeys } from '../../api/labels.ts';
 import {
   type Clock,
+  isTooLarge,
   type KubeClient,
   type KubeObject,
   namespacedName,
@@ -38,6 +40,10 @@ export interface UsageSource {
 /** Kubelets take new figures every ten seconds or so; asking more often shows nothing new. */
 const freshMs = 5_000;
 const kubeletTimeoutMs = 10_000;
+/** A node that did not answer is not asked for so long: figures of other nodes wait for it. */
+const failedMs = 60_000;
+/** Nodes that are asked at once: a tenant may have pods on all of them. */
+const maxAsked = 16;
 /** What kubelets average over. They do not say. */
 const windowMs = 10_000;
 
@@ -53,8 +59,8 @@ interface Summary {
 }
 
 interface Reading {
-  /** When it came, or failed; undefined: it is awaited. */
-  endedAtMs: number | undefined;
+  /** When it is too old; undefined: it is awaited. */
+  staleAtMs: number | undefined;
   readonly usage: Promise<Map<string, PodUsage>>;
 }
 
@@ -66,6 +72,7 @@ class KubeletSource implements UsageSource {
   readonly #client: KubeClient;
   readonly #clock: Clock;
   readonly #readings = new Map<string, Reading>();
+  readonly #asking = new PQueue({ concurrency: maxAsked });
 
   constructor(client: KubeClient, clock: Clock) {
     this.#client = client;
@@ -75,6 +82,7 @@ class KubeletSource implements UsageSource {
   async read(pods: readonly Pod[], _tenantUid: string, signal: AbortSignal): Promise<Map<string, PodUsage>> {
     const byNode = Map.groupBy(pods, ({ spec }) => spec?.nodeName ?? '');
     byNode.delete('');
+    this.#forgetStale();
     const answers = await Promise.allSettled([...byNode.keys()].map((node) => this.#node(node)));
     signal.throwIfAborted();
     const [failed] = answers.filter((answer) => answer.status === 'rejected');
@@ -92,20 +100,23 @@ class KubeletSource implements UsageSource {
     return found;
   }
 
-  #node(node: string): Promise<Map<string, PodUsage>> {
+  /** Once for each read, not for each node of it: there are as many readings as nodes. */
+  #forgetStale(): void {
     const now = this.#clock.monotonic();
-    for (const [name, { endedAtMs = now }] of this.#readings)
-      if (now - endedAtMs >= freshMs) this.#readings.delete(name);
+    for (const [node, { staleAtMs = Number.POSITIVE_INFINITY }] of this.#readings)
+      if (now >= staleAtMs) this.#readings.delete(node);
+  }
+
+  #node(node: string): Promise<Map<string, PodUsage>> {
     const known = this.#readings.get(node);
     if (known !== undefined) return known.usage;
-    const usage = this.#ask(node);
-    const reading: Reading = { endedAtMs: undefined, usage };
+    const usage = this.#asking.add(() => this.#ask(node));
+    const reading: Reading = { staleAtMs: undefined, usage };
     this.#readings.set(node, reading);
-    // A failure is kept, too: a node that is down would have each request wait for it.
-    const end = (): void => {
-      reading.endedAtMs = this.#clock.monotonic();
+    const keep = (ms: number) => (): void => {
+      reading.staleAtMs = this.#clock.monotonic() + ms;
     };
-    usage.then(end, end);
+    usage.then(keep(freshMs), keep(failedMs));
     return usage;
   }
 
@@ -113,7 +124,11 @@ class KubeletSource implements UsageSource {
   async #ask(node: string): Promise<Map<string, PodUsage>> {
     // Rates come from the kubelet: with its plain counters two readings would be needed, ten seconds apart.
     const path = `/api/v1/nodes/${encodeURIComponent(node)}/proxy/stats/summary?only_cpu_and_memory=true`;
-    const summary = (await this.#client.raw('GET', path, { timeoutMs: kubeletTimeoutMs })) as Summary;
+    // What is synced never waits for a node that does not answer.
+    const summary = (await this.#client.raw('GET', path, {
+      aside: true,
+      timeoutMs: kubeletTimeoutMs,
+    })) as Summary;
     const found = new Map<string, PodUsage>();
     for (const { podRef, containers = [] } of summary.pods ?? []) {
       const used: ContainerUsage[] = [];
@@ -134,6 +149,9 @@ class KubeletSource implements UsageSource {
 
 const api = '/apis/metrics.k8s.io/v1beta1';
 const metricsApiTimeoutMs = 10_000;
+/** Of the figures of one pod, and of those of others in its namespace: a tenant may give its pods labels of megabytes, which come along. */
+const bytesPerPod = 4 * 1024;
+const bytesOfOthers = 2 * 1024 * 1024;
 
 interface PodMetrics {
   metadata?: { namespace?: string; name?: string };
@@ -153,7 +171,7 @@ class MetricsApiSource implements UsageSource {
   /** Whether the super cluster has that API now. */
   async isThere(signal: AbortSignal): Promise<boolean> {
     try {
-      await this.#client.raw('GET', api, { signal, timeoutMs: metricsApiTimeoutMs });
+      await this.#client.raw('GET', api, { signal, aside: true, timeoutMs: metricsApiTimeoutMs });
       return true;
     } catch (error) {
       if (signal.aborted) throw error;
@@ -168,9 +186,12 @@ class MetricsApiSource implements UsageSource {
     const where = namespaces.size === 1 ? `namespaces/${encodeURIComponent(only)}/` : '';
     const selector = encodeURIComponent(`${labelKeys.tenant}=${tenantUid}`);
     const path = `${api}/${where}pods?labelSelector=${selector}`;
-    const list = (await this.#client.raw('GET', path, { signal, timeoutMs: metricsApiTimeoutMs })) as {
-      items?: PodMetrics[];
-    };
+    const list = (await this.#client.raw('GET', path, {
+      signal,
+      aside: true,
+      timeoutMs: metricsApiTimeoutMs,
+      maxBytes: bytesOfOthers + pods.length * bytesPerPod,
+    })) as { items?: PodMetrics[] };
     const found = new Map<string, PodUsage>();
     for (const item of list.items ?? []) {
       const uid = byName.get(namespacedName(item.metadata ?? {}));
@@ -295,7 +316,13 @@ export class UsageReader {
     }
     if (real.length === 0) return found;
     const hasApi = await this.#hasMetricsApi(signal);
-    const read = await (hasApi ? this.#metricsApi : this.#kubelets).read(real, tenantUid, signal);
+    const fromKubelets = (): ReturnType<UsageSource['read']> => this.#kubelets.read(real, tenantUid, signal);
+    const read = await (hasApi
+      ? this.#metricsApi.read(real, tenantUid, signal).catch((error: unknown) => {
+          if (isTooLarge(error)) return fromKubelets();
+          throw error;
+        })
+      : fromKubelets());
     for (const [uid, usage] of read) found.set(uid, usage);
     return found;
   }
