@@ -85,6 +85,8 @@ const answerValues = objectValues + 1_000;
 const resyncEveryMs = 60_000;
 /** A tenant whose server is not ready is not compared; beyond so many dependents they are dropped, and all its keys queued. */
 const maxWaiting = 10_000;
+/** Whoever may edit the settings of a tenant may do so without end, and each time all that it has is looked at. */
+const requeueEveryMs = 2_000;
 /** One kind each time, in turns. */
 const listAfreshEveryMs = 5 * 60_000;
 
@@ -104,6 +106,10 @@ export class TenantSession {
   readonly #exceeded = new AbortController();
   #vc: VirtualCluster;
   #joined = false;
+  #hasEnded = false;
+  /** Everything is to be looked at again, and when that was done last is not long ago. */
+  #mustRequeue = false;
+  #isRequeueing = false;
   readonly #hasJoined = Promise.withResolvers<void>();
 
   constructor(options: SessionOptions) {
@@ -209,6 +215,7 @@ export class TenantSession {
     } catch (error) {
       if (!ending.signal.aborted) throw error;
     } finally {
+      this.#hasEnded = true;
       ending.abort(new Error('session ended'));
       engine.leave(this.state.info.uid);
       release();
@@ -232,10 +239,30 @@ export class TenantSession {
     if (this.#joined) {
       engine.setWeight(this.state.info.uid, weightOf(vc));
       this.#custom.reconcile();
-      if (hasChanged) engine.requeue(this.state);
+      if (hasChanged) void this.#requeue(signal);
     }
     await this.#freeze.answer(vc, signal);
     await this.#holds.answer(vc, signal);
+  }
+
+  /** At once, or when it has rested since the last time. */
+  async #requeue(signal: AbortSignal): Promise<void> {
+    const { engine, clock, logger } = this.#options;
+    this.#mustRequeue = true;
+    if (this.#isRequeueing) return;
+    this.#isRequeueing = true;
+    try {
+      while (this.#mustRequeue && !this.#hasEnded) {
+        this.#mustRequeue = false;
+        engine.requeue(this.state);
+        await clock.sleep(requeueEveryMs, signal);
+      }
+    } catch (error) {
+      if (!signal.aborted)
+        logger.warn({ tenant: this.#name, err: error }, 'cannot take over changed settings');
+    } finally {
+      this.#isRequeueing = false;
+    }
   }
 
   /** Whether the caches of this tenant hold all that it has. */
