@@ -62,7 +62,7 @@ function openSuperClients(options: ConnectionOptions, clock: Clock, onRefused: (
 function sessionHooks(
   kubelet: KubeletProxy,
   traces: PodTraces,
-): Pick<DirectoryHooks, 'serving' | 'leaving' | 'used' | 'usedAsleep'> {
+): Pick<DirectoryHooks, 'serving' | 'leaving' | 'used' | 'usedUnjoined'> {
   return {
     serving: (session, authorities) => {
       const { info, label, caches } = session.state;
@@ -74,7 +74,7 @@ function sessionHooks(
       kubelet.leave(uid);
     },
     used: (uid, signal) => kubelet.used(uid, signal),
-    usedAsleep: (uid, pods, signal) => kubelet.usedBy(pods, uid, signal),
+    usedUnjoined: (uid, pods, signal) => kubelet.usedBy(pods, uid, signal),
   };
 }
 

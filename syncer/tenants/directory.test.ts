@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { defaultEffectivePolicy } from '../../api/policy.ts';
 import { type Clock, type KubeObject, resources } from '../../kube/index.ts';
 import { fastClock } from '../../kube/testing/fast-clock.ts';
@@ -386,6 +386,28 @@ describe('a VirtualCluster', () => {
     await world.super.server.until(() => world.served.includes('serving acme/blue AUTHORITY'));
   });
 
+  it('is looked at as a whole once in a while, however often its owner changes its settings', async () => {
+    const fast = fastClock(100);
+    const rests: (() => void)[] = [];
+    const sleep: Clock['sleep'] = (ms, signal) =>
+      ms === 2_000 ? new Promise((resolve) => rests.push(resolve)) : fast.sleep(ms, signal);
+    await using world = await DirectoryWorld.start(undefined, { clock: { ...fast, sleep } });
+    await world.make('blue');
+    await world.says('blue', 'Synced', 'True', 'Joined');
+    const requeue = vi.spyOn(world.engine, 'requeue');
+    const hides = () => world.directory.session(uid(world, 'blue'))?.state.info.hideNodes;
+    for (const hidden of [true, false, true]) {
+      world.change('blue', (vc) => ({ ...vc, spec: { ...vc.spec, nodes: { hidden } } }));
+      await expect.poll(hides).toBe(hidden);
+    }
+    expect(requeue).toHaveBeenCalledTimes(1);
+    expect(rests).toHaveLength(1);
+    rests.pop()?.();
+    await expect.poll(() => rests.length).toBe(1);
+    expect(requeue).toHaveBeenCalledTimes(2);
+    rests.pop()?.();
+  });
+
   it('does not lose its session because its status cannot be written', async () => {
     await using world = await DirectoryWorld.start();
     world.super.server.inject({
@@ -522,6 +544,26 @@ describe('a session', () => {
       await expect.poll(() => paused.length, { timeout: 10_000 }).toBe(9);
       expect(paused.at(-1)).toBe(2_000);
     });
+  });
+
+  it('is not needed for its usage: of a tenant that does not let the syncer join, what runs is measured', async () => {
+    const fast = fastClock(100);
+    const sleep: Clock['sleep'] = (ms, signal) => fast.sleep(ms === 5 * 60_000 ? 1_000 : ms, signal);
+    await using world = await DirectoryWorld.start(
+      async (before) => {
+        const usage = { pods: 1, services: 0, nodes: 0, resources: { pods: '1' } };
+        const blue = await before.make('blue', { uid: 'the-uid', status: { usage } });
+        blue.server.inject({ plural: 'pods', times: Number.POSITIVE_INFINITY, fault: { kind: 'hang' } });
+        for (const name of ['a', 'b'])
+          before.super.server.put(resources.pods, {
+            metadata: { name, namespace: 'x', labels: { 'skerry.dev/tenant': 'the-uid' } },
+            spec: { nodeName: 'n1', containers: [] },
+          });
+      },
+      { clock: { ...fast, sleep } },
+    );
+    await world.super.server.until(() => world.vc('blue').status?.usage?.resources?.['pods'] === '2');
+    expect(world.condition('blue', 'Synced')?.status).not.toBe('True');
   });
 
   it('counts what the tenant has', async () => {

@@ -28,7 +28,7 @@ import { readCredentials } from './credentials.ts';
 import { JoinOrder } from './join-order.ts';
 import { SharedReadMemory } from './read-memory.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
-import { SleepingTenantUsage, WakeOnExpiry, WakeOnLoss } from './sleeping-tenants.ts';
+import { UnjoinedTenantUsage, WakeOnExpiry, WakeOnLoss } from './sleeping-tenants.ts';
 import { notSynced, StatusWriter, type SyncerCondition, type UsedResources } from './status-writer.ts';
 import { cacheLimitBytes, type SyncerSettings, tenantInfo } from './tenant-info.ts';
 
@@ -84,8 +84,8 @@ export interface DirectoryHooks {
   leaving?(uid: string): void;
   /** What the pods of the tenant with this UID use now; undefined where nothing says so. */
   used?(uid: string, signal: AbortSignal): Promise<UsedResources | undefined>;
-  /** The same of one that is asleep, by its pods in the super cluster. */
-  usedAsleep?(
+  /** The same of one that has no session, by its pods in the super cluster. */
+  usedUnjoined?(
     uid: string,
     pods: readonly KubeObject[],
     signal: AbortSignal,
@@ -277,13 +277,17 @@ export class TenantDirectory {
       wakeOnLoss.gateChanged();
       return this.#reconsider(signal);
     });
-    const sleepingTenantUsage = new SleepingTenantUsage({
+    const unjoinedTenantUsage = new UnjoinedTenantUsage({
       ...this.#options,
-      sleepers,
-      used: async (...pods) => this.#options.hooks?.usedAsleep?.(...pods),
+      virtualClusters: () => this.#store.list(),
+      isUnjoined: (vc) =>
+        isHeldToPolicy(vc) &&
+        this.#options.gate.serves(vc) &&
+        this.session(vc.metadata.uid ?? '')?.isJoined !== true,
+      used: async (...pods) => this.#options.hooks?.usedUnjoined?.(...pods),
       status: this.#status,
       onError: (vc, error) =>
-        this.#warn(vc, error, 'cannot read what pods of this tenant use, which is asleep'),
+        this.#warn(vc, error, 'cannot read what pods of this tenant use, which has not joined'),
     });
     const reflector = new Reflector<VirtualCluster>({
       client: superClient,
@@ -302,7 +306,7 @@ export class TenantDirectory {
         reflector.run(signal),
         wakeOnExpiry.run(signal),
         wakeOnLoss.run(signal),
-        sleepingTenantUsage.run(signal),
+        unjoinedTenantUsage.run(signal),
       ]);
     } finally {
       unsubscribe();

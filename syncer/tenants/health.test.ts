@@ -65,6 +65,20 @@ it('measures one that an earlier syncer has measured at the second look: its pod
   expect(written).toEqual(expect.arrayContaining(measured));
 });
 
+it('measures one whose API server lets a check fail', async () => {
+  const { checked, written, options } = health(undefined);
+  const warned: unknown[] = [];
+  options.logger.warn = (fields) => void warned.push(fields);
+  options.freeze.recheck = () => Promise.reject(new Error('status 500'));
+  expect(await checked()).toBe(false);
+  expect(written).toContain('usage');
+  expect(warned).toHaveLength(1);
+  options.state.client.raw = () => Promise.reject(new Error('no answer'));
+  written.length = 0;
+  expect(await checked()).toBe(false);
+  expect(written).toEqual(['usage']);
+});
+
 describe('calls to a tenant', () => {
   function health(): { calls: CallHealth; pass: (ms: number) => void } {
     let nowMs = 0;

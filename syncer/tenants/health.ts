@@ -158,30 +158,47 @@ export class Health {
 
   /** Returns whether all is well; what is not is tried again at the next check, and ends nothing. */
   async check(signal: AbortSignal): Promise<boolean> {
-    const { status, state, freeze, holds, custom, latest, isJoined } = this.#options;
+    const { isJoined, latest } = this.#options;
+    // Of a tenant of an earlier syncer that is known: its pods come first.
+    const isLater = this.#hasChecked || latest().status?.usage === undefined;
+    this.#hasChecked ||= isJoined();
+    const isWell = await this.#try('health check failed', signal, () => this.#look(isLater, signal));
+    // Whatever the tenant's API server answers: what runs in the super cluster is charged by this.
+    const isSaid =
+      !isLater || (await this.#try('cannot say what this tenant uses', signal, () => this.#sayUsage(signal)));
+    return isWell && isSaid;
+  }
+
+  async #try(otherwise: string, signal: AbortSignal, work: () => Promise<void>): Promise<boolean> {
     try {
-      await this.#probe(signal);
-      if (!isJoined()) return true;
-      await this.#say(networkPoliciesCondition(state.info), signal);
-      await this.#say(isolationCondition(state.info, this.#podAddresses()), signal);
-      custom.reconcile();
-      await this.#sayCustomResources(signal);
-      await freeze.answer(latest(), signal);
-      await freeze.recheck(signal);
-      await holds.answer(latest(), signal);
-      await holds.recheck(signal);
-      const isFirst = !this.#hasChecked;
-      this.#hasChecked = true;
-      // Of a tenant of an earlier syncer that is known: its pods come first.
-      if (isFirst && latest().status?.usage !== undefined) return true;
-      await this.#sayVersion(signal);
-      await this.#measure(signal);
-      await status.usage(this.#ref, state.info.uid, this.#usage(), signal);
+      await work();
       return true;
     } catch (error) {
-      this.#warn(error, signal, 'health check failed');
+      this.#warn(error, signal, otherwise);
       return false;
     }
+  }
+
+  async #look(isLater: boolean, signal: AbortSignal): Promise<void> {
+    const { state, freeze, holds, custom, latest, isJoined } = this.#options;
+    await this.#probe(signal);
+    if (!isJoined()) return;
+    await this.#say(networkPoliciesCondition(state.info), signal);
+    await this.#say(isolationCondition(state.info, this.#podAddresses()), signal);
+    custom.reconcile();
+    await this.#sayCustomResources(signal);
+    await freeze.answer(latest(), signal);
+    await freeze.recheck(signal);
+    await holds.answer(latest(), signal);
+    await holds.recheck(signal);
+    if (isLater) await this.#sayVersion(signal);
+  }
+
+  async #sayUsage(signal: AbortSignal): Promise<void> {
+    const { status, state, isJoined } = this.#options;
+    if (!isJoined()) return;
+    await this.#measure(signal);
+    await status.usage(this.#ref, state.info.uid, this.#usage(), signal);
   }
 
   #warn(error: unknown, signal: AbortSignal, message: string): void {

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import type { VirtualCluster, VirtualClusterPhase } from '../../api/virtual-cluster.ts';
+import { isAsleep, type VirtualCluster, type VirtualClusterPhase } from '../../api/virtual-cluster.ts';
 import { ApiError, type KubeObject, type ObjectRef, resources } from '../../kube/index.ts';
 import { FakeClock } from '../../kube/testing/index.ts';
 import { tokenWatch } from '../controllers/pod-tokens.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { Caches } from '../reconcile/caches.ts';
-import { SleepingTenantUsage, WakeOnExpiry, WakeOnLoss } from './sleeping-tenants.ts';
+import { UnjoinedTenantUsage, WakeOnExpiry, WakeOnLoss } from './sleeping-tenants.ts';
 import type { UsedResources } from './status-writer.ts';
 
 const start = Date.UTC(2030, 0, 1);
@@ -390,13 +390,14 @@ function world(used: (uid: string, pods: readonly KubeObject[]) => Promise<UsedR
   const sleepers: VirtualCluster[] = [];
   const written: unknown[] = [];
   const warned: string[] = [];
-  const usage = new SleepingTenantUsage({
+  const usage = new UnjoinedTenantUsage({
     superCaches,
     kinds: allKinds,
-    sleepers: () => sleepers,
+    virtualClusters: () => sleepers,
+    isUnjoined: isAsleep,
     used: (uid, pods) => used(uid, pods),
     status: {
-      usageAsleep: async (ref, uid, { used: what, counted }) =>
+      usageUnjoined: async (ref, uid, { used: what, counted }) =>
         void written.push([ref.name, uid, what, counted.pods]),
     },
     clock,

@@ -238,37 +238,38 @@ export class WakeOnExpiry {
   }
 }
 
-interface SleepingTenantUsageOptions {
+interface UnjoinedTenantUsageOptions {
   /** Complete, as far as the tenants go that are served. */
   superCaches: Caches;
   kinds: readonly SyncedKind[];
-  /** The tenants that are asleep, and that this replica would serve. */
-  sleepers: () => Iterable<VirtualCluster>;
+  virtualClusters: () => Iterable<VirtualCluster>;
+  /** Whether a tenant may have pods, is this replica's, and has no session that measures it. */
+  isUnjoined: (vc: VirtualCluster) => boolean;
   /** What these pods of the super cluster use, which are all that the tenant with this UID has; undefined where nothing says so. */
   used: (uid: string, pods: readonly KubeObject[], signal: AbortSignal) => Promise<UsedResources | undefined>;
-  status: Pick<StatusWriter, 'usageAsleep'>;
+  status: Pick<StatusWriter, 'usageUnjoined'>;
   clock: Clock;
   onError: (vc: VirtualCluster, error: unknown) => void;
 }
 
 /**
- * Writes down what tenants that are asleep have and use in the super cluster: no session measures it, and it may be more than
- * the last one has said, which counts once a minute. What is counted in the tenant alone stays as it was. Of a tenant that has woken
- * meanwhile nothing is written: its session does.
+ * Writes down what tenants have and use in the super cluster that are asleep, or do not let the syncer join: no session
+ * measures it, and it may be more than the last one has said, which counts once a minute. What is counted in the tenant alone
+ * stays as it was. Of a tenant that has joined meanwhile nothing is written: its session does.
  */
-export class SleepingTenantUsage {
-  readonly #o: SleepingTenantUsageOptions;
+export class UnjoinedTenantUsage {
+  readonly #o: UnjoinedTenantUsageOptions;
 
-  constructor(options: SleepingTenantUsageOptions) {
+  constructor(options: UnjoinedTenantUsageOptions) {
     this.#o = options;
   }
 
   /** Until aborted. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock, sleepers, onError } = this.#o;
+    const { clock, virtualClusters, isUnjoined, onError } = this.#o;
     while (!signal.aborted) {
       await clock.sleep(usedEveryMs, signal).catch(() => undefined);
-      for (const vc of [...sleepers()]) {
+      for (const vc of [...virtualClusters()].filter(isUnjoined)) {
         if (signal.aborted) return;
         await this.#measure(vc, signal).catch((error: unknown) => {
           if (!signal.aborted) onError(vc, error);
@@ -278,7 +279,7 @@ export class SleepingTenantUsage {
   }
 
   async #measure({ metadata, status }: VirtualCluster, signal: AbortSignal): Promise<void> {
-    const { superCaches, kinds, used, onError } = this.#o;
+    const { superCaches, kinds, used, isUnjoined, onError } = this.#o;
     const { namespace, name = '', uid = '' } = metadata;
     if (status?.usage === undefined) return;
     const ofTenant = superCaches.byIndex(resources.pods, byTenantIndex, uid);
@@ -288,6 +289,6 @@ export class SleepingTenantUsage {
     });
     signal.throwIfAborted();
     const counted = meteredUsage(superCaches, kinds, uid);
-    await this.#o.status.usageAsleep({ namespace, name }, uid, { used: now, counted }, signal);
+    await this.#o.status.usageUnjoined({ namespace, name }, uid, { used: now, counted, isUnjoined }, signal);
   }
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { noSyncerReason } from '../../api/conditions.ts';
 import { monthlyUsage } from '../../api/usage.ts';
-import type { VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isAsleep, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import { findCondition, resources } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
 import { definitionOf, widgets } from '../controllers/testing/custom-world.ts';
@@ -132,9 +132,9 @@ describe('the status writer', () => {
       const { cluster, writer, status } = await world();
       await using _ = cluster;
       put(cluster, { phase: 'Asleep', usage: before });
-      await writer.usageAsleep(ref, 'v1', { used, counted });
+      await writer.usageUnjoined(ref, 'v1', { used, counted, isUnjoined: isAsleep });
       expect(status()).toEqual({ phase: 'Asleep', usage: { ...before, ...used, resources: counted } });
-      await writer.usageAsleep(ref, 'v1', { used: undefined, counted });
+      await writer.usageUnjoined(ref, 'v1', { used: undefined, counted, isUnjoined: isAsleep });
       const { cpu: _cpu, memory: _memory, ...said } = before;
       expect(status()).toEqual({ phase: 'Asleep', usage: { ...said, resources: counted } });
     });
@@ -143,14 +143,14 @@ describe('the status writer', () => {
       const { cluster, writer, status, writes } = await world();
       await using _ = cluster;
       put(cluster, { phase: 'Ready', usage: before });
-      await writer.usageAsleep(ref, 'v1', { used, counted });
+      await writer.usageUnjoined(ref, 'v1', { used, counted, isUnjoined: isAsleep });
       put(cluster, { phase: 'Asleep', usage: before }, { uid: 'v2' });
-      await writer.usageAsleep(ref, 'v1', { used, counted });
+      await writer.usageUnjoined(ref, 'v1', { used, counted, isUnjoined: isAsleep });
       put(cluster, { phase: 'Asleep', usage: before }, { deletionTimestamp: '2026-01-01T00:00:00Z' });
-      await writer.usageAsleep(ref, 'v1', { used, counted });
+      await writer.usageUnjoined(ref, 'v1', { used, counted, isUnjoined: isAsleep });
       expect(status()?.usage).toEqual(before);
       put(cluster, { phase: 'Asleep' });
-      await writer.usageAsleep(ref, 'v1', { used, counted });
+      await writer.usageUnjoined(ref, 'v1', { used, counted, isUnjoined: isAsleep });
       expect(status()).toEqual({ phase: 'Asleep' });
       expect(writes()).toBe(0);
     });
@@ -168,7 +168,7 @@ describe('the status writer', () => {
         put(cluster, awake);
         return found;
       });
-      await writer.usageAsleep(ref, 'v1', { used, counted });
+      await writer.usageUnjoined(ref, 'v1', { used, counted, isUnjoined: isAsleep });
       expect(status()).toEqual(awake);
     });
 
@@ -178,7 +178,7 @@ describe('the status writer', () => {
       const { resources: _counted, ...usage } = before;
       await writer.usage(ref, 'v1', usage);
       put(cluster, { phase: 'Asleep', usage });
-      await writer.usageAsleep(ref, 'v1', { used, counted });
+      await writer.usageUnjoined(ref, 'v1', { used, counted, isUnjoined: isAsleep });
       expect(status()?.usage).toEqual({ ...usage, ...used, resources: counted });
       put(cluster, { phase: 'Ready', usage: { ...usage, ...used } });
       await writer.usage(ref, 'v1', usage);

@@ -8,7 +8,7 @@ import {
   superClusterUnknownReason,
   switchedOffReason,
 } from '../../api/conditions.ts';
-import { isAsleep, isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   type Condition,
   findCondition,
@@ -126,13 +126,21 @@ export class StatusWriter {
   }
 
   /**
-   * What pods of a tenant use that is asleep, and has said what it has; undefined: not known. `counted`: what it has in the
-   * super cluster. Nothing is written when it is not asleep any more, or another VirtualCluster has its name.
+   * What pods of a tenant use that has no session, and of which one has said what it has; undefined: not known. `counted`:
+   * what it has in the super cluster. Nothing is written when it is not unjoined any more, or another VirtualCluster has its name.
    */
-  usageAsleep(
+  usageUnjoined(
     ref: ObjectRef,
     uid: string,
-    { used, counted }: { used: UsedResources | undefined; counted: Readonly<Record<string, string>> },
+    {
+      used,
+      counted,
+      isUnjoined,
+    }: {
+      used: UsedResources | undefined;
+      counted: Readonly<Record<string, string>>;
+      isUnjoined: (vc: VirtualCluster) => boolean;
+    },
     signal?: AbortSignal,
   ): Promise<void> {
     const change = ({ cpu: _cpu, memory: _memory, ...said }: Usage): Usage => ({
@@ -144,7 +152,7 @@ export class StatusWriter {
       const cached = this.#cached(ref)?.status?.usage;
       if (cached !== undefined && deepEqual(change(cached), cached)) return;
       await this.#modify(ref, uid, signal, (status, vc) =>
-        isAsleep(vc) && status.usage !== undefined ? { ...status, usage: change(status.usage) } : undefined,
+        isUnjoined(vc) && status.usage !== undefined ? { ...status, usage: change(status.usage) } : undefined,
       );
       // What a session has said is not there any more: the next one says it again, be it the same.
       this.#last.get(uid)?.delete('usage');
