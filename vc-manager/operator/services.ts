@@ -111,7 +111,7 @@ export interface Services {
   /** Told what the warm pool has, with each look at it. */
   onWarmPool: (pool: WarmPoolSize) => void;
   /** Told what a tenant (`namespace/name`) has used since it was last told. */
-  onUsage: (tenant: string, used: Partial<UsageDay>) => void;
+  onUsage: (tenant: string, used: Partial<UsageDay> | undefined) => void;
   /** What tenants use, added up. */
   usage: UsageMeter;
   /** Absent: this manager keeps no snapshots. */

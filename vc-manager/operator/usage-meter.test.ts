@@ -1,8 +1,9 @@
 import { pino } from 'pino';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { labelKeys } from '../../api/labels.ts';
+import { noUsage } from '../../api/usage.ts';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
-import { Connection, KubeClient, resources, Store } from '../../kube/index.ts';
+import { type ConfigMap, Connection, KubeClient, resources, Store } from '../../kube/index.ts';
 import { FakeApiServer, FakeClock } from '../../kube/testing/index.ts';
 import { parseCallCount } from './steps/api-calls.ts';
 import { UsageMeter, usageOf } from './usage-meter.ts';
@@ -42,13 +43,14 @@ describe('usage', () => {
     const clock = new FakeClock({ now: Date.parse(at) });
     const virtualClusters = new Store<VirtualCluster>();
     const told: string[] = [];
+    const gone: string[] = [];
     const services = {
       client: new KubeClient(connection),
       virtualClusters,
       clock,
       logger: pino({ level: 'silent' }),
       settings: { namespace: 'skerry-system' } as never,
-      onUsage: (tenant: string) => told.push(tenant),
+      onUsage: (tenant: string, used: object | undefined) => (used === undefined ? gone : told).push(tenant),
     };
     const start = (): { meter: UsageMeter; stop: () => Promise<void> } => {
       const meter = new UsageMeter();
@@ -68,7 +70,7 @@ describe('usage', () => {
       const data = map?.['data'] as Record<string, string> | undefined;
       return data && Object.fromEntries(Object.entries(data).map(([day, text]) => [day, JSON.parse(text)]));
     };
-    return { server, clock, virtualClusters, services, start, rows, told };
+    return { server, clock, virtualClusters, services, start, rows, told, gone };
   }
 
   async function pass(clock: FakeClock, minutes: number): Promise<void> {
@@ -181,7 +183,7 @@ describe('usage', () => {
   });
 
   it('of a tenant that is gone stays, and none of one that waits for an owner is kept', async () => {
-    const { clock, virtualClusters, start, rows } = await world();
+    const { clock, virtualClusters, start, rows, gone } = await world();
     const warm = virtualCluster('warm');
     warm.metadata.labels = { 'skerry.dev/warm': 'x' };
     virtualClusters.replace([virtualCluster('a'), warm]);
@@ -191,7 +193,57 @@ describe('usage', () => {
     await pass(clock, 2);
     expect(rows('usage-id-a-2026-03')?.['2026-03-31']?.['hours']).toBeCloseTo(3 / 60, 3);
     expect(rows('usage-id-warm-2026-03')).toBeUndefined();
+    expect(gone).toEqual(['default/a']);
     await stop();
+  });
+
+  it('of many tenants of a namespace that are gone is added up in one ConfigMap, as they go', async () => {
+    const { server, clock, virtualClusters, start, rows } = await world('2026-03-10T12:00:00Z');
+    const short = Array.from({ length: 103 }, (_, index) => virtualCluster(`short-${index}`));
+    const other = virtualCluster('other');
+    other.metadata.namespace = 'elsewhere';
+    const stays = virtualCluster('stays');
+    const { stop } = start();
+    virtualClusters.replace([...short, other, stays]);
+    await pass(clock, 12);
+    virtualClusters.replace([stays]);
+    await pass(clock, 12);
+    await stop();
+    const names = server.list(resources.configMaps).map(({ metadata }) => metadata.name ?? '');
+    expect(names.filter((name) => name.startsWith('usage-id-short-'))).toHaveLength(100);
+    expect(names).toEqual(expect.arrayContaining(['usage-id-other-2026-03', 'usage-id-stays-2026-03']));
+    const [sum = ''] = names.filter((name) => name.startsWith('usage-gone-'));
+    expect(names).toHaveLength(103);
+    const hours = (name: string): number => rows(name)?.['2026-03-10']?.['hours'] ?? 0;
+    expect(hours(sum)).toBeCloseTo(3 * hours('usage-id-other-2026-03'), 2);
+  });
+
+  it('of one that is gone is added up once, though a manager dies before its ConfigMap is deleted', async () => {
+    const { server, clock, services, start, rows } = await world('2026-03-10T12:00:00Z');
+    const day = JSON.stringify({ ...noUsage(), podHours: 1 });
+    for (let index = 0; index < 103; index++)
+      server.put(resources.configMaps, {
+        metadata: {
+          name: `usage-id-${index}-2026-03`,
+          namespace: 'skerry-system',
+          labels: { 'skerry.dev/usage': '2026-03' },
+          annotations: { 'skerry.dev/tenant-name': `default/short-${index}` },
+        },
+        data: { '2026-03-01': day },
+      } as ConfigMap);
+    const deletion = vi.spyOn(services.client, 'delete').mockRejectedValueOnce(new Error('killed'));
+    const first = start();
+    await clock.untilSleeping();
+    await first.stop();
+    expect(deletion).toHaveBeenCalledTimes(1);
+    expect(server.list(resources.configMaps)).toHaveLength(104);
+    const second = start();
+    await clock.untilSleeping();
+    await second.stop();
+    const names = server.list(resources.configMaps).map(({ metadata }) => metadata.name ?? '');
+    expect(names).toHaveLength(101);
+    const [sum = ''] = names.filter((name) => name.startsWith('usage-gone-'));
+    expect(rows(sum)?.['2026-03-01']?.['podHours']).toBe(3);
   });
 
   it('of more than a year ago is deleted, and nothing else', async () => {
@@ -221,7 +273,7 @@ describe('usage', () => {
     const told: (number | undefined)[] = [];
     const meter = new UsageMeter();
     const sample = (): void =>
-      meter.sample({ ...services, onUsage: (_, { apiCalls }) => told.push(apiCalls) }, minuteMs);
+      meter.sample({ ...services, onUsage: (_, used) => told.push(used?.apiCalls) }, minuteMs);
     const nowMs = clock.now();
     const [old, fresh] = [String(nowMs / 1_000 - 7_200), String(nowMs / 1_000 - 60)];
     meter.countCalls('uid-a', { startedAt: old, calls: 1_000 }, nowMs);

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
@@ -8,6 +9,7 @@ import {
   noUsage,
   roundedUsage,
   type UsageDay,
+  usageConfigMapId,
   usageConfigMapName,
   usageDays,
   usageLabel,
@@ -21,6 +23,7 @@ import {
   ignoreNotFound,
   isNotFound,
   type KubeClient,
+  type KubeObject,
   modifyStatus,
   namespacedName,
   parseQuantity,
@@ -39,6 +42,14 @@ const hourMs = 3_600_000;
 const GiB = 2 ** 30;
 /** Older ConfigMaps are deleted. */
 const keptMonths = 13;
+/**
+ * Of a namespace and month, so many tenants that are gone keep a ConfigMap of their own: an owner may make VirtualClusters and
+ * delete them without end. What the earliest of more have used is added up in one.
+ */
+const maxOfGone = 100;
+const maxAtOnce = 500;
+/** UIDs of ConfigMaps that were added to this one last, and are to be deleted. */
+const addedAnnotation = 'skerry.dev/usage-added';
 const countCallsMs = 10 * 60_000;
 
 /** One tenant, as it is metered. */
@@ -62,7 +73,8 @@ interface MeterServices {
   client: KubeClient;
   virtualClusters: Store<VirtualCluster>;
   settings: Pick<OperatorSettings, 'namespace'>;
-  onUsage: (tenant: string, used: Partial<UsageDay>) => void;
+  /** `used`: undefined for a tenant that is gone. */
+  onUsage: (tenant: string, used: Partial<UsageDay> | undefined) => void;
   clock: Clock;
   logger: Logger;
 }
@@ -82,6 +94,10 @@ export class UsageMeter {
   /** Calls since the last sample, by UID. */
   readonly #calls = new Map<string, number>();
   #meters = new Map<string, Meter>();
+  /** Names of tenants whose usage was told. */
+  #told = new Set<string>();
+  /** Tenants that have gone since their ConfigMaps were last looked through. */
+  #gone = 0;
 
   /** Whether a tenant's calls are to be counted again. */
   isCallCountDue(uid: string, nowMs: number): boolean {
@@ -124,16 +140,18 @@ export class UsageMeter {
       logger.warn({ err: error }, `usage cannot be kept: ${explain(error).message}`);
     await repeatUntilAborted({ everyMs: sampleMs, clock, onError }, signal, async () => {
       const today = dayOf(clock.now());
-      if (cleanedDay !== today) {
-        await this.#load(services, signal);
-        await this.#clean(services, signal);
-        cleanedDay = today;
-      }
+      if (cleanedDay !== today) await this.#load(services, signal);
       const now = clock.now();
       const sinceMs = Math.min(longestGapMs, Math.max(0, now - sampledMs));
       sampledMs = now;
       this.sample(services, sinceMs);
       await this.#flushDue(services, signal);
+      // What fails here keeps nobody from being metered.
+      if (cleanedDay !== today || this.#gone >= maxOfGone) {
+        await this.#clean(services, signal);
+        this.#gone = 0;
+        cleanedDay = today;
+      }
     });
     stop();
   }
@@ -143,6 +161,8 @@ export class UsageMeter {
     const nowMs = clock.now();
     const day = dayOf(nowMs);
     this.#forgetGone(virtualClusters);
+    const before = this.#told;
+    this.#told = new Set();
     for (const vc of virtualClusters.list()) {
       const uid = vc.metadata.uid ?? '';
       const id = vc.status?.id;
@@ -158,16 +178,16 @@ export class UsageMeter {
       meter.days.set(day, addUsage(meter.days.get(day) ?? noUsage(), used));
       meter.dirty.add(day);
       this.#meters.set(uid, meter);
+      const name = namespacedName(vc.metadata);
+      this.#told.add(name);
       try {
-        onUsage(namespacedName(vc.metadata), used);
+        onUsage(name, used);
       } catch (error) {
         // The counter of one tenant is no reason to leave the others out.
-        logger.warn(
-          { err: error, virtualCluster: namespacedName(vc.metadata) },
-          'its usage is not in the metrics',
-        );
+        logger.warn({ err: error, virtualCluster: name }, 'its usage is not in the metrics');
       }
     }
+    for (const name of before) if (!this.#told.has(name)) onUsage(name, undefined);
   }
 
   /** Those that have rows are forgotten when the last of these is written. */
@@ -212,20 +232,94 @@ export class UsageMeter {
       this.#meters.delete(uid);
       this.#counted.delete(uid);
       this.#calls.delete(uid);
+      this.#gone += 1;
     }
   }
 
-  async #clean({ client, settings, clock }: MeterServices, signal: AbortSignal): Promise<void> {
+  async #clean(services: MeterServices, signal: AbortSignal): Promise<void> {
+    const { client, settings, clock, virtualClusters } = services;
     const { namespace } = settings;
     const oldest = monthsBefore(dayOf(clock.now()).slice(0, 7), keptMonths);
     const options = { namespace, labelSelector: usageLabel, metadataOnly: true, signal };
     const { items } = await client.list(resources.configMaps, options);
-    for (const { metadata } of items) {
-      const { name = '', uid = '' } = metadata;
-      if ((metadata.labels?.[usageLabel] ?? '') >= oldest) continue;
-      await deleteIfPresent(client, resources.configMaps, { namespace, name }, { uid, signal });
+    const ids = new Set<string | undefined>(Array.from(virtualClusters.list(), ({ status }) => status?.id));
+    // Not written to the end yet.
+    for (const { id } of this.#meters.values()) ids.add(id);
+    const gone = new Map<string, KubeObject[]>();
+    for (const item of items) {
+      const { name = '', uid = '', labels, annotations } = item.metadata;
+      const month = labels?.[usageLabel] ?? '';
+      if (month < oldest) {
+        await deleteIfPresent(client, resources.configMaps, { namespace, name }, { uid, signal });
+        continue;
+      }
+      const [of = ''] = (annotations?.[annotationKeys.tenantName] ?? '').split('/');
+      const sum = usageConfigMapName(idOfGone(of), month);
+      if (name === sum || ids.has(usageConfigMapId(name))) continue;
+      const records = gone.get(sum) ?? [];
+      records.push(item);
+      gone.set(sum, records);
     }
+    for (const [sum, records] of gone)
+      for (let left = records; left.length > maxOfGone; ) left = await addUp(services, sum, left, signal);
   }
+}
+
+/** In place of an id, for tenants of a namespace that are gone and have no ConfigMaps of their own any more. */
+function idOfGone(namespace: string): string {
+  return `gone-${hash('sha256', namespace, 'hex').slice(0, 16)}`;
+}
+
+/** Some of these records, the earliest, go into the ConfigMap of that name. Returns the others. */
+async function addUp(
+  { client, settings }: MeterServices,
+  sum: string,
+  records: readonly KubeObject[],
+  signal: AbortSignal,
+): Promise<KubeObject[]> {
+  const { namespace } = settings;
+  const read = async (name: string): Promise<ConfigMap | undefined> => {
+    const options = { namespace, fieldSelector: `metadata.name=${name}`, signal };
+    return (await client.list<ConfigMap>(resources.configMaps, options)).items[0];
+  };
+  const present = await read(sum);
+  // A manager that has died in between has added these up, and not deleted them all.
+  const added = new Set(present?.metadata.annotations?.[addedAnnotation]?.split(','));
+  const order = ({ metadata }: KubeObject): string =>
+    added.has(metadata.uid ?? '') ? '' : (metadata.creationTimestamp ?? '');
+  const inOrder = records.toSorted((a, b) => Number(order(a) > order(b)) - Number(order(a) < order(b)));
+  const earliest = inOrder.splice(0, Math.min(records.length - maxOfGone, maxAtOnce));
+  const days = new Map(usageDays(present?.data));
+  for (const { metadata } of earliest) {
+    const { name = '', uid = '' } = metadata;
+    if (added.has(uid)) continue;
+    for (const [day, used] of usageDays((await read(name))?.data))
+      days.set(day, addUsage(days.get(day) ?? noUsage(), used));
+  }
+  const { labels, annotations } = earliest[0]?.metadata ?? {};
+  const [of = ''] = (annotations?.[annotationKeys.tenantName] ?? '').split('/');
+  const uids = earliest.map(({ metadata }) => metadata.uid);
+  const change = {
+    metadata: {
+      labels: { ...labels },
+      annotations: { [annotationKeys.tenantName]: `${of}/*`, [addedAnnotation]: uids.join() },
+    },
+    data: Object.fromEntries(Array.from(days, ([day, used]) => [day, JSON.stringify(roundedUsage(used))])),
+  };
+  const ref = { namespace, name: sum };
+  if (present === undefined) {
+    const made: ConfigMap = { ...change, metadata: { ...change.metadata, ...ref } };
+    await client.create(resources.configMaps, made, { signal });
+  } else {
+    const { resourceVersion } = present.metadata;
+    const patch = { ...change, metadata: { ...change.metadata, resourceVersion } };
+    await client.patch(resources.configMaps, ref, patch, { type: 'merge', signal });
+  }
+  for (const { metadata } of earliest) {
+    const { name = '', uid = '' } = metadata;
+    await deleteIfPresent(client, resources.configMaps, { namespace, name }, { uid, signal });
+  }
+  return inOrder;
 }
 
 /** What the tenant has, times so many hours. */

@@ -80,6 +80,27 @@ describe('the health of the manager', () => {
     expect((await get('/secrets')).status).toBe(404);
   });
 
+  it('has series for 250 tenants that are there: those that are gone keep none from others', async () => {
+    const { health, get } = await started();
+    const last = async (): Promise<string[]> => {
+      const text = await (await get('/metrics')).text();
+      return text
+        .split('\n')
+        .filter((line) => /skerry_tenant_usage_total\{tenant="(team\/last|other)"/.test(line));
+    };
+    for (let n = 0; n < 250; n++) health.onUsage(`short/lived-${n}`, { podHours: 1, apiCalls: 2 });
+    health.onUsage('team/last', { podHours: 3 });
+    const other = 'skerry_tenant_usage_total{tenant="other",resource="podHours"} 3';
+    expect(await last()).toEqual([other]);
+    health.onUsage('short/lived-7', undefined);
+    health.onUsage('team/last', { podHours: 4 });
+    expect(await last()).toEqual([
+      other,
+      'skerry_tenant_usage_total{tenant="team/last",resource="podHours"} 4',
+    ]);
+    expect(await (await get('/metrics')).text()).not.toContain('short/lived-7"');
+  });
+
   it('says which option to change when the port is taken', async () => {
     const { health } = await started();
     const other = await health.listen({ host: '127.0.0.1', port: 0 });

@@ -4,7 +4,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { pino } from 'pino';
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { type DriverName, defaultDriver, traitsOf } from '../../../api/drivers.ts';
-import type { UsageDay } from '../../../api/usage.ts';
+import { type UsageDay, usageFields } from '../../../api/usage.ts';
 import { type DnsChoice, dnsChoices } from '../../../api/virtual-cluster.ts';
 import {
   Connection,
@@ -451,8 +451,13 @@ export class ManagerHealth {
     if (status > 0 && status < 500) this.#answeredAt = this.#now();
   };
 
-  /** To be called with what a tenant has used since the last call. */
-  readonly onUsage = (tenant: string, used: Partial<UsageDay>): void => {
+  /** To be called with what a tenant has used since the last call; undefined: it is gone, and its label is free again. */
+  readonly onUsage = (tenant: string, used: Partial<UsageDay> | undefined): void => {
+    if (used === undefined) {
+      if (!this.#usageTenants.delete(tenant)) return;
+      for (const resource of usageFields) this.#usage.remove({ tenant, resource });
+      return;
+    }
     const isKnown = this.#usageTenants.has(tenant);
     if (!isKnown && this.#usageTenants.size < maxTenantSeries) this.#usageTenants.add(tenant);
     const label = isKnown || this.#usageTenants.has(tenant) ? tenant : 'other';
