@@ -68,6 +68,21 @@ describe('syncer metrics', () => {
       expect(await samples('skerry_tenant_quota')).toEqual([]);
     });
 
+    it('has no series of limits of what does not exist, under whatever name an owner has made them', async () => {
+      const limit = (resource: string, used: number) => ({ tenant: 'ns/a', resource, used, limit: 1 });
+      metrics.addTenant('ns/a');
+      metrics.collectQuotasFrom(() => [
+        limit('secrets', 0),
+        limit('count/made-up', 0),
+        limit('made-up.storageclass.storage.k8s.io/requests.storage', 0),
+        limit('count/pods', 1),
+      ]);
+      expect(await samples('skerry_tenant_quota_limit')).toEqual([
+        'skerry_tenant_quota_limit{tenant="ns/a",resource="secrets"} 1',
+        'skerry_tenant_quota_limit{tenant="ns/a",resource="count/pods"} 1',
+      ]);
+    });
+
     it('shows when the first authority and certificate of a tenant expires', async () => {
       const expiries = [
         { tenant: 'ns/a', kind: 'authority', atMs: 9_000 },

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { defaultQuota } from '../../api/quota.ts';
 import type { EngineObserver } from '../engine.ts';
 import type { DirectoryHooks } from '../tenants/directory.ts';
 import { observePods, type PodTraces } from './pod-traces.ts';
@@ -269,10 +270,15 @@ export class SyncerMetrics {
     );
   }
 
-  /** What tenants have of what their quotas limit. */
+  /**
+   * What tenants have of what their quotas limit. Owners of VirtualClusters may limit resources that do not exist, under
+   * other names each time: beyond the default quota only those that are used have series.
+   */
   collectQuotasFrom(
-    read: () => Iterable<{ tenant: string; resource: string; used: number; limit: number }>,
+    quotas: () => Iterable<{ tenant: string; resource: string; used: number; limit: number }>,
   ): void {
+    const read = () =>
+      [...quotas()].filter(({ resource, used }) => used > 0 || Object.hasOwn(defaultQuota, resource));
     const labelNames = ['tenant', 'resource'];
     const help = 'What a tenant has in the super cluster of a limited resource.';
     this.#tenantGauge('skerry_tenant_quota_used', help, labelNames, (add) => {
