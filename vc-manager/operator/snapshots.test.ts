@@ -970,6 +970,27 @@ describe('snapshots', () => {
     for (const noTime of ['whenever', '4']) expect(isRestoreWanted(vc(noTime))).toBe(true);
   });
 
+  it('fill one new tenant at a time, and others are made meanwhile', async () => {
+    const read = snapshots.store.read.bind(snapshots.store);
+    const gate = Promise.withResolvers<void>();
+    world.run({ snapshots });
+    await make();
+    const restoreFrom = await take('1');
+    let reading = 0;
+    snapshots.store.read = async (...args) => {
+      reading += 1;
+      await gate.promise;
+      return read(...args);
+    };
+    const names = ['b0', 'b1'];
+    for (const name of names) world.create(name, { restoreFrom });
+    await world.until('b0', () => reading > 0);
+    world.create('other');
+    await world.untilReady('other').finally(gate.resolve);
+    expect(reading).toBe(1);
+    for (const name of names) await world.untilReady(name);
+  });
+
   it('fill a new tenant, but for what is of the other place, from the beginning again after a manager was killed', async () => {
     const first = world.run({ snapshots });
     await make();

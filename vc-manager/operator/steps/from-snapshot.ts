@@ -11,9 +11,10 @@ import {
   resources,
 } from '../../../kube/index.ts';
 import { isInRange } from '../../os/network.ts';
+import { RequeueAfter } from '../errors.ts';
 import { pagesOf } from '../objects.ts';
 import type { Services } from '../services.ts';
-import { withSnapshot } from '../snapshot-files.ts';
+import { snapshotServices, withSnapshot } from '../snapshot-files.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { checkDatastoreQuota, encryptedEntries, replaceKeys, withKeys } from '../tenant-keys.ts';
@@ -39,15 +40,25 @@ export const fillFromSnapshot: Step = {
     const from = tenant.vc.spec?.restoreFrom ?? '';
     if (tenant.ownDatastore !== undefined) await ensureOnlyDatastore(tenant, services);
     if (!(await isOurs(tenant, services, from))) return;
-    await check(tenant, services, from);
-    await withSnapshot(tenant, services, from, async ({ entries }) => {
-      // What an earlier attempt has started.
-      if (tenant.wasStarted) await stopWriters(tenant, services);
-      const isWanted = (key: string): boolean => !isOfPlace(key) && !isRemote(key);
-      await replaceKeys(tenant, services, encryptedEntries(tenant, entries, isWanted));
+    await inTurn(tenant, services, async () => {
+      await check(tenant, services, from);
+      await withSnapshot(tenant, services, from, async ({ entries }) => {
+        // What an earlier attempt has started.
+        if (tenant.wasStarted) await stopWriters(tenant, services);
+        const isWanted = (key: string): boolean => !isOfPlace(key) && !isRemote(key);
+        await replaceKeys(tenant, services, encryptedEntries(tenant, entries, isWanted));
+      });
     });
   },
 };
+
+/** One at a time, as snapshots are taken: each keeps a worker for as long as the tenant that it came from was large. */
+async function inTurn(tenant: Tenant, services: Services, work: () => Promise<void>): Promise<void> {
+  const { turns } = snapshotServices(services);
+  if (!turns.mayTake(tenant))
+    throw new RequeueAfter('It waits until another snapshot is taken or read.', 2_000, 'Waiting');
+  await turns.take(tenant, work);
+}
 
 /**
  * Reads all of it, before the first key is written. Throws SnapshotError, and `DatastoreQuotaExceeded` where it would go
@@ -81,10 +92,13 @@ export const adaptFromSnapshot: Step = {
   async run(tenant, services) {
     if (!isNeeded(tenant) || tenant.vc.status?.restore === undefined) return;
     const from = tenant.vc.spec?.restoreFrom ?? '';
-    await recreateBoundObjects(tenant, tenant.required(tenant.vc.status?.serviceCIDR, 'service slice'));
-    await withSnapshot(tenant, services, from, ({ entries }) =>
-      replaceKeys(tenant, services, encryptedEntries(tenant, entries, isRemote), true),
-    );
+    const serviceCIDR = tenant.required(tenant.vc.status?.serviceCIDR, 'service slice');
+    await inTurn(tenant, services, async () => {
+      await recreateBoundObjects(tenant, serviceCIDR);
+      await withSnapshot(tenant, services, from, ({ entries }) =>
+        replaceKeys(tenant, services, encryptedEntries(tenant, entries, isRemote), true),
+      );
+    });
     const at = new Date(services.clock.now()).toISOString();
     tenant.status.set(({ restore: _, ...status }) => ({ ...status, restored: { request: '', from, at } }));
     await tenant.status.flush();
