@@ -14,7 +14,7 @@ import { PodAdmission, type PodAdmissionObserver } from './controllers/pod-admis
 import { PodTokenController } from './controllers/pod-tokens.ts';
 import { actionGates } from './controllers/registry.ts';
 import { tokenSecrets } from './controllers/token-secret.ts';
-import type { Action, DownKind, SyncedKind } from './kinds/contract.ts';
+import type { Action, SyncedKind } from './kinds/contract.ts';
 import { QuotaAdmission, type ResourceUsage } from './quota/quota-admission.ts';
 import type { Caches } from './reconcile/caches.ts';
 import {
@@ -389,12 +389,14 @@ export class SyncEngine {
   /** Objects in the caches, by side and kind. */
   *objectCounts(): Generator<{ side: 'tenant' | 'super'; kind: string; count: number }> {
     const tenants = [...this.#router.tenants()];
-    const custom = tenants.flatMap(({ customKinds }) => [...customKinds.values()].map(({ kind }) => kind));
+    const custom = new Set<SyncedKind>(
+      tenants.flatMap(({ customKinds }) => [...customKinds.values()].map(({ kind }) => kind)),
+    );
     for (const kind of new Set([...this.#options.kinds, ...custom])) {
       const { name } = kind;
       let count = 0;
       for (const tenant of tenants) {
-        if (custom.includes(kind as DownKind) && tenant.customKinds.get(name)?.kind !== kind) continue;
+        if (custom.has(kind) && tenant.customKinds.get(name)?.kind !== kind) continue;
         count += tenant.caches.of(kind).size;
       }
       yield { side: 'tenant', kind: name, count };

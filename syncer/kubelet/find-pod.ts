@@ -81,7 +81,7 @@ export function superPodOf(tenant: KubeletTenant, tenantPod: KubeObject): Pod | 
  * tenant object is what the tenant's API server says it is.
  */
 function isTenantContainer(container: string, tenantPod: Pod, superPod: Pod): boolean {
-  if (!containersOf(tenantPod).includes(container)) return false;
+  if (!containersOf(tenantPod).has(container)) return false;
   const sent = superPod.metadata.annotations?.[annotationKeys.containers];
   return sent?.split(',').includes(container) === true;
 }
@@ -90,7 +90,7 @@ export function isSimulated(superNode: KubeObject): boolean {
   return superNode.metadata.labels?.[labelKeys.simulated] === 'true';
 }
 
-/** Names of all that runs in a pod as its owner has written it. */
-export function containersOf({ spec = {} }: Pod): string[] {
-  return allContainers(spec).map(({ name }) => name);
+/** Names of all that runs in a pod as its owner has written it, who may have written any number. */
+export function containersOf({ spec = {} }: Pod): ReadonlySet<string> {
+  return new Set(allContainers(spec).map(({ name }) => name));
 }

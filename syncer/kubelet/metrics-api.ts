@@ -450,7 +450,7 @@ function writeOne(response: ServerResponse, code: number, body: object): void {
 function ownPart(pod: Pod, usage: PodUsage | undefined): PodUsage[] {
   if (usage === undefined) return [];
   const names = containersOf(pod);
-  return [{ ...usage, containers: usage.containers.filter(({ name }) => names.includes(name)) }];
+  return [{ ...usage, containers: usage.containers.filter(({ name }) => names.has(name)) }];
 }
 
 const base = `/apis/${metricsVersion}/`;

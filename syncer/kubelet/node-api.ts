@@ -124,7 +124,7 @@ function podStats({ pod, superPod }: PodPair, usage: ReadonlyMap<string, PodUsag
   const used = usage.get(superPod.metadata.uid ?? '');
   if (used === undefined) return { stats: { ...common, containers: [] }, own: [] };
   const names = containersOf(pod);
-  const own = used.containers.filter((container) => names.includes(container.name));
+  const own = used.containers.filter((container) => names.has(container.name));
   const time = timestamp(used.takenAtMs);
   const containers = own.map((container) => ({ name: container.name, ...statsOf(time, [container]) }));
   return { stats: { ...common, containers, ...statsOf(time, own) }, own };
