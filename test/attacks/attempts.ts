@@ -1022,6 +1022,14 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
+    attack:
+      'keep what all tenants have from being synced, by `kubectl top` for pods on nodes that do not answer',
+    stoppedBy: 'nodes are asked over other connections than what is synced, 16 at once',
+    test: 'syncer/kubelet/usage-sources.test.ts › of many nodes that say nothing are asked for at a few at once',
+    control: '› come from the kubelets where there is no such API',
+  },
+  {
+    attacker: 'tenant',
     attack: 'have the syncer compare each of many nodes with each of many pods for `kubectl top nodes`',
     stoppedBy: 'pods are sorted by node once',
     test: 'syncer/kubelet/metrics-api.test.ts › are put together without looking at every pod for every node',
@@ -1619,6 +1627,68 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'a sum that is no number of calls counts as none, and the metrics of each tenant fail alone',
     test: 'vc-manager/operator/usage-meter.test.ts › are none where the sum of %s and %s is none of calls',
     control: `toMatchObject({ calls: 8 })`,
+  },
+  {
+    attacker: 'tenant',
+    attack:
+      'have its usage count as nothing, by labels of pods that make the metrics of its pods too long to be read',
+    stoppedBy: 'kubelets are asked instead, whose figures have no labels',
+    test: 'syncer/kubelet/usage-sources.test.ts › come from the kubelets where that API shows labels of megabytes with them',
+    control: '› come from the metrics API of the super cluster, of what bears',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'have little usage kept for much that runs, by an API server that lets each health check fail',
+    stoppedBy: 'usage is counted in the super cluster, whatever comes of the check',
+    test: 'syncer/tenants/health.test.ts › measures one whose API server lets a check fail',
+    control: '› measures a new tenant at the first look',
+  },
+  {
+    attacker: 'tenant',
+    attack: 'the same by one that does not let the syncer join',
+    stoppedBy: 'what has not joined is measured by its pods in the super cluster',
+    test: 'syncer/tenants/directory.test.ts › is not needed for its usage: of a tenant that does not let the syncer join',
+    control: '› counts what the tenant has',
+  },
+  {
+    attacker: 'owner',
+    attack:
+      'keep all workers of the manager busy by new VirtualClusters that are filled from a large snapshot',
+    stoppedBy: 'one is filled at a time, in the turns in which snapshots are taken',
+    test: 'vc-manager/operator/snapshots.test.ts › fill one new tenant at a time, and others are made meanwhile',
+    control: 'for (const name of names) await world.untilReady(name)',
+  },
+  {
+    attacker: 'owner',
+    attack:
+      'have the syncer look at all that a tenant has without end, by settings that change many times a second',
+    stoppedBy: 'it does so every two seconds at most',
+    test: 'syncer/tenants/directory.test.ts › is looked at as a whole once in a while, however often its owner changes',
+    control: 'expect(requeue).toHaveBeenCalledTimes(2)',
+  },
+  {
+    attacker: 'owner',
+    attack:
+      'fill the datastore of the super cluster with records of usage, by VirtualClusters that live a minute',
+    stoppedBy: 'of a namespace and month, 100 tenants that are gone keep records; those of more are added up',
+    test: 'vc-manager/operator/usage-meter.test.ts › of many tenants of a namespace that are gone is added up in one ConfigMap',
+    control: 'expect(hours(sum)).toBeCloseTo(3 * hours(',
+  },
+  {
+    attacker: 'owner',
+    attack:
+      'leave no series of usage for the tenants of others, by VirtualClusters that are made and deleted again',
+    stoppedBy: 'the label of a tenant that is gone is free again',
+    test: 'vc-manager/cli/commands/operator.test.ts › has series for 250 tenants that are there',
+    control: 'expect(await last()).toEqual([other])',
+  },
+  {
+    attacker: 'owner',
+    attack:
+      'make series of metrics without end, by limits of resources that do not exist, under other names each time',
+    stoppedBy: 'beyond the default quota, resources have series only while they are used',
+    test: 'syncer/observability/syncer-metrics.test.ts › has no series of limits of what does not exist',
+    control: `'skerry_tenant_quota_limit{tenant="ns/a",resource="count/pods"} 1'`,
   },
   {
     attacker: 'owner',
