@@ -1,5 +1,8 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { OidcRefusal, userFromClaims } from './oidc.ts';
+import { Oidc, OidcRefusal, userFromClaims } from './oidc.ts';
 import { type DashboardWorld, dashboardWorld } from './testing/dashboard-world.ts';
 import { email, OidcProvider, oidcSettings as settings } from './testing/oidc-provider.ts';
 
@@ -94,5 +97,19 @@ describe('signing in by OIDC', () => {
     for (let attempt = 0; attempt < 21; attempt++)
       statuses.push((await browser.request('GET', guess)).status);
     expect(statuses).toEqual([...Array.from({ length: 20 }, () => 403), 429]);
+  });
+
+  it('does not ask a provider that fails again for each who begins', async () => {
+    let calls = 0;
+    const provider = createServer((_, response) => {
+      calls += 1;
+      response.writeHead(500).end();
+    }).listen(0, '127.0.0.1');
+    await once(provider, 'listening');
+    cleanups.push(() => provider.close());
+    const issuer = `http://127.0.0.1:${(provider.address() as AddressInfo).port}`;
+    const oidc = new Oidc({ ...settings, issuer }, 'http://localhost:4711/');
+    for (let each = 0; each < 3; each++) await expect(oidc.begin()).rejects.toThrow();
+    expect(calls).toBe(1);
   });
 });

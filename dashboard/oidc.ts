@@ -22,6 +22,9 @@ export class OidcRefusal extends Error {
   override readonly name = 'OidcRefusal';
 }
 
+/** A provider that could not be asked is not asked again for so long. */
+const failedMs = 5_000;
+
 /** Authorization code flow with PKCE. */
 export class Oidc {
   readonly #settings: OidcSettings;
@@ -74,8 +77,11 @@ export class Oidc {
       const authentication =
         clientSecret === undefined ? client.None() : client.ClientSecretPost(clientSecret);
       this.#configuration = client.discovery(url, clientId, undefined, authentication, { execute });
+      // Kept for a while: whoever comes may begin to sign in, and each would have the provider asked again.
       this.#configuration.catch(() => {
-        this.#configuration = undefined;
+        setTimeout(() => {
+          this.#configuration = undefined;
+        }, failedMs).unref();
       });
     }
     return this.#configuration;
