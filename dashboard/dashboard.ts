@@ -531,6 +531,7 @@ export class Dashboard {
       .run('', () => this.#clients.tryOperator(token, whoAmI))
       .catch((error: unknown) => {
         if (error instanceof ConnectionError || error instanceof HttpError) throw error;
+        if (error instanceof ApiError && (error.code === 429 || error.code >= 500)) throw error;
         if (error instanceof ApiError && error.code === 403)
           throw new HttpError(
             403,
@@ -611,7 +612,7 @@ export class Dashboard {
   }
 
   /** Counted before it is known whether it fails: many at once are as many. Returns what takes it back. */
-  #countAttempt(request: IncomingMessage): () => void {
+  #countAttempt(request: IncomingMessage, isOidc = false): () => void {
     const now = this.#now();
     if (now - this.#failuresSince > 60_000) {
       this.#failures.clear();
@@ -623,9 +624,10 @@ export class Dashboard {
     const from = networkOf(address);
     const all = [...this.#failures.values()].reduce((sum, each) => sum + each, 0);
     const own = this.#failures.get(from) ?? 0;
-    // Who guesses from many addresses locks out neither the machine itself nor signed-in operators.
+    // Who guesses from many addresses locks out neither the machine itself nor signed-in operators, nor those whom the
+    // provider sends back: browsers keep the session from a request that comes from there.
     const session = this.#sessionOf(request);
-    const isApart = isLoopback(address) || (session !== undefined && session.tenant === undefined);
+    const isApart = isOidc || isLoopback(address) || (session !== undefined && session.tenant === undefined);
     if (own >= failuresPerMinute.each || (all >= failuresPerMinute.all && !isApart))
       throw new HttpError(429, 'too many attempts: wait a minute');
     this.#failures.set(from, own + 1);
@@ -650,7 +652,7 @@ export class Dashboard {
     if (this.#oidc === undefined || pending === undefined || !isSame)
       throw new HttpError(400, 'this sign-in was not begun in this browser, or took too long: begin again');
     // Each is a call to the provider.
-    const forgive = this.#countAttempt(request);
+    const forgive = this.#countAttempt(request, true);
     let who: { user: string; groups: string[] };
     try {
       who = await this.#oidc.finish(url.search, pending);

@@ -50,7 +50,8 @@ async function signOut(): Promise<void> {
   } catch (error) {
     return reportProblem(messageOf(error));
   }
-  await reload();
+  // A link that waits for its next try is not followed any more.
+  await reload(false, async () => undefined);
 }
 
 function App(): VNode {

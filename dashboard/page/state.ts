@@ -130,7 +130,7 @@ export async function reload(isAgain = false, afterwards = putOff): Promise<void
     const problem = messageOf(error);
     change({ problem });
     if (!(error instanceof Refused && isPassing(error.status))) return;
-    putOff = afterwards;
+    putOff = afterwards ?? putOff;
     tryAgain(problem);
   }
 }
