@@ -632,6 +632,12 @@ describe('the dashboard', () => {
       expect((await browser.get('/api/session')).body).toEqual({ oidc: false, problem });
       expect((await browser.get('/api/session')).body).toEqual({ oidc: false });
       expect((await browser.get('/api/tenants')).status).toBe(401);
+      const byLink = other.browser();
+      await byLink.signIn({ link: /#link=(.+)$/.exec(other.dashboard.link())?.[1] });
+      other.superCluster.people.delete('program');
+      nowMs += 21_000;
+      // Not the session's fault: the page tries again.
+      expect((await byLink.get('/api/session')).status).toBe(502);
     } finally {
       await other.close();
     }

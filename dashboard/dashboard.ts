@@ -473,7 +473,9 @@ export class Dashboard {
       return await sendJson(request, response, { oidc, user, csrf, ...own, mayCreate });
     } catch (error) {
       const { status, message } = this.#explain(error);
-      if (status !== 401 || session.as.is !== 'token') throw error;
+      if (status !== 401) throw error;
+      if (session.as.is !== 'token')
+        throw new HttpError(502, 'the super cluster does not accept the credentials of the dashboard itself');
       // The cookie lives on when its token has expired: without this the page has no form to sign in again.
       this.#sessions.end(session);
       response.setHeader('set-cookie', this.#cookie('', 0));
