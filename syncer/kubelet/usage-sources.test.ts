@@ -28,13 +28,13 @@ const pod = (name: string, nodeName: string, namespace = 'super-shop'): KubeObje
 /** In place of an answer: there is none. */
 const silence = Symbol('silence');
 
-/** A super cluster that answers these paths. */
+/** A super cluster that answers these paths; promises are waited for. */
 async function reader(answers: Record<string, unknown>, nodes: KubeObject[], clock = new FakeClock()) {
   const asked: string[] = [];
-  const server: Server = createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
+  const server: Server = createServer({ keepAliveTimeout: 60_000 }, async (request, response) => {
     const url = request.url ?? '';
     asked.push(url);
-    const answer = answers[url.split('?')[0] ?? ''];
+    const answer = await answers[url.split('?')[0] ?? ''];
     if (answer === silence) return;
     response.writeHead(answer === undefined ? 404 : 200, { 'content-type': 'application/json' });
     response.end(JSON.stringify(answer ?? { kind: 'Status', code: 404, reason: 'NotFound' }));
@@ -156,16 +156,31 @@ describe('figures', () => {
     expect(asked.filter((url) => url.startsWith(summaryOf('n1')))).toHaveLength(2);
   });
 
-  it('of a node that is down are not asked for by each who comes', async () => {
+  it('of a node that refuses are asked for again after a while', async () => {
+    const { asked, usage, clock } = await reader({}, [node('n1')]);
+    for (const waitMs of [0, 4_000, 2_000]) {
+      await clock.advance(waitMs);
+      await expect(usage.read([pod('a', 'n1')], 'one', signal)).rejects.toThrow();
+    }
+    expect(asked.filter((url) => url.startsWith(summaryOf('n1')))).toHaveLength(2);
+  });
+
+  it('of a node that does not answer are not asked for by each who comes', async () => {
     const clock = new FakeClock();
-    const { asked, usage } = await reader(
-      { [summaryOf('n1')]: summary('a') },
+    const late = Promise.withResolvers<undefined>();
+    const { asked, untilAsked, usage } = await reader(
+      { [summaryOf('n1')]: summary('a'), [summaryOf('n2')]: late.promise },
       [node('n1'), node('n2')],
       clock,
     );
     const read = () => usage.read([pod('a', 'n1'), pod('c', 'n2')], 'tenant', signal);
     const ofDown = () => asked.filter((url) => url.startsWith(summaryOf('n2'))).length;
-    for (let n = 0; n < 3; n += 1) expect([...((await read()) ?? new Map()).keys()]).toEqual(['uid-a']);
+    const reading = read();
+    await untilAsked(summaryOf('n2'), 1);
+    await clock.advance(6_000);
+    late.resolve(undefined);
+    for (const each of [reading, read(), read()])
+      expect([...((await each) ?? new Map()).keys()]).toEqual(['uid-a']);
     expect(ofDown()).toBe(1);
     await clock.advance(59_000);
     await read();
@@ -192,6 +207,23 @@ describe('figures', () => {
     expect(asked.filter((url) => url.startsWith('/api/v1/nodes/'))).toHaveLength(16);
     for (const close of closing.splice(0)) await close();
     expect(await reading).toBeInstanceOf(Error);
+  });
+
+  it('are not waited for by who has gone', async () => {
+    const late = Promise.withResolvers<object>();
+    const { untilAsked, usage } = await reader({ [summaryOf('n1')]: late.promise }, [node('n1')]);
+    let hasEnded = false;
+    const patient = usage.read([pod('a', 'n1')], 'tenant', signal).finally(() => {
+      hasEnded = true;
+    });
+    const ending = new AbortController();
+    const reading = usage.read([pod('a', 'n1')], 'tenant', ending.signal);
+    await untilAsked(summaryOf('n1'), 1);
+    ending.abort(new Error('gone'));
+    await expect(reading).rejects.toThrow('gone');
+    expect(hasEnded).toBe(false);
+    late.resolve(summary('a'));
+    expect([...((await patient) ?? new Map()).keys()]).toEqual(['uid-a']);
   });
 
   it('of one node that is down are left out, of all are an error', async () => {

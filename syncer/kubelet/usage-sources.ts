@@ -6,6 +6,7 @@ import {
   type KubeClient,
   type KubeObject,
   namespacedName,
+  onAbort,
   parseQuantity,
   resources,
 } from '../../kube/index.ts';
@@ -83,8 +84,12 @@ class KubeletSource implements UsageSource {
     const byNode = Map.groupBy(pods, ({ spec }) => spec?.nodeName ?? '');
     byNode.delete('');
     this.#forgetStale();
-    const answers = await Promise.allSettled([...byNode.keys()].map((node) => this.#node(node)));
+    const all = Promise.allSettled([...byNode.keys()].map((node) => this.#node(node)));
+    const ended = Promise.withResolvers<void>();
+    const release = onAbort(signal, ended.resolve);
+    await Promise.race([all, ended.promise]).finally(release);
     signal.throwIfAborted();
+    const answers = await all;
     const [failed] = answers.filter((answer) => answer.status === 'rejected');
     // Of several nodes one may be down: the others' pods are shown.
     if (failed !== undefined && answers.every(({ status }) => status === 'rejected')) throw failed.reason;
@@ -110,13 +115,21 @@ class KubeletSource implements UsageSource {
   #node(node: string): Promise<Map<string, PodUsage>> {
     const known = this.#readings.get(node);
     if (known !== undefined) return known.usage;
-    const usage = this.#asking.add(() => this.#ask(node));
+    let askedAtMs = 0;
+    const usage = this.#asking.add(() => {
+      askedAtMs = this.#clock.monotonic();
+      return this.#ask(node);
+    });
     const reading: Reading = { staleAtMs: undefined, usage };
     this.#readings.set(node, reading);
-    const keep = (ms: number) => (): void => {
+    const keep = (ms: number): void => {
       reading.staleAtMs = this.#clock.monotonic() + ms;
     };
-    usage.then(keep(freshMs), keep(failedMs));
+    usage.then(
+      () => keep(freshMs),
+      // A refusal has kept nobody waiting: of a node that is new, or by an API server that is being started.
+      () => keep(this.#clock.monotonic() - askedAtMs >= kubeletTimeoutMs / 2 ? failedMs : freshMs),
+    );
     return usage;
   }
 

@@ -432,12 +432,12 @@ it('measures the pods of tenants that are asleep', async () => {
   expect(there.written).toHaveLength(1);
 });
 
-it('takes back a figure that cannot be measured any more, and goes on with the others', async () => {
+it('takes back a figure that cannot be measured any more, and goes on with others, measured before or not', async () => {
   await using there = world(async (uid) => {
     if (uid === 'uid-blue') throw new Error('no kubelet');
     return undefined;
   });
-  there.sleepers.push(sleeper('blue', before), sleeper('new', undefined), sleeper('green', before));
+  there.sleepers.push(sleeper('blue', before), sleeper('new', undefined), sleeper('green', undefined));
   await there.pass();
   expect(there.written).toEqual([
     ['blue', 'uid-blue', undefined, '2'],

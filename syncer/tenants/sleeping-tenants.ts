@@ -278,13 +278,15 @@ export class UnjoinedTenantUsage {
     }
   }
 
-  async #measure({ metadata, status }: VirtualCluster, signal: AbortSignal): Promise<void> {
+  async #measure(vc: VirtualCluster, signal: AbortSignal): Promise<void> {
+    const { metadata, status } = vc;
     const { superCaches, kinds, used, isUnjoined, onError } = this.#o;
     const { namespace, name = '', uid = '' } = metadata;
-    if (status?.usage === undefined) return;
     const ofTenant = superCaches.byIndex(resources.pods, byTenantIndex, uid);
+    // A session that has ended before its first look may have made pods.
+    if (status?.usage === undefined && ofTenant.length === 0) return;
     const now = await used(uid, ofTenant, signal).catch((error: unknown) => {
-      if (!signal.aborted) onError({ metadata, status }, error);
+      if (!signal.aborted) onError(vc, error);
       return undefined;
     });
     signal.throwIfAborted();

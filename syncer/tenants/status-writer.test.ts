@@ -139,7 +139,7 @@ describe('the status writer', () => {
       expect(status()).toEqual({ phase: 'Asleep', usage: { ...said, resources: counted } });
     });
 
-    it('writes nothing of one that is awake, another one, on its way out, or without a count', async () => {
+    it('writes nothing of one that is awake, another one, or on its way out', async () => {
       const { cluster, writer, status, writes } = await world();
       await using _ = cluster;
       put(cluster, { phase: 'Ready', usage: before });
@@ -149,10 +149,15 @@ describe('the status writer', () => {
       put(cluster, { phase: 'Asleep', usage: before }, { deletionTimestamp: '2026-01-01T00:00:00Z' });
       await writer.usageUnjoined(ref, 'v1', { used, counted, isUnjoined: isAsleep });
       expect(status()?.usage).toEqual(before);
+      expect(writes()).toBe(0);
+    });
+
+    it('is written where no session has come to it', async () => {
+      const { cluster, writer, status } = await world();
+      await using _ = cluster;
       put(cluster, { phase: 'Asleep' });
       await writer.usageUnjoined(ref, 'v1', { used, counted, isUnjoined: isAsleep });
-      expect(status()).toEqual({ phase: 'Asleep' });
-      expect(writes()).toBe(0);
+      expect(status()?.usage).toEqual({ ...used, resources: counted });
     });
 
     it('writes nothing when it wakes as that is to be written', async () => {

@@ -126,8 +126,7 @@ export class StatusWriter {
   }
 
   /**
-   * What pods of a tenant use that has no session, and of which one has said what it has; undefined: not known. `counted`:
-   * what it has in the super cluster. Nothing is written when it is not unjoined any more, or another VirtualCluster has its name.
+   * What pods of a tenant use that has no session; undefined: not known. `counted`: what it has in the super cluster. Nothing is written when it is not unjoined any more, or another VirtualCluster has its name.
    */
   usageUnjoined(
     ref: ObjectRef,
@@ -151,11 +150,11 @@ export class StatusWriter {
     return this.#inLine(uid, async () => {
       const cached = this.#cached(ref)?.status?.usage;
       if (cached !== undefined && deepEqual(change(cached), cached)) return;
-      await this.#modify(ref, uid, signal, (status, vc) =>
-        isUnjoined(vc) && status.usage !== undefined ? { ...status, usage: change(status.usage) } : undefined,
-      );
       // What a session has said is not there any more: the next one says it again, be it the same.
       this.#last.get(uid)?.delete('usage');
+      await this.#modify(ref, uid, signal, (status, vc) =>
+        isUnjoined(vc) ? { ...status, usage: change(status.usage ?? {}) } : undefined,
+      );
     });
   }
 

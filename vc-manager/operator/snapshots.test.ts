@@ -991,6 +991,34 @@ describe('snapshots', () => {
     for (const name of names) await world.untilReady(name);
   });
 
+  it('fill a new tenant once, also when another one is taken before it is adapted', async () => {
+    world.run({ snapshots });
+    await make();
+    const restoreFrom = await take('1');
+    const { store } = snapshots;
+    const [read, write] = [store.read.bind(store), store.write.bind(store)];
+    let reads = 0;
+    store.read = (...args) => {
+      reads += 1;
+      return read(...args);
+    };
+    const [writing, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    store.write = async (...args) => {
+      writing.resolve();
+      await gate.promise;
+      return write(...args);
+    };
+    world.driver.beforeEnsure = async (plan) => {
+      if (plan.id !== id('b')) return;
+      annotate('a', annotationKeys.snapshot, '2');
+      await writing.promise;
+    };
+    world.create('b', { restoreFrom });
+    await world.untilReady('b').finally(gate.resolve);
+    // To look whether it can be read, to fill the tenant, and to adapt it.
+    expect(reads).toBe(3);
+  });
+
   it('fill a new tenant, but for what is of the other place, from the beginning again after a manager was killed', async () => {
     const first = world.run({ snapshots });
     await make();

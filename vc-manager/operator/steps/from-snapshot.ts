@@ -40,7 +40,11 @@ export const fillFromSnapshot: Step = {
     const from = tenant.vc.spec?.restoreFrom ?? '';
     if (tenant.ownDatastore !== undefined) await ensureOnlyDatastore(tenant, services);
     if (!(await isOurs(tenant, services, from))) return;
-    await inTurn(tenant, services, async () => {
+    const { turns } = snapshotServices(services);
+    // Each keeps a worker for as long as the tenant that it came from was large.
+    if (!turns.mayTake(tenant))
+      throw new RequeueAfter('It waits until another snapshot is taken or read.', 2_000, 'Waiting');
+    await turns.take(tenant, async () => {
       await check(tenant, services, from);
       await withSnapshot(tenant, services, from, async ({ entries }) => {
         // What an earlier attempt has started.
@@ -51,14 +55,6 @@ export const fillFromSnapshot: Step = {
     });
   },
 };
-
-/** One at a time, as snapshots are taken: each keeps a worker for as long as the tenant that it came from was large. */
-async function inTurn(tenant: Tenant, services: Services, work: () => Promise<void>): Promise<void> {
-  const { turns } = snapshotServices(services);
-  if (!turns.mayTake(tenant))
-    throw new RequeueAfter('It waits until another snapshot is taken or read.', 2_000, 'Waiting');
-  await turns.take(tenant, work);
-}
 
 /**
  * Reads all of it, before the first key is written. Throws SnapshotError, and `DatastoreQuotaExceeded` where it would go
@@ -92,13 +88,11 @@ export const adaptFromSnapshot: Step = {
   async run(tenant, services) {
     if (!isNeeded(tenant) || tenant.vc.status?.restore === undefined) return;
     const from = tenant.vc.spec?.restoreFrom ?? '';
-    const serviceCIDR = tenant.required(tenant.vc.status?.serviceCIDR, 'service slice');
-    await inTurn(tenant, services, async () => {
-      await recreateBoundObjects(tenant, serviceCIDR);
-      await withSnapshot(tenant, services, from, ({ entries }) =>
-        replaceKeys(tenant, services, encryptedEntries(tenant, entries, isRemote), true),
-      );
-    });
+    await recreateBoundObjects(tenant, tenant.required(tenant.vc.status?.serviceCIDR, 'service slice'));
+    // Not in turn: if it had to wait, the next attempt would begin with filling it.
+    await withSnapshot(tenant, services, from, ({ entries }) =>
+      replaceKeys(tenant, services, encryptedEntries(tenant, entries, isRemote), true),
+    );
     const at = new Date(services.clock.now()).toISOString();
     tenant.status.set(({ restore: _, ...status }) => ({ ...status, restored: { request: '', from, at } }));
     await tenant.status.flush();
