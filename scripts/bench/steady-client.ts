@@ -11,8 +11,6 @@ interface SteadyAnswer {
   /** Milliseconds since it began. */
   at: number;
   tookMs: number;
-  /** Why the request was sent a second time: the error of the first. */
-  repeated?: string | undefined;
   /** Absent: it was answered well. */
   error?: string | undefined;
 }
@@ -22,11 +20,13 @@ const closed = new Set(['UND_ERR_SOCKET', 'ECONNRESET']);
 
 /**
  * Asks an API server for one object twenty times a second, whatever the answers, and remembers them all. A request that
- * crosses the end of a server is sent once more, as client-go does for a GET: the server closes connections that it finds
- * idle, or answers 503 with Retry-After. Each such repeat counts (`repeats`).
+ * crosses the end of a server is sent again, as client-go does for a GET, once for each connection at most: the server closes
+ * those that it finds idle, or answers 503 with Retry-After. Each such repeat counts (`repeats`).
  */
 export class SteadyClient {
   readonly answers: SteadyAnswer[] = [];
+  /** Why requests were sent again: the errors. */
+  readonly repeats: string[] = [];
   /** Most requests under way at the same time, and so the most connections. */
   maxAtOnce = 0;
   readonly #connections: Connection[] = [];
@@ -61,21 +61,26 @@ export class SteadyClient {
 
   async #ask(): Promise<void> {
     const since = performance.now();
-    const get = (): Promise<unknown> => this.#client.raw('GET', '/api/v1/namespaces/default');
-    let repeated: string | undefined;
     let error: string | undefined;
     try {
-      await get().catch(async (first: Error) => {
-        const waitMs = repeatAfterMs(first);
-        if (waitMs === undefined) throw first;
-        repeated = first.message;
-        await delay(waitMs);
-        return get();
-      });
+      await this.#get();
     } catch (last) {
       error = (last as Error).message;
     }
-    this.answers.push({ at: since - this.#began, tookMs: performance.now() - since, repeated, error });
+    this.answers.push({ at: since - this.#began, tookMs: performance.now() - since, error });
+  }
+
+  async #get(): Promise<unknown> {
+    for (let repeats = 0; ; repeats++) {
+      try {
+        return await this.#client.raw('GET', '/api/v1/namespaces/default');
+      } catch (error) {
+        const waitMs = repeatAfterMs(error as Error);
+        if (waitMs === undefined || repeats >= this.maxAtOnce) throw error;
+        this.repeats.push((error as Error).message);
+        await delay(waitMs);
+      }
+    }
   }
 
   /** Until it has been answered so often, from now on. */
@@ -103,19 +108,13 @@ export class SteadyClient {
     return this.answers.filter(({ error }) => error !== undefined);
   }
 
-  get repeats(): SteadyAnswer[] {
-    return this.answers.filter(({ repeated }) => repeated !== undefined);
-  }
-
   /** What became of it, in one line that begins with `what`. */
   describe(what: string): string {
     const { answers, failures, repeats } = this;
     const span = failures.length === 0 ? 0 : (failures.at(-1)?.at ?? 0) - (failures[0]?.at ?? 0);
     const slowest = Math.max(...answers.map(({ tookMs }) => tookMs));
-    const kinds = [
-      ...new Set([...failures, ...repeats].map(({ error, repeated }) => error ?? repeated)),
-    ].join('; ');
-    return `${what}: ${failures.length} of ${answers.length} requests failed, within ${Math.round(span)} ms; ${repeats.length} asked twice; slowest ${Math.round(slowest)} ms. ${kinds}`.trim();
+    const kinds = [...new Set([...failures.map(({ error }) => error), ...repeats])].join('; ');
+    return `${what}: ${failures.length} of ${answers.length} requests failed, within ${Math.round(span)} ms; ${repeats.length} asked again; slowest ${Math.round(slowest)} ms. ${kinds}`.trim();
   }
 
   /** Ends it when all is answered. */

@@ -33,7 +33,7 @@ describe('a steady client', () => {
     const client = await record([], []);
     expectAllServed(client);
     expect(client.describe('all well')).toMatch(
-      /^all well: 0 of 3 requests failed, within 0 ms; 0 asked twice;/,
+      /^all well: 0 of 3 requests failed, within 0 ms; 0 asked again;/,
     );
   });
 
@@ -45,13 +45,25 @@ describe('a steady client', () => {
     expect([client.failures.length, client.repeats.length]).toEqual([0, 1]);
     expectAllServed(client, 1);
     expect(() => expectAllServed(client)).toThrow();
-    expect(client.describe('one ended')).toContain('0 of 2 requests failed, within 0 ms; 1 asked twice');
+    expect(client.describe('one ended')).toContain('0 of 2 requests failed, within 0 ms; 1 asked again');
   });
 
   it('passes no more repeats than it had connections to the servers that ended', async () => {
     const client = await record([cut], [comeBack]);
     expectAllServed(client, 2);
     expect(() => expectAllServed(client, 1)).toThrow();
+  });
+
+  it('asks again on each of its connections, which may all have ended', async () => {
+    await using cluster = await startFakeCluster();
+    cluster.server.put(resources.namespaces, { metadata: { name: 'default' } });
+    const client = new SteadyClient(cluster.server.connectionOptions, { everyMs: never });
+    await Promise.all([client.ask(), client.ask()]);
+    for (let each = 0; each < 2; each++) cluster.server.inject({ plural: 'namespaces', fault: cut });
+    await client.ask();
+    await client.close();
+    expect([client.failures.length, client.repeats.length, client.maxAtOnce]).toEqual([0, 2, 2]);
+    expectAllServed(client, 1);
   });
 
   it.each<[string, readonly Fault[]]>([

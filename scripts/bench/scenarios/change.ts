@@ -69,7 +69,7 @@ export const change: Scenario = {
         groupTable<Round>(`change: ${repeats} times each`, ['change of', byChange], {
           requests: (some) => String(sum(some, 'requests')),
           failed: (some) => String(sum(some, 'failed')),
-          'sent twice': (some) => String(sum(some, 'repeated')),
+          'sent again': (some) => String(sum(some, 'repeated')),
           'slowest, ms': (some) => Math.max(...some.map(({ slowestMs }) => slowestMs)),
           'until its end, s': (some) => median(some.map(({ seconds }) => seconds)),
         }),
