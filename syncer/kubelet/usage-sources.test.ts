@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
+import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Connection, KubeClient, type KubeObject, resources } from '../../kube/index.ts';
@@ -31,14 +31,17 @@ const silence = Symbol('silence');
 /** A super cluster that answers these paths; promises are waited for. */
 async function reader(answers: Record<string, unknown>, nodes: KubeObject[], clock = new FakeClock()) {
   const asked: string[] = [];
-  const server: Server = createServer({ keepAliveTimeout: 60_000 }, async (request, response) => {
-    const url = request.url ?? '';
+  const respond = async (url: string, response: ServerResponse): Promise<void> => {
     asked.push(url);
     const answer = await answers[url.split('?')[0] ?? ''];
     if (answer === silence) return;
     response.writeHead(answer === undefined ? 404 : 200, { 'content-type': 'application/json' });
     response.end(JSON.stringify(answer ?? { kind: 'Status', code: 404, reason: 'NotFound' }));
-  });
+  };
+  const server: Server = createServer(
+    { keepAliveTimeout: 60_000 },
+    ({ url = '' }, response) => void respond(url, response),
+  );
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const connection = new Connection({ server: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
   closing.push(async () => {
