@@ -941,9 +941,8 @@ export class Dashboard {
       const pod = podOf(url.pathname.slice('/api/own/'.length));
       if (pod !== undefined) {
         const superCluster = { person: this.#program, program: this.#program };
-        const traced = await this.#forTenant(
-          ...([vc, 'trace', this.#backend.trace(superCluster, vc, pod, signal), signal] as const),
-        );
+        const answered = this.#backend.trace(superCluster, vc, pod, signal);
+        const traced = await this.#forTenant(vc, 'trace', answered, signal);
         return answer({ ...withoutPlace(traced), stages: podStages });
       }
       const list = await this.#podsOf(

@@ -135,6 +135,11 @@ export async function reload(isAgain = false, afterwards = putOff): Promise<void
   }
 }
 
+/** For somebody else: a link that waits for its next try is not followed any more. */
+export function loadAnew(): Promise<void> {
+  return reload(false, async () => undefined);
+}
+
 /** After twice the time of the try before. `problem`: what the page shows until then. */
 function tryAgain(problem?: string): void {
   clearTimeout(nextTry);
