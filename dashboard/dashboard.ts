@@ -474,8 +474,7 @@ export class Dashboard {
     } catch (error) {
       const { status, message } = this.#explain(error);
       if (status !== 401) throw error;
-      if (session.as.is !== 'token')
-        throw new HttpError(502, 'the super cluster does not accept the credentials of the dashboard itself');
+      if (session.as.is !== 'token') throw ownCredentialsRefused();
       // The cookie lives on when its token has expired: without this the page has no form to sign in again.
       this.#sessions.end(session);
       response.setHeader('set-cookie', this.#cookie('', 0));
@@ -591,7 +590,11 @@ export class Dashboard {
       if (atMs - known.atMs >= kubeconfigMs) this.#kubeconfigs.delete(each);
     const known = this.#kubeconfigs.get(key);
     if (known !== undefined) return known;
-    const text = this.#backend.kubeconfig(this.#program, vc, AbortSignal.timeout(refusedAfterMs));
+    const text = this.#backend
+      .kubeconfig(this.#program, vc, AbortSignal.timeout(refusedAfterMs))
+      .catch((error: unknown) => {
+        throw error instanceof ApiError && error.code === 401 ? ownCredentialsRefused() : error;
+      });
     const server = text.then(connectionFromSecret);
     server.catch(() => undefined);
     this.#kubeconfigs.set(key, { atMs, text, server });
@@ -1014,6 +1017,11 @@ export class Dashboard {
       );
     return client;
   }
+}
+
+/** Not the fault of who is signed in, who must not be signed out for it. */
+function ownCredentialsRefused(): HttpError {
+  return new HttpError(502, 'the super cluster does not accept the credentials of the dashboard itself');
 }
 
 /** Of a tenant, as its Secret had it at a time. */
