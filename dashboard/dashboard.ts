@@ -44,7 +44,7 @@ import {
   sendAsset,
   sendJson,
 } from './http.ts';
-import { Oidc, OidcRefusal, type OidcSettings } from './oidc.ts';
+import { isCancelled, Oidc, OidcRefusal, type OidcSettings } from './oidc.ts';
 import { isSameSecret, type Session, Sessions, SessionTooLarge } from './sessions.ts';
 import { Syncers } from './syncers.ts';
 import { ownTenant, tenantDetail } from './views.ts';
@@ -656,12 +656,13 @@ export class Dashboard {
     const isSame = pending !== undefined && isSameSecret(pending.state, url.searchParams.get('state') ?? '');
     if (this.#oidc === undefined || pending === undefined || !isSame)
       throw new HttpError(400, 'this sign-in was not begun in this browser, or took too long: begin again');
-    // Each is a call to the provider.
+    // Each is a call to the provider, but for those that were cancelled there.
     const forgive = this.#countAttempt(request, true);
     let who: { user: string; groups: string[] };
     try {
       who = await this.#oidc.finish(url.search, pending);
     } catch (error) {
+      if (isCancelled(error)) forgive();
       const why =
         error instanceof OidcRefusal
           ? error.message
