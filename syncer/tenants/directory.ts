@@ -28,9 +28,10 @@ import { readCredentials } from './credentials.ts';
 import { JoinOrder } from './join-order.ts';
 import { SharedReadMemory } from './read-memory.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
-import { UnjoinedTenantUsage, WakeOnExpiry, WakeOnLoss } from './sleeping-tenants.ts';
+import { WakeOnExpiry, WakeOnLoss } from './sleeping-tenants.ts';
 import { notSynced, StatusWriter, type SyncerCondition, type UsedResources } from './status-writer.ts';
 import { cacheLimitBytes, type SyncerSettings, tenantInfo } from './tenant-info.ts';
+import { UnjoinedTenantUsage } from './unjoined-usage.ts';
 
 /** Which tenants are this replica's to serve. */
 export interface TenantFilter {
