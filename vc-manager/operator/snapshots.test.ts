@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { generateX25519Identity, identityToRecipient } from 'age-encryption';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { activityLeaseName } from '../../api/names.ts';
 import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
-import { type KubeObject, resources, systemClock } from '../../kube/index.ts';
+import { type KubeObject, resources } from '../../kube/index.ts';
 import { EtcdError } from '../etcd/errors.ts';
 import type { Entry } from '../etcd/keyspace.ts';
 import { readArchive } from '../snapshot/archive.ts';
@@ -17,7 +17,7 @@ import { storeFailed } from '../snapshot/errors.ts';
 import { DirectoryStore } from '../snapshot/store.ts';
 import { isRestoreWanted, isSnapshotWanted, SnapshotTurns, snapshotDueMs } from './snapshots.ts';
 import { LocatingDriver } from './testing/locating-driver.ts';
-import { condition, FakeDatastore, jobRequests, World } from './testing/world.ts';
+import { condition, FakeDatastore, fastPace, jobRequests, World } from './testing/world.ts';
 
 const entry = (key: string, value: string): Entry => ({ key, value: Buffer.from(value) });
 
@@ -613,12 +613,14 @@ describe('snapshots', () => {
 
   it('that can be read where nothing can be written are read again after longer and longer pauses', async () => {
     let aheadMs = 0;
+    // Slow, so that no pause ends by itself while the test looks.
+    const pace = fastPace(0.1);
     const clock = {
-      ...systemClock,
-      now: () => systemClock.now() + aheadMs,
-      monotonic: () => systemClock.monotonic() + aheadMs,
+      ...pace.clock,
+      now: () => pace.clock.now() + aheadMs,
+      monotonic: () => pace.clock.monotonic() + aheadMs,
     };
-    world.run({ snapshots, clock });
+    world.run({ snapshots, ...pace, clock });
     await make();
     const from = await take('1');
     const write = snapshots.store.write.bind(snapshots.store);
@@ -989,6 +991,42 @@ describe('snapshots', () => {
     await world.untilReady('other').finally(gate.resolve);
     expect(reading).toBe(1);
     for (const name of names) await world.untilReady(name);
+  });
+
+  it('fill a new tenant in vain as rarely as if it had not to wait for its turn, and its status says why', async () => {
+    world.run({ snapshots, ...fastPace(50) });
+    await make();
+    const restoreFrom = await take('1');
+    world.datastore.replaceTenant = async () => {
+      throw new Error('no');
+    };
+    const { mayTake } = SnapshotTurns.prototype;
+    let asked = 0;
+    const turns = vi.spyOn(SnapshotTurns.prototype, 'mayTake').mockImplementation(function (
+      this: SnapshotTurns,
+      ...args
+    ) {
+      asked += 1;
+      // It waits before each try but the first.
+      return asked % 2 === 1 && mayTake.apply(this, args);
+    });
+    onTestFinished(() => turns.mockRestore());
+    world.create('b', { restoreFrom });
+    const failures = 5;
+    const { status } = await world.until(
+      'b',
+      ({ status: { jobs } = {} }) =>
+        asked >= 2 * failures && jobs?.current?.failing === true && jobs.current.attempts === failures,
+    );
+    // So many in a row are lasting ones.
+    expect(status?.phase).toBe('Failed');
+    for (const message of [
+      condition({ status } as VirtualCluster, 'Ready')?.message,
+      status?.jobs?.current?.message,
+    ])
+      expect(message).toBe('no');
+    world.datastore.replaceTenant = FakeDatastore.prototype.replaceTenant;
+    await world.untilReady('b');
   });
 
   it('fill a new tenant once, also when another one is taken before it is adapted', async () => {

@@ -43,7 +43,10 @@ export const fillFromSnapshot: Step = {
     const { turns } = snapshotServices(services);
     // Each keeps a worker for as long as the tenant that it came from was large.
     if (!turns.mayTake(tenant))
-      throw new RequeueAfter('It waits until another snapshot is taken or read.', 2_000, 'Waiting');
+      throw new RequeueAfter('It waits until another snapshot is taken or read.', 2_000, {
+        reason: 'Waiting',
+        keepsFailures: true,
+      });
     await turns.take(tenant, async () => {
       await check(tenant, services, from);
       await withSnapshot(tenant, services, from, async ({ entries }) => {
