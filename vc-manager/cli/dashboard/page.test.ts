@@ -24,6 +24,8 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
   const usesRemoved =
     'apiserver_requested_deprecated_apis{group="old.example.com",removed_release="1.36",resource="widgets",version="v1"} 1';
   let metrics = '';
+  /** By which the dashboard's clock is ahead. */
+  let aheadMs = 0;
   let tenantServer: Server;
   let world: DashboardWorld;
   let browser: Browser;
@@ -37,7 +39,7 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     tenantServer = createServer({ ...server }, (_, answer) => answer.end(metrics));
     await new Promise<void>((resolve) => tenantServer.listen(0, '127.0.0.1', resolve));
     browser = await startBrowser();
-    world = await dashboardWorld({ backend: backend() });
+    world = await dashboardWorld({ backend: backend(), now: () => Date.now() + aheadMs });
     for (const template of await loadTemplates())
       world.superCluster.api.put(resources.controlPlaneTemplates, template);
     context = await browser.newContext({ viewport: { width: 1_280, height: 900 } });
@@ -489,7 +491,7 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     await expect.poll(() => page.title()).toBe('Jobs · Skerry');
   });
 
-  it('shows a tenant what it is told of itself, and no empty columns', async () => {
+  it('shows a tenant what it is told of itself, without empty columns, until its token has expired', async () => {
     await putKubeconfig('blue', world.tenantServer.url);
     world.tenantServer.people.set('admin-of-blue', { name: 'blue-admin', may: () => true });
     world.tenantServer.api.put(resources.pods, { metadata: { namespace: 'shop', name: 'web' } });
@@ -526,6 +528,16 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
       await own.getByRole('button', { name: 'Sign out' }).click();
       await own.getByRole('button', { name: 'Sign in' }).waitFor();
       await expect.poll(focusedName).toBe('main');
+      await own.locator('[name=token]').fill('admin-of-blue');
+      await own.locator('[name=tenant]').fill('a/blue');
+      await own.getByRole('button', { name: 'Sign in' }).click();
+      await own.getByRole('heading', { name: 'blue' }).waitFor();
+      world.tenantServer.people.delete('admin-of-blue');
+      // What was answered about it is forgotten then.
+      aheadMs += 21_000;
+      await own.reload();
+      await own.locator('[name=token]').waitFor();
+      await own.getByRole('alert').filter({ hasText: 'does not accept this token any more' }).waitFor();
     } finally {
       await apart.close();
     }
