@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { patienceMs } from './test/harness/poll.ts';
 import { LongestSuiteFirst } from './test/real-node/suite/longest-suite-first.ts';
 
 /** Suites that are broad rather than deep run with `npm run test:all` only. */
@@ -59,6 +60,7 @@ export default defineConfig({
           ],
           testTimeout: 300_000,
           hookTimeout: 900_000,
+          expect: { poll: { timeout: patienceMs } },
           fileParallelism: false,
           globalSetup: ['test/harness/global-setup.ts'],
         },
@@ -71,6 +73,7 @@ export default defineConfig({
           exclude: broadSuites,
           testTimeout: 400_000,
           hookTimeout: 300_000,
+          expect: { poll: { timeout: patienceMs } },
           maxWorkers: 2,
           globalSetup: ['test/real-node/suite/global-setup.ts'],
         },
@@ -82,6 +85,7 @@ export default defineConfig({
           include: ['test/docker/*.test.ts'],
           testTimeout: 600_000,
           hookTimeout: 600_000,
+          expect: { poll: { timeout: patienceMs } },
           fileParallelism: false,
           globalSetup: ['test/docker/engine/global-setup.ts'],
         },

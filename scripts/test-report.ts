@@ -59,9 +59,8 @@ export function failedFiles({ files }: ProjectReport): string[] {
 
 /**
  * A run may exit with an error that is no test's: uncaught, or of its teardown. Its last output is then the reason.
- * Where tests failed too, only an error that vitest names as such counts, and not that a right went unused: the test
- * that failed may be the one that uses it. A filter (`isFiltered`) may match no file of one project; that it matches none
- * at all is told at the end.
+ * Where tests failed too, only an error that vitest names as such counts. A filter (`isFiltered`) may match no file of one
+ * project; that it matches none at all is told at the end.
  */
 export function withRunError(
   report: ProjectReport,
@@ -81,15 +80,8 @@ export function withRunError(
       runError: `the run ended with ${exitCode ?? 'a signal'}, although no test of it failed:\n${end}`,
     };
   }
-  const named = /(Unhandled Error|Unhandled Rejection|error during close)[\s\S]*/i.exec(output)?.[0];
-  if (named === undefined || isOnlyUnusedRights(named)) return report;
+  if (!/Unhandled Error|Unhandled Rejection|error during close/i.test(output)) return report;
   return { ...report, runError: `beside failed tests the run ended with an error:\n${end}` };
-}
-
-function isOnlyUnusedRights(error: string): boolean {
-  const [, faults] = error.split('the roles of manager and syncer do not fit:');
-  const rights = (faults ?? '').split('\n').filter((line) => /^(manager|syncer): /.test(line.trim()));
-  return rights.length > 0 && rights.every((line) => line.includes('nobody used this right'));
 }
 
 /**

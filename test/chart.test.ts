@@ -14,7 +14,7 @@ import { freePort } from '../vc-manager/os/network.ts';
 import { loadRights, type PolicyRule, programs } from '../vc-manager/rights.ts';
 import { at } from './harness/checker/view.ts';
 import { type HelmResult, helmErrors, provideHelm, runHelm } from './harness/helm.ts';
-import { poll } from './harness/poll.ts';
+import { patiently, poll } from './harness/poll.ts';
 import { runCli } from './harness/stack.ts';
 import { World } from './harness/world.ts';
 
@@ -389,7 +389,7 @@ describe('the Helm chart', () => {
     beforeAll(async () => {
       world = new World(inject('stack'));
       // Of an earlier run, on a stack that outlived it.
-      await removeNamespace('--timeout=60s');
+      await removeNamespace(patiently);
       await world.superCluster.apply({
         apiVersion: 'v1',
         kind: 'Namespace',
@@ -585,7 +585,7 @@ describe('the Helm chart', () => {
       );
       try {
         // Another one has the Lease: it gets so far and no further.
-        await poll('it to wait', async () => (await health('/readyz')) === 200, { timeoutMs: 30_000 });
+        await poll('it to wait', async () => (await health('/readyz')) === 200);
         const [pki, etcd] = await Promise.all(
           refs.map((ref) =>
             world.superCluster.until(

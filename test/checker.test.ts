@@ -22,6 +22,7 @@ import {
   service,
   statefulSet,
 } from './harness/manifests.ts';
+import { patiently } from './harness/poll.ts';
 import { send } from './harness/processes.ts';
 import { type Tenant, World } from './harness/world.ts';
 
@@ -38,8 +39,8 @@ describe('the checker', () => {
     tenant = await world.createTenant('checked');
     await tenant.apply(namespace('shop'));
     await tenant.apply(...everything);
-    await tenant.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=60s');
-    await tenant.kubectl('-n', 'shop', 'rollout', 'status', 'statefulset/db', '--timeout=60s');
+    await tenant.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', patiently);
+    await tenant.kubectl('-n', 'shop', 'rollout', 'status', 'statefulset/db', patiently);
     await tenant.untilBound('shop', 'data');
     await tenant.apply(endpointSlice('shop', 'manual', [await podAddress(tenant, 'app=web')]));
     // Sides that have counted nothing agree, too.

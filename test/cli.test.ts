@@ -274,7 +274,7 @@ describe('vc-manager', () => {
     expect((await run('__complete', '--', 'descr')).stdout).toContain('describe');
     // A server that does not answer at once is left alone: one presses the key again.
     const tenants = async (): Promise<string> => (await run('__complete', '--', 'describe', 'cli-')).stdout;
-    await expect.poll(tenants, { timeout: 60_000 }).toContain('cli-blue');
+    await expect.poll(tenants).toContain('cli-blue');
   });
 
   it('up beside a stack that runs already is refused', async () => {
@@ -315,25 +315,17 @@ describe('vc-manager', () => {
     const { name } = await world.sharedTenant('cli');
     const top = JSON.parse((await run('top', 'cli-blue', '-o', 'json')).stdout) as object[];
     expect(top).toMatchObject([{ tenant: 'default/cli-blue', pods: expect.any(Number) }]);
-    const used = await poll(
-      'the first row, which the manager writes after a minute',
-      async () => {
-        const { stdout } = await run('usage', name, '-o', 'json');
-        const [row] = JSON.parse(stdout) as { hours: number; podHours: number; apiCalls: number }[];
-        return row;
-      },
-      { timeoutMs: 180_000 },
-    );
+    const used = await poll('the first row, which the manager writes after a minute', async () => {
+      const { stdout } = await run('usage', name, '-o', 'json');
+      const [row] = JSON.parse(stdout) as { hours: number; podHours: number; apiCalls: number }[];
+      return row;
+    });
     expect(used.hours).toBeGreaterThan(0);
-    const withMonth = await poll(
-      'its pod hours of this month',
-      async () => {
-        const { stdout } = await run('top', name, '-o', 'json');
-        const [row] = JSON.parse(stdout) as { podHours?: number; apiCalls?: number }[];
-        return row?.apiCalls === undefined ? undefined : row;
-      },
-      { timeoutMs: 180_000 },
-    );
+    const withMonth = await poll('its pod hours of this month', async () => {
+      const { stdout } = await run('top', name, '-o', 'json');
+      const [row] = JSON.parse(stdout) as { podHours?: number; apiCalls?: number }[];
+      return row?.apiCalls === undefined ? undefined : row;
+    });
     expect(withMonth).toMatchObject({ podHours: expect.any(Number), apiCalls: expect.any(Number) });
     expect((await run('usage', '-o', 'csv')).stdout).toMatch(new RegExp(`^default/${name},`, 'm'));
   });

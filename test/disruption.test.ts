@@ -6,6 +6,7 @@ import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { at, listAt } from './harness/checker/view.ts';
 import { evict } from './harness/evict.ts';
 import { deployment } from './harness/manifests.ts';
+import { patiently } from './harness/poll.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -102,20 +103,17 @@ describe('disruption budgets', () => {
   it('hold a drain of a node of the super cluster up, until there are enough pods elsewhere', async () => {
     let drained = false;
     let fewest = Number.POSITIVE_INFINITY;
-    const counting = world.superCluster.until(
-      { ...below(), what: 'all pods elsewhere', timeoutMs: 150_000 },
-      (pods) => {
-        const ready = pods.filter(isReady);
-        fewest = Math.min(fewest, ready.length);
-        return ready.length === 4 && ready.every((pod) => at(pod, 'spec', 'nodeName') !== node);
-      },
-    );
+    const counting = world.superCluster.until({ ...below(), what: 'all pods elsewhere' }, (pods) => {
+      const ready = pods.filter(isReady);
+      fewest = Math.min(fewest, ready.length);
+      return ready.length === 4 && ready.every((pod) => at(pod, 'spec', 'nodeName') !== node);
+    });
     const page = readFileSync(join(root, 'docs/operating.md'), 'utf8');
     const command = scriptRunBy(page, 'test/disruption.test.ts', 'kubectl drain', { NODE: node });
     const [, ...words] = command.split(' ');
     // But for pods of other suites.
     const drain = world.superCluster
-      .tryKubectl([...words, `--pod-selector=${ofSuite()}`, '--timeout=110s'])
+      .tryKubectl([...words, `--pod-selector=${ofSuite()}`, patiently])
       .finally(() => {
         drained = true;
       });

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, type Resource, resources } from '../kube/index.ts';
 import { at } from './harness/checker/view.ts';
 import { pod } from './harness/manifests.ts';
+import { patiently } from './harness/poll.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 /** The same objects as `events`, in the words of the newer API. */
@@ -23,7 +24,7 @@ describe('events', () => {
     world = new World(inject('stack'));
     tenant = await world.sharedTenant('told');
     await tenant.apply(pod('told', 'web'));
-    await tenant.kubectl('-n', 'told', 'wait', 'pod/web', '--for=condition=Ready', '--timeout=90s');
+    await tenant.kubectl('-n', 'told', 'wait', 'pod/web', '--for=condition=Ready', patiently);
     own = await tenant.client.get(resources.pods, { namespace: 'told', name: 'web' });
     const labelSelector = `skerry.dev/tenant=${tenant.uid},skerry.dev/namespace=told`;
     const { items } = await world.superCluster.client.list(resources.pods, { labelSelector });

@@ -29,7 +29,7 @@ import { tenantSecret } from './harness/certificates.ts';
 import { at, listAt } from './harness/checker/view.ts';
 import { datastoreEndpoint } from './harness/datastore.ts';
 import { configMap, container, deployment, pod } from './harness/manifests.ts';
-import { poll } from './harness/poll.ts';
+import { patiently, patientRequests, poll } from './harness/poll.ts';
 import { expectAllServed, whileAsked } from './harness/steady-load.ts';
 import { type Tenant, World } from './harness/world.ts';
 
@@ -82,9 +82,7 @@ describe('tenants are out of reach of each other', () => {
       { reject: false },
     );
     const page = (path: string) => fetch(`http://127.0.0.1:${metrics}${path}`).catch(() => undefined);
-    await poll('the gateway to be ready', async () => (await page('/readyz'))?.ok, {
-      timeoutMs: 60_000,
-    }).catch((error: unknown) => {
+    await poll('the gateway to be ready', async () => (await page('/readyz'))?.ok).catch((error: unknown) => {
       gateway.kill('SIGTERM');
       throw error;
     });
@@ -93,12 +91,7 @@ describe('tenants are out of reach of each other', () => {
 
   it('CRDs of one, and their objects, are unknown to the other and to the super cluster', async () => {
     await one.apply(gadgetDefinition());
-    await one.kubectl(
-      'wait',
-      'crd/gadgets.apart.example.com',
-      '--for=condition=Established',
-      '--timeout=60s',
-    );
+    await one.kubectl('wait', 'crd/gadgets.apart.example.com', '--for=condition=Established', patiently);
     await one.untilServed('apart.example.com/v1', 'gadgets');
     await one.apply({
       apiVersion: 'apart.example.com/v1',
@@ -133,7 +126,7 @@ describe('tenants are out of reach of each other', () => {
   /** What a server answers to somebody who comes with these credentials: a UID for those it knows, else the error. */
   const knock = async (at: Tenant | World['superCluster'], credentials: Partial<ConnectionOptions>) => {
     const { server, ca = '' } = connectionFromSecret(at.kubeconfig);
-    const connection = new Connection({ server, ca, ...credentials });
+    const connection = new Connection({ server, ca, ...credentials, ...patientRequests });
     try {
       return await new KubeClient(connection).raw('GET', '/api/v1/namespaces/kube-system');
     } catch (error) {
@@ -230,9 +223,7 @@ describe('tenants are out of reach of each other', () => {
     );
     const token = await one.kubectl('-n', 'apart', 'create', 'token', 'default');
     // Authorization hears of the binding by a watch.
-    await expect
-      .poll(() => knock(one, { token }), { timeout: 30_000 })
-      .toMatchObject({ metadata: { name: 'kube-system' } });
+    await expect.poll(() => knock(one, { token })).toMatchObject({ metadata: { name: 'kube-system' } });
     for (const cluster of [other, world.superCluster]) {
       expect(isUnauthorized(await knock(cluster, { token })), cluster.name).toBe(true);
     }
@@ -272,7 +263,7 @@ describe('tenants are out of reach of each other', () => {
     };
     // Authorization hears of the binding by a watch.
     await expect
-      .poll(() => knock(one, { token: signedBy(pki['service-account.key'] ?? '') }), { timeout: 30_000 })
+      .poll(() => knock(one, { token: signedBy(pki['service-account.key'] ?? '') }))
       .toMatchObject({ metadata: { name: 'kube-system' } });
     const { keyPem } = await createAuthority({ commonName: payload.iss });
     const hashed = `${part({ ...header, alg: 'HS256' })}.${claims}`;
@@ -349,20 +340,16 @@ describe('tenants are out of reach of each other', () => {
         webhooks,
       });
       const said = (target: string): Promise<string> =>
-        poll(
-          `the webhook ${target} to be called`,
-          async () => {
-            const input = JSON.stringify({
-              ...configMap('apart', `to-${target}`),
-              metadata: { namespace: 'apart', name: `to-${target}`, labels: { target } },
-            });
-            const { exitCode, stderr } = await one.tryKubectl(['create', '--dry-run=server', '-f', '-'], {
-              input,
-            });
-            return exitCode === 0 ? undefined : stderr;
-          },
-          { timeoutMs: 60_000 },
-        );
+        poll(`the webhook ${target} to be called`, async () => {
+          const input = JSON.stringify({
+            ...configMap('apart', `to-${target}`),
+            metadata: { namespace: 'apart', name: `to-${target}`, labels: { target } },
+          });
+          const { exitCode, stderr } = await one.tryKubectl(['create', '--dry-run=server', '-f', '-'], {
+            input,
+          });
+          return exitCode === 0 ? undefined : stderr;
+        });
       expect(await said('attacker')).toContain('the attacker was here');
       const isConfined = one.virtualCluster.status?.confinement?.includes('egress') === true;
       expect(isConfined).toBe(egressFilterProblem() === undefined);
@@ -508,7 +495,7 @@ describe('tenants are out of reach of each other', () => {
 
   it('no pod of the super cluster holds a token', async () => {
     await one.apply(deployment('apart', 'web', 2, { serviceAccountName: 'default' }));
-    await one.kubectl('-n', 'apart', 'rollout', 'status', 'deployment/web', '--timeout=60s');
+    await one.kubectl('-n', 'apart', 'rollout', 'status', 'deployment/web', patiently);
     const own = (await one.client.list(resources.pods, { namespace: 'apart', labelSelector: 'app=web' }))
       .items;
     const tokens = (found: readonly KubeObject[]): unknown[] =>

@@ -31,9 +31,6 @@ const running = defaultVersions.kubernetes;
 const earlier = running.replace(/\d+$/, (patch) => String(Number(patch) - 2));
 const withoutRedis = whyNoRedis();
 
-/** For the Lease of a manager that was killed to run out, and what it did to be done, on a busy machine. */
-const takeoverMs = 150_000;
-
 let world: World;
 
 beforeAll(() => {
@@ -48,7 +45,7 @@ const virtualCluster = <R>(
   answer: (vc: VirtualCluster) => R | undefined | false,
 ) =>
   world.superCluster.until<R, VirtualCluster>(
-    { resource: resources.virtualClusters, namespace: 'default', name, what, timeoutMs: takeoverMs },
+    { resource: resources.virtualClusters, namespace: 'default', name, what },
     ([vc]) => (vc === undefined ? undefined : answer(vc)),
   );
 

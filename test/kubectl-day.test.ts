@@ -6,6 +6,7 @@ import { type KubeClient, type KubeObject, resource, resources } from '../kube/i
 import { signedUser } from './harness/certificates.ts';
 import { at } from './harness/checker/view.ts';
 import { configMap, deployment, namespace, pod, service } from './harness/manifests.ts';
+import { patienceMs, patiently } from './harness/poll.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const clusterRoleBindings = resource(
@@ -26,7 +27,7 @@ describe('kubectl with the kubeconfig of a tenant', () => {
     tenant = await world.sharedTenant('day');
     await tenant.kubectl('config', 'set-context', '--current', '--namespace=day');
     await tenant.apply(deployment('day', 'web', 2), service('day', 'web'));
-    await tenant.kubectl('rollout', 'status', 'deployment/web', '--timeout=60s');
+    await tenant.kubectl('rollout', 'status', 'deployment/web', patiently);
   });
 
   afterAll(async () => {
@@ -51,7 +52,7 @@ describe('kubectl with the kubeconfig of a tenant', () => {
 
   it('describe shows the events of the pod, and no word of the super cluster', async () => {
     const name = (await k('get', 'pods', '-o', 'name')).split('\n')[0] ?? '';
-    await tenant.kubectl('wait', name, '--for=condition=Ready', '--timeout=60s');
+    await tenant.kubectl('wait', name, '--for=condition=Ready', patiently);
     // Events come by a way of their own.
     await tenant.until(
       { resource: resources.events, namespace: 'day', what: 'the event Scheduled' },
@@ -122,21 +123,19 @@ describe('kubectl with the kubeconfig of a tenant', () => {
     await k('label', 'deployment', 'web', 'owner=me');
     await k('annotate', 'deployment', 'web', 'note=hello');
     await k('set', 'env', 'deployment/web', 'GREETING=hello');
-    expect(await k('rollout', 'status', 'deployment/web', '--timeout=60s')).toContain(
-      'successfully rolled out',
-    );
+    expect(await k('rollout', 'status', 'deployment/web', patiently)).toContain('successfully rolled out');
     expect(await k('get', 'pods', '-l', 'tier=front', '-o', 'name')).toMatch(/^(pod\/web-\S+\n?){3,}$/);
     await world.expectAgreement();
   });
 
   it('scale, rollout history, restart, undo, wait', async () => {
     await k('scale', 'deployment/web', '--replicas=1');
-    await k('wait', 'deployment/web', '--for=jsonpath={.status.readyReplicas}=1', '--timeout=60s');
+    await k('wait', 'deployment/web', '--for=jsonpath={.status.readyReplicas}=1', patiently);
     await k('rollout', 'restart', 'deployment/web');
-    await k('rollout', 'status', 'deployment/web', '--timeout=60s');
+    await k('rollout', 'status', 'deployment/web', patiently);
     expect(await k('rollout', 'history', 'deployment/web')).toMatch(/REVISION/);
     expect(await k('rollout', 'undo', 'deployment/web')).toBe('deployment.apps/web rolled back');
-    await k('rollout', 'status', 'deployment/web', '--timeout=60s');
+    await k('rollout', 'status', 'deployment/web', patiently);
     const late = await tenant.tryKubectl(['wait', 'deployment/web', '--for=condition=Never', '--timeout=1s']);
     expect(late.exitCode).toBe(1);
     expect(late.stderr).toContain('timed out');
@@ -154,7 +153,7 @@ describe('kubectl with the kubeconfig of a tenant', () => {
         ...['--kubeconfig', tenant.kubeconfigFile, 'get', 'configmaps'],
         ...['--watch', '--output-watch-events', '--no-headers'],
       ],
-      { reject: false, buffer: false, timeout: 60_000 },
+      { reject: false, buffer: false, timeout: patienceMs },
     );
     const seen: string[] = [];
     let changes: Promise<void> | undefined;
@@ -181,7 +180,7 @@ describe('kubectl with the kubeconfig of a tenant', () => {
     // Authorization hears of the binding by a watch.
     const mayList = async () =>
       (await tenant.tryKubectl(['auth', 'can-i', 'list', 'pods', '--as', 'nobody'])).stdout;
-    await expect.poll(mayList, { timeout: 30_000 }).toBe('yes');
+    await expect.poll(mayList).toBe('yes');
   });
 
   it('api-resources, api-versions, explain, version, cluster-info', async () => {
@@ -199,7 +198,7 @@ describe('kubectl with the kubeconfig of a tenant', () => {
     await expect(user.list(resources.pods, pods)).rejects.toThrow(/User "jane" cannot list/);
     await k('create', 'rolebinding', 'jane', '-n', 'day', '--clusterrole=view', '--user=jane');
     await expect
-      .poll(() => user.list(resources.pods, pods).catch(() => undefined), { timeout: 30_000 })
+      .poll(() => user.list(resources.pods, pods).catch(() => undefined))
       .toMatchObject({ items: expect.any(Array) });
   });
 
@@ -239,7 +238,7 @@ describe('kubectl with the kubeconfig of a tenant', () => {
     // Authorization hears of the binding by a watch.
     const mayList = async () =>
       (await tenant.tryKubectl([...asRobot, '-n', 'day', 'auth', 'can-i', 'list', 'pods'])).stdout;
-    await expect.poll(mayList, { timeout: 30_000 }).toBe('yes');
+    await expect.poll(mayList).toBe('yes');
     expect((await tenant.tryKubectl([...asRobot, '-n', 'day', 'get', 'pods'])).exitCode).toBe(0);
     expect((await tenant.tryKubectl([...asRobot, '-n', 'day', 'get', 'secrets'])).stderr).toContain(
       'forbidden',
@@ -262,7 +261,7 @@ describe('kubectl with the kubeconfig of a tenant', () => {
 
   it('logs, exec, attach and port-forward say in one clear sentence what they cannot do', async () => {
     await tenant.apply(pod('day', 'silent'));
-    await k('wait', 'pod/silent', '--for=condition=Ready', '--timeout=60s');
+    await k('wait', 'pod/silent', '--for=condition=Ready', patiently);
     for (const command of [
       ['logs', 'silent'],
       ['exec', 'silent', '--', 'true'],
@@ -278,14 +277,14 @@ describe('kubectl with the kubeconfig of a tenant', () => {
   });
 
   it('delete: by name, by label, by file, with the whole namespace', async () => {
-    await k('delete', 'pod', 'silent', '--timeout=60s');
+    await k('delete', 'pod', 'silent', patiently);
     await k('delete', 'configmap', 'shared', 'settings');
-    await k('delete', 'deployment,service', '-l', 'owner=me', '--timeout=60s');
+    await k('delete', 'deployment,service', '-l', 'owner=me', patiently);
     expect(await k('get', 'deployments', '-o', 'name')).toBe('');
     const gone = await tenant.tryKubectl(['get', 'pod', 'silent']);
     expect(gone.stderr).toBe('Error from server (NotFound): pods "silent" not found');
     await tenant.apply(namespace('brief'), pod('brief', 'one'));
-    await k('delete', 'namespace', 'brief', '--timeout=90s');
+    await k('delete', 'namespace', 'brief', patiently);
     await world.expectAgreement();
   });
 
@@ -296,14 +295,14 @@ describe('kubectl with the kubeconfig of a tenant', () => {
     const answer = async () => (await tenant.tryKubectl(['get', 'pods'])).stderr;
     // Authorization hears of bindings by a watch.
     await expect
-      .poll(() => jane?.get(clusterRoleBindings, ref).catch(() => undefined), { timeout: 30_000 })
+      .poll(() => jane?.get(clusterRoleBindings, ref).catch(() => undefined))
       .toMatchObject({ roleRef });
     await k('delete', 'clusterrolebinding', ref.name);
     try {
-      await expect.poll(answer, { timeout: 30_000 }).toMatch(/Forbidden/);
+      await expect.poll(answer).toMatch(/Forbidden/);
     } finally {
       await jane?.create(clusterRoleBindings, { metadata: ref, roleRef, subjects });
     }
-    await expect.poll(answer, { timeout: 30_000 }).not.toMatch(/Forbidden/);
+    await expect.poll(answer).not.toMatch(/Forbidden/);
   });
 });

@@ -14,6 +14,7 @@ import { listenInReach } from './harness/attacker-server.ts';
 import { at } from './harness/checker/view.ts';
 import { FakeKubelet, onFakeNode, taint } from './harness/fake-kubelet.ts';
 import { container, namespace, pod } from './harness/manifests.ts';
+import { patiently } from './harness/poll.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const apiServices = resource('apiregistration.k8s.io', 'v1', 'apiservices', 'APIService', false);
@@ -55,7 +56,7 @@ describe('the kubelet of a tenant', () => {
     await other.apply(pod('logged', 'theirs', onFakeNode(nodeName)));
     await one.apply(pod('logged', 'simulated'));
     for (const tenant of [one, other])
-      await tenant.kubectl('-n', 'logged', 'wait', 'pod', '--all', '--for=condition=Ready', '--timeout=60s');
+      await tenant.kubectl('-n', 'logged', 'wait', 'pod', '--all', '--for=condition=Ready', patiently);
   });
 
   afterAll(async () => {
@@ -91,7 +92,7 @@ describe('the kubelet of a tenant', () => {
     }
     following.kill();
     await following.catch(() => undefined);
-    await expect.poll(() => kubelet.followers.size, { timeout: 30_000 }).toBe(0);
+    await expect.poll(() => kubelet.followers.size).toBe(0);
   });
 
   it('carries commands over web sockets, both ways', async () => {
@@ -273,18 +274,16 @@ describe('the kubelet of a tenant', () => {
 
   it('serves top: of pods and nodes what is the tenant’s own', async () => {
     for (const tenant of [one, other]) {
-      await tenant.until(
-        { resource: apiServices, what: 'the metrics API', timeoutMs: 120_000 },
-        (all: KubeObject[]) =>
-          all.some(
-            (each) =>
-              each.metadata.name === 'v1beta1.metrics.k8s.io' &&
-              at(each, 'status', 'conditions', '0', 'status') === 'True',
-          ),
+      await tenant.until({ resource: apiServices, what: 'the metrics API' }, (all: KubeObject[]) =>
+        all.some(
+          (each) =>
+            each.metadata.name === 'v1beta1.metrics.k8s.io' &&
+            at(each, 'status', 'conditions', '0', 'status') === 'True',
+        ),
       );
       // Discovery asks for itself, and later.
       const versions = async (): Promise<string> => (await tenant.tryKubectl(['api-versions'])).stdout;
-      await expect.poll(versions, { timeout: 120_000 }).toContain('metrics.k8s.io/v1beta1');
+      await expect.poll(versions).toContain('metrics.k8s.io/v1beta1');
     }
     const rows = (printed: string): string[] =>
       printed
@@ -359,7 +358,6 @@ describe('the kubelet of a tenant', () => {
         namespace: 'logged',
         name,
         what: 'the utilisation, and two replicas',
-        timeoutMs: 120_000,
       },
       ([scaler]) =>
         scaler !== undefined &&

@@ -7,12 +7,10 @@ import { isBroad } from '../kube/testing/broad.ts';
 import { allocateSlice } from '../vc-manager/os/network.ts';
 import { footprint, noFootprint, type Traces, tracesOf } from './harness/footprint.ts';
 import { claim, deployment, namespace, service } from './harness/manifests.ts';
-import { poll } from './harness/poll.ts';
+import { patiently, poll } from './harness/poll.ts';
 import { componentProcess, kill, send, suspendComponent } from './harness/processes.ts';
 import { type Tenant, World } from './harness/world.ts';
 
-/** Until a tenant is made, and has gone again, on a busy machine. */
-const timeoutMs = 180_000;
 const components = ['kube-apiserver', 'kube-controller-manager'];
 
 describe('the life of a tenant', () => {
@@ -56,7 +54,7 @@ describe('the life of a tenant', () => {
       service('shop', 'web'),
       claim('shop', 'data'),
     );
-    await phoenix.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=110s');
+    await phoenix.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', patiently);
     await phoenix.untilBound('shop', 'data');
     await world.expectAgreement([phoenix]);
     const traces = tracesOf(phoenix);
@@ -69,7 +67,7 @@ describe('the life of a tenant', () => {
     expect(volumes).toHaveLength(1);
     const server = await world.process('kube-apiserver', phoenix);
     const deleting = world.superCluster.until<true, VirtualCluster>(
-      { resource: resources.virtualClusters, ...phoenix.ref, what: 'its job', timeoutMs },
+      { resource: resources.virtualClusters, ...phoenix.ref, what: 'its job' },
       ([vc]) => vc?.status?.jobs?.current?.kind === 'delete' || undefined,
     );
     // It must not have ended before the manager is killed.
@@ -94,7 +92,7 @@ describe('the life of a tenant', () => {
     expect(created.exitCode, created.stderr).toBe(0);
     const again = (what: string, is: (vc: VirtualCluster) => boolean): Promise<VirtualCluster> =>
       world.superCluster.until<VirtualCluster, VirtualCluster>(
-        { resource: resources.virtualClusters, namespace: 'default', name: 'phoenix', what, timeoutMs },
+        { resource: resources.virtualClusters, namespace: 'default', name: 'phoenix', what },
         ([vc]) => vc !== undefined && is(vc) && vc,
       );
     const { status: begun } = await again(
@@ -106,7 +104,7 @@ describe('the life of a tenant', () => {
     const goOn = await suspendComponent(held);
     await kill(manager).finally(goOn);
     await orphan.apply(namespace('alone'), deployment('alone', 'web', 1));
-    await orphan.kubectl('-n', 'alone', 'rollout', 'status', 'deployment/web', '--timeout=110s');
+    await orphan.kubectl('-n', 'alone', 'rollout', 'status', 'deployment/web', patiently);
     // It has looked at the first one, too, when the other one is there.
     const { status } = await again('it to be Ready', (vc) => vc.status?.phase === 'Ready');
     expect(status?.jobs?.history).toMatchObject([{ kind: 'provision', result: 'Succeeded', attempts: 2 }]);
@@ -117,10 +115,8 @@ describe('the life of a tenant', () => {
 
     // Adopted: what dies now is started again.
     await kill(before[0] as (typeof before)[number]);
-    await poll(
-      'the API server to be started again',
-      () => componentProcess(world.stateDir, orphan, 'kube-apiserver'),
-      { timeoutMs: 60_000 },
+    await poll('the API server to be started again', () =>
+      componentProcess(world.stateDir, orphan, 'kube-apiserver'),
     );
     await orphan.until(
       { resource: resources.namespaces, what: 'the API server to answer' },
@@ -146,7 +142,7 @@ describe('the life of a tenant', () => {
     expect((await second.tryKubectl(['get', 'namespaces'])).exitCode).toBe(0);
     // Objects of the same names as the first one had.
     await second.apply(namespace('shop'), deployment('shop', 'web', 2), service('shop', 'web'));
-    await second.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=110s');
+    await second.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', patiently);
     await world.expectAgreement([second]);
   });
 
@@ -168,23 +164,19 @@ describe('the life of a tenant', () => {
           namespace: 'default',
           name,
           what: 'the moment to delete it',
-          timeoutMs,
         },
         ([found]) => (found !== undefined && moment(found) ? found : undefined),
       );
       // The last of what was written before the finalizer let it go.
       let last = vc;
       const gone = world.superCluster.until<boolean, VirtualCluster>(
-        { resource: resources.virtualClusters, namespace: 'default', name, what: 'it to go', timeoutMs },
+        { resource: resources.virtualClusters, namespace: 'default', name, what: 'it to go' },
         ([found]) => {
           if (found !== undefined) last = found;
           return found === undefined;
         },
       );
-      const [deleted] = await Promise.all([
-        world.cli(['delete', name, '--wait', '--yes'], { timeoutMs }),
-        gone,
-      ]);
+      const [deleted] = await Promise.all([world.cli(['delete', name, '--wait', '--yes']), gone]);
       expect(deleted.exitCode, deleted.stderr).toBe(0);
       const id = last.status?.id ?? '';
       const traces = { id, uid: vc.metadata.uid ?? '', name };

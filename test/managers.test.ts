@@ -31,14 +31,10 @@ describe('two managers', () => {
     const create = ['create', 'begun', '--wait', '--timeout', '2m'];
     const created = world.cli(create);
     try {
-      await poll(
-        'the first to begin',
-        async () => {
-          const vc = await world.virtualCluster('begun').catch(() => undefined);
-          return vc?.status?.id;
-        },
-        { timeoutMs: 60_000 },
-      );
+      await poll('the first to begin', async () => {
+        const vc = await world.virtualCluster('begun').catch(() => undefined);
+        return vc?.status?.id;
+      });
       // Not killed: it would be started again, with the same name, and lead on.
       send(manager, 'SIGSTOP');
       await untilLeads(world, 'second');
@@ -50,13 +46,10 @@ describe('two managers', () => {
     }
     const apiServer = await world.process('kube-apiserver', begun);
     // It finds that it leads no more, and competes again.
-    await poll(
-      'the first to notice',
-      async () =>
-        (await readFile(join(world.stateDir, 'stack', 'logs', 'vc-manager.log'), 'utf8')).includes(
-          'not leading any more',
-        ),
-      { timeoutMs: 60_000 },
+    await poll('the first to notice', async () =>
+      (await readFile(join(world.stateDir, 'stack', 'logs', 'vc-manager.log'), 'utf8')).includes(
+        'not leading any more',
+      ),
     );
     expect(await leader(world)).toBe('second');
     expect(isAlive(manager)).toBe(true);
@@ -67,9 +60,7 @@ describe('two managers', () => {
   it('the first one goes on when the second one ends, and control planes do not notice', async () => {
     const apiServer = await world.process('kube-apiserver', begun);
     await endManager(standby, 'SIGTERM');
-    await poll('the first to lead again', async () => !['', 'second'].includes(await leader(world)), {
-      timeoutMs: 60_000,
-    });
+    await poll('the first to lead again', async () => !['', 'second'].includes(await leader(world)));
     expect(isAlive(apiServer)).toBe(true);
     expect(await begun.kubectl('get', 'namespaces')).toContain('kube-system');
     // It works, too.

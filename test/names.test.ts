@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { resources } from '../kube/index.ts';
 import { claimsOf } from './harness/checker/kinds/tokens.ts';
 import { deployment, namespace, pod, service } from './harness/manifests.ts';
+import { patiently } from './harness/poll.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 describe('names', () => {
@@ -29,8 +30,8 @@ describe('names', () => {
       short.apply(deployment('b-c', 'same', 2), service('b-c', 'same')),
       long.apply(pod('c', 'same'), service('c', 'same')),
     ]);
-    await short.kubectl('-n', 'b-c', 'rollout', 'status', 'deployment/same', '--timeout=60s');
-    await long.kubectl('-n', 'c', 'wait', 'pod/same', '--for=condition=Ready', '--timeout=60s');
+    await short.kubectl('-n', 'b-c', 'rollout', 'status', 'deployment/same', patiently);
+    await long.kubectl('-n', 'c', 'wait', 'pod/same', '--for=condition=Ready', patiently);
     await world.expectAgreement();
     const [first] = await superNamespaces(short, 'b-c');
     const [second] = await superNamespaces(long, 'c');
@@ -45,7 +46,7 @@ describe('names', () => {
       await long.apply(namespace(name), deployment(name, 'web', 1), service(name, 'web'));
     }
     for (const name of names) {
-      await long.kubectl('-n', name, 'rollout', 'status', 'deployment/web', '--timeout=60s');
+      await long.kubectl('-n', name, 'rollout', 'status', 'deployment/web', patiently);
     }
     await world.expectAgreement();
     const found = (await Promise.all(names.map((name) => superNamespaces(long, name)))).flat();
@@ -56,9 +57,9 @@ describe('names', () => {
     const before = await short.client.get(resources.namespaces, { name: 'b-c' });
     const [earlier] = await superNamespaces(short, 'b-c');
     const [untouched] = await superNamespaces(long, 'c');
-    await short.kubectl('delete', 'namespace', 'b-c', '--timeout=90s');
+    await short.kubectl('delete', 'namespace', 'b-c', patiently);
     await short.apply(namespace('b-c'), deployment('b-c', 'same', 2), service('b-c', 'same'));
-    await short.kubectl('-n', 'b-c', 'rollout', 'status', 'deployment/same', '--timeout=90s');
+    await short.kubectl('-n', 'b-c', 'rollout', 'status', 'deployment/same', patiently);
     await world.expectAgreement();
     const after = await short.client.get(resources.namespaces, { name: 'b-c' });
     expect(after.metadata.uid).not.toBe(before.metadata.uid);
@@ -81,7 +82,7 @@ describe('names', () => {
       await short.client.delete(resources.pods, ref, { gracePeriodSeconds: 0 });
       last = await short.client.create(resources.pods, flapper);
     }
-    await short.kubectl('-n', 'flap', 'wait', 'pod/flapper', '--for=condition=Ready', '--timeout=90s');
+    await short.kubectl('-n', 'flap', 'wait', 'pod/flapper', '--for=condition=Ready', patiently);
     await world.expectAgreement();
     const [superNamespace = ''] = await superNamespaces(short, 'flap');
     const { items } = await world.superCluster.client.list(resources.pods, { namespace: superNamespace });

@@ -3,6 +3,7 @@ import { isNotFound, type KubeObject, resources } from '../kube/index.ts';
 import { annotation, at, label, listAt } from './harness/checker/view.ts';
 import type { Cluster } from './harness/cluster.ts';
 import { namespace, pod } from './harness/manifests.ts';
+import { patiently } from './harness/poll.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const simulated = ['sim-0', 'sim-1', 'sim-2'];
@@ -276,15 +277,7 @@ describe('virtual nodes', () => {
     // A host name may be asked for only where DaemonSets may run.
     const onSim1 = { nodeSelector: { [zone]: 'simulated-b' } };
     await used.apply(pod('housed', 'one', onSim1), pod('housed', 'two', onSim1));
-    await used.kubectl(
-      '-n',
-      'housed',
-      'wait',
-      'pod/one',
-      'pod/two',
-      '--for=condition=Ready',
-      '--timeout=60s',
-    );
+    await used.kubectl('-n', 'housed', 'wait', 'pod/one', 'pod/two', '--for=condition=Ready', patiently);
     expect(await names(used)).toEqual(['sim-1']);
     await world.expectAgreement([used]);
     const one = await used.client.get(resources.pods, { namespace: 'housed', name: 'one' });
@@ -329,7 +322,7 @@ describe('virtual nodes', () => {
   it("hidden: names of Skerry's own, and no real name or address anywhere in the tenant", async () => {
     await makeNode('e2e-secret-name');
     await hidden.apply(pod('housed', 'web'));
-    await hidden.kubectl('-n', 'housed', 'wait', 'pod/web', '--for=condition=Ready', '--timeout=60s');
+    await hidden.kubectl('-n', 'housed', 'wait', 'pod/web', '--for=condition=Ready', patiently);
     const web = await hidden.client.get(resources.pods, { namespace: 'housed', name: 'web' });
     const node = await hidden.client.get(resources.nodes, {
       name: at<string>(web, 'spec', 'nodeName') ?? '',

@@ -12,6 +12,7 @@ import {
   secret,
   service,
 } from './harness/manifests.ts';
+import { patiently } from './harness/poll.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const pool = 'policy.test/pool';
@@ -130,7 +131,7 @@ describe('what the policy of a tenant lets its pods and services do', () => {
 
   it('pods of a DaemonSet run on every node, each on the one that it names', async () => {
     await free.apply(daemonSet('agent'));
-    await free.kubectl('-n', 'policed', 'rollout', 'status', 'daemonset/agent', '--timeout=60s');
+    await free.kubectl('-n', 'policed', 'rollout', 'status', 'daemonset/agent', patiently);
     const { items } = await free.client.list(resources.nodes);
     const places = (await counterparts(free)).map((found) => at(found, 'spec', 'nodeName'));
     expect(places.toSorted()).toEqual(items.map(({ metadata }) => metadata.name).toSorted());
@@ -138,7 +139,7 @@ describe('what the policy of a tenant lets its pods and services do', () => {
 
   it('of hidden nodes too, on those that the tenant has', async () => {
     await kept.apply(daemonSet('agent'));
-    await kept.kubectl('-n', 'policed', 'rollout', 'status', 'daemonset/agent', '--timeout=60s');
+    await kept.kubectl('-n', 'policed', 'rollout', 'status', 'daemonset/agent', patiently);
     const [own, ...more] = (await kept.client.list(resources.pods, { namespace: 'policed' })).items;
     const [there] = await counterparts(kept);
     expect(more).toEqual([]);
@@ -218,7 +219,7 @@ describe('what the policy of a tenant lets its pods and services do', () => {
 
   it('classes that are published, with what the super cluster makes of them', async () => {
     for (const name of ['priorityclass/policy-gold', 'runtimeclass/policy-sandbox'])
-      await free.kubectl('wait', '--for=create', name, '--timeout=60s');
+      await free.kubectl('wait', '--for=create', name, patiently);
     await free.kubectl('create', 'priorityclass', 'own', '--value=5000');
     const own = pod('policed', 'own', { priorityClassName: 'own' });
     await free.untilAdmitted(own);
@@ -247,9 +248,9 @@ describe('what the policy of a tenant lets its pods and services do', () => {
 
   it('classes and images that the lists of a policy have, for this tenant and no other; what a refused pod refers to goes when the pod may', async () => {
     for (const tenant of [free, plain])
-      await tenant.kubectl('wait', '--for=create', 'priorityclass/policy-gold', '--timeout=60s');
+      await tenant.kubectl('wait', '--for=create', 'priorityclass/policy-gold', patiently);
     await grant(plain, { policy: { priorityClasses: [], imageRegistries: ['registry.example.com/team'] } });
-    await plain.kubectl('wait', '--for=delete', 'priorityclass/policy-gold', '--timeout=60s');
+    await plain.kubectl('wait', '--for=delete', 'priorityclass/policy-gold', patiently);
     await free.kubectl('get', 'priorityclass', 'policy-gold');
 
     const of = (name: string, from: string, fields = {}) =>

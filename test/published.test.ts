@@ -3,6 +3,7 @@ import { isNotFound, type KubeObject, type Resource, resource, resources } from 
 import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { at } from './harness/checker/view.ts';
 import { namespace, pod } from './harness/manifests.ts';
+import { patiently } from './harness/poll.ts';
 import { pageOf, Reader } from './harness/reader.ts';
 import { type Tenant, World } from './harness/world.ts';
 
@@ -209,7 +210,7 @@ describe('what the super cluster publishes', () => {
       // The tenant's server takes the definition up a moment after it stands there.
       const spec = async (): Promise<unknown> =>
         (await neighbour.client.get(widgets, { namespace: 'public', name: 'local' }))['spec'];
-      await expect.poll(spec, { timeout: 30_000 }).toEqual({ size: 1, colour: 'blue' });
+      await expect.poll(spec).toEqual({ size: 1, colour: 'blue' });
     });
 
     it('its objects go down for a tenant that has opted in, and a controller there tells their status', async () => {
@@ -300,7 +301,7 @@ describe('what the super cluster publishes', () => {
         );
       await count((present) => present === 42);
       const before = await shown(definitions, 'widgets.suite.example.com');
-      await tenant.kubectl('delete', 'crd', 'widgets.suite.example.com', '--timeout=60s');
+      await tenant.kubectl('delete', 'crd', 'widgets.suite.example.com', patiently);
       await shown(
         definitions,
         'widgets.suite.example.com',

@@ -90,16 +90,13 @@ describe('the quota of a tenant', () => {
       );
     /** Its API server is restarted with each decision. */
     const untilCreate = (what: string, isWanted: (error: unknown) => boolean): Promise<unknown> =>
-      poll(
-        what,
-        async () =>
-          isWanted(
-            await create(9_999, '', { dryRun: true }).then(
-              () => undefined,
-              (error) => error,
-            ),
+      poll(what, async () =>
+        isWanted(
+          await create(9_999, '', { dryRun: true }).then(
+            () => undefined,
+            (error) => error,
           ),
-        { timeoutMs: 60_000 },
+        ),
       );
     const refusal = /datastore quota of this control plane is exceeded/;
 
@@ -135,7 +132,7 @@ describe('the quota of a tenant', () => {
         () => true,
         () => false,
       );
-    await poll('reads to go on', isRead, { timeoutMs: 60_000 });
+    await poll('reads to go on', isRead);
     await expect(client.patch(resources.configMaps, ref, patch, { type: 'merge' })).rejects.toThrow(refusal);
     await expect(
       impostor.create(resources.configMaps, { metadata: { namespace: 'default', name: 'impostor' } }),

@@ -25,15 +25,13 @@ import {
 import { at } from './harness/checker/view.ts';
 import { processesOf } from './harness/managers.ts';
 import { namespace, pod } from './harness/manifests.ts';
-import { poll } from './harness/poll.ts';
+import { patientRequests, poll } from './harness/poll.ts';
 import { isAlive, kill, send, suspendComponent } from './harness/processes.ts';
 import { pageOf, Reader } from './harness/reader.ts';
 import { expectAllServed, whileAsked } from './harness/steady-load.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 const name = 'renewed';
-/** For a manager, and after it the one API server, to be started anew on a busy machine. */
-const restartMs = 150_000;
 const weekLong = ['syncer', 'manager'];
 const ofTheControlPlane = [
   'apiserver',
@@ -59,7 +57,7 @@ describe('the certificates of a control plane', () => {
     const reader = ['create', 'clusterrolebinding', 'reader', '--clusterrole=view'];
     await tenant.kubectl(...reader, '--serviceaccount=shop:default');
     const { server, ca } = connectionFromSecret(tenant.kubeconfig);
-    holder = new KubeClient(new Connection({ server, ...(ca === undefined ? {} : { ca }), token }));
+    holder = new KubeClient(new Connection({ server, ca, token, ...patientRequests }));
   });
 
   afterAll(async () => {
@@ -75,7 +73,7 @@ describe('the certificates of a control plane', () => {
 
   const until = <R>(what: string, answer: (vc: VirtualCluster) => R | undefined | false): Promise<R> =>
     world.superCluster.until<R, VirtualCluster>(
-      { resource: resources.virtualClusters, namespace: 'default', name, what, timeoutMs: restartMs },
+      { resource: resources.virtualClusters, namespace: 'default', name, what },
       ([vc]) => (vc === undefined ? undefined : answer(vc)),
     );
 
@@ -253,7 +251,7 @@ describe('the certificates of a control plane', () => {
       const was = await tenantSecret(world, tenant, 'pki');
       await world.superCluster.apply(...noWritesTo(tenantSecretRef(tenant, 'pki').name));
       try {
-        await poll('the policy to count', () => isRefused(), { timeoutMs: 30_000 });
+        await poll('the policy to count', () => isRefused());
         const client = await whileAsked(tenant.kubeconfig, 'a Secret that is not writable', async () => {
           await renew();
           const { message, step } = await underWay(
@@ -276,7 +274,7 @@ describe('the certificates of a control plane', () => {
           'validatingadmissionpolicy,validatingadmissionpolicybinding',
           policy,
         );
-        await poll('the policy to be gone', async () => !(await isRefused()), { timeoutMs: 30_000 });
+        await poll('the policy to be gone', async () => !(await isRefused()));
       }
       const { status } = await world.virtualCluster(name);
       expect(status?.jobs?.history?.[0]).toMatchObject({ kind: 'renewal', result: 'Cancelled' });
@@ -345,13 +343,13 @@ describe('the certificates of a control plane', () => {
         ({ status }) => status?.authorities?.stage === 'overlap' && status.authorities.until !== undefined,
       );
       // What was handed out before is still good, and pods get what is good later.
-      const old = new KubeClient(new Connection(connectionFromSecret(tenant.kubeconfig)));
+      const old = new KubeClient(
+        new Connection({ ...connectionFromSecret(tenant.kubeconfig), ...patientRequests }),
+      );
       await old.get(resources.pods, { namespace: 'shop', name: 'web' });
       await old.connection.close();
       await holder.get(resources.pods, { namespace: 'shop', name: 'web' });
-      await poll('the token of the pod to be renewed', async () => (await tokensOf()) !== token, {
-        timeoutMs: 60_000,
-      });
+      await poll('the token of the pod to be renewed', async () => (await tokensOf()) !== token);
       expect((await renewing).stdout).toMatch(/renewed +authority-renewal +Succeeded/);
       await served(client);
     });
@@ -363,7 +361,7 @@ describe('the certificates of a control plane', () => {
     const followed = connectionFromSecret(kubeconfig);
     const of = async (options: object): Promise<unknown> => {
       const { server, ca = '' } = followed;
-      const connection = new Connection({ server, ca, ...options });
+      const connection = new Connection({ server, ca, ...options, ...patientRequests });
       return new KubeClient(connection)
         .raw('GET', '/api/v1/namespaces/shop/pods/web')
         .then(
@@ -381,10 +379,13 @@ describe('the certificates of a control plane', () => {
     expect(await of({ token: renewed })).toBe('served');
     // Nothing has happened to pods, and kubelets are reached with what is new.
     const { uid, resourceVersion } = before.metadata;
-    const web = await new KubeClient(new Connection(followed)).get(resources.pods, {
-      namespace: 'shop',
-      name: 'web',
-    });
+    const web = await new KubeClient(new Connection({ ...followed, ...patientRequests })).get(
+      resources.pods,
+      {
+        namespace: 'shop',
+        name: 'web',
+      },
+    );
     expect(web.metadata).toMatchObject({ uid, resourceVersion });
     const { stdout } = await world.cli(['certificates', 'show', name]);
     expect(stdout).toMatch(/client-ca +authority +2/);

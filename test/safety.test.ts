@@ -12,7 +12,7 @@ import { openDatastore } from './harness/datastore.ts';
 import { footprint, noFootprint, tracesOf } from './harness/footprint.ts';
 import { claim, configMap, deployment, namespace, service } from './harness/manifests.ts';
 import { syncerMetric } from './harness/metrics.ts';
-import { poll } from './harness/poll.ts';
+import { patiently, poll } from './harness/poll.ts';
 import { componentProcess, kill, send } from './harness/processes.ts';
 import { pageOf, Reader } from './harness/reader.ts';
 import { type Tenant, World } from './harness/world.ts';
@@ -69,7 +69,6 @@ describe('an empty answer is no order to delete', () => {
         resource: resources.virtualClusters,
         ...tenant.ref,
         what: `condition ${type}=${status} ${reason ?? ''}`,
-        timeoutMs: 120_000,
       },
       ([vc]) => {
         const found = findCondition(vc?.status?.conditions, type);
@@ -90,14 +89,10 @@ describe('an empty answer is no order to delete', () => {
   const restartSyncer = async (): Promise<void> => {
     const before = await world.process('vc-syncer');
     await kill(before);
-    await poll(
-      'another syncer',
-      async () => {
-        const now = await componentProcess(world.stateDir, 'stack', 'vc-syncer');
-        return now !== undefined && now.pid !== before.pid ? now : undefined;
-      },
-      { timeoutMs: 60_000 },
-    );
+    await poll('another syncer', async () => {
+      const now = await componentProcess(world.stateDir, 'stack', 'vc-syncer');
+      return now !== undefined && now.pid !== before.pid ? now : undefined;
+    });
   };
 
   /** Another server answers for the tenant's core API; null: its own again. */
@@ -160,7 +155,7 @@ describe('an empty answer is no order to delete', () => {
         ports: [{ name: 'https', port: attacker.port, protocol: 'TCP' }],
       },
     );
-    await hijacked.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=90s');
+    await hijacked.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', patiently);
     await world.expectAgreement([hijacked]);
     for (const each of [hijacked, neighbour]) await condition(each, 'Synced', 'True', 'Joined');
     before.set(hijacked, await belongings(hijacked));
@@ -170,7 +165,7 @@ describe('an empty answer is no order to delete', () => {
         (answer) => JSON.stringify(answer).includes('none'),
         () => false,
       );
-    await poll('the core API to be another', isLying, { timeoutMs: 60_000 });
+    await poll('the core API to be another', isLying);
   };
 
   it('a tenant whose etcd prefix is emptied behind its back loses nothing in the super cluster', async () => {
@@ -184,7 +179,7 @@ describe('an empty answer is no order to delete', () => {
     }
     // Both sides agree as well on pods that are not yet made.
     for (const each of [emptied, neighbour])
-      await each.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=90s');
+      await each.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', patiently);
     await world.expectAgreement([emptied, neighbour]);
     const had = await belongings(emptied);
     before.set(emptied, had);
@@ -216,12 +211,8 @@ describe('an empty answer is no order to delete', () => {
 
     it('keeps what the emptied tenant had, also when its server forgets everything; on purpose, it can be deleted as a whole', async () => {
       await kill(await world.process('kube-apiserver', emptied));
-      await poll(
-        'the API server to be started again',
-        () => componentProcess(world.stateDir, emptied, 'kube-apiserver'),
-        {
-          timeoutMs: 60_000,
-        },
+      await poll('the API server to be started again', () =>
+        componentProcess(world.stateDir, emptied, 'kube-apiserver'),
       );
       // Whoever was its administrator is nobody now: the server itself is asked, and not for objects.
       const answers = () =>
@@ -229,9 +220,9 @@ describe('an empty answer is no order to delete', () => {
           () => true,
           () => false,
         );
-      await poll('the server to answer', answers, { timeoutMs: 60_000 });
+      await poll('the server to answer', answers);
       await neighbour.apply(namespace('later'), deployment('later', 'web', 1));
-      await neighbour.kubectl('-n', 'later', 'rollout', 'status', 'deployment/web', '--timeout=90s');
+      await neighbour.kubectl('-n', 'later', 'rollout', 'status', 'deployment/web', patiently);
       await world.expectAgreement([neighbour]);
       await condition(emptied, 'IdentityMismatch', 'True');
       expect(await belongings(emptied)).toEqual(expect.arrayContaining(before.get(emptied) ?? []));
@@ -247,7 +238,7 @@ describe('an empty answer is no order to delete', () => {
       expect(message).toContain('the server sent no list');
       expect(await belongings(hijacked)).toEqual(before.get(hijacked));
       await neighbour.apply(namespace('beside'), deployment('beside', 'web', 1));
-      await neighbour.kubectl('-n', 'beside', 'rollout', 'status', 'deployment/web', '--timeout=90s');
+      await neighbour.kubectl('-n', 'beside', 'rollout', 'status', 'deployment/web', patiently);
       await world.expectAgreement([neighbour]);
       await standIn(null);
     });
@@ -271,7 +262,7 @@ describe('an empty answer is no order to delete', () => {
     await neighbour.kubectl('-n', 'pieces', 'delete', 'configmap', ...names.slice(0, 5));
     await world.expectAgreement([neighbour]);
     expect(await isHeld()).toBe(false);
-    await neighbour.kubectl('delete', 'namespace', 'pieces', '--timeout=90s');
+    await neighbour.kubectl('delete', 'namespace', 'pieces', patiently);
     await world.expectAgreement([neighbour]);
     expect(await isHeld()).toBe(false);
   });
@@ -307,7 +298,7 @@ describe('an empty answer is no order to delete', () => {
     await annotate(neighbour, { 'skerry.dev/confirm-deletions': `not-${hold}` });
     // The syncer has seen that answer when it has seen what came after it.
     await neighbour.apply(namespace('after'), deployment('after', 'web', 1));
-    await neighbour.kubectl('-n', 'after', 'rollout', 'status', 'deployment/web', '--timeout=60s');
+    await neighbour.kubectl('-n', 'after', 'rollout', 'status', 'deployment/web', patiently);
     expect(await parts()).toBe(40);
     // An identity that nobody asks about is accepted without effect.
     const { name: NAME, namespace: NAMESPACE } = neighbour.ref;
@@ -365,7 +356,7 @@ describe('an empty answer is no order to delete', () => {
       await poll('the resync to come by', async () => (await rounds()) > before, { timeoutMs: 200_000 });
       // Whatever it has queued was served before this.
       await tenant.apply(namespace('after'), deployment('after', 'web', 1));
-      await tenant.kubectl('-n', 'after', 'rollout', 'status', 'deployment/web', '--timeout=90s');
+      await tenant.kubectl('-n', 'after', 'rollout', 'status', 'deployment/web', patiently);
 
       for (const { metadata, ...object } of theirs) {
         const { name = '', uid, resourceVersion } = metadata;

@@ -10,7 +10,7 @@ import { at } from './harness/checker/view.ts';
 import { anotherManager, endManager, untilLeads } from './harness/managers.ts';
 import { container, pod, secret } from './harness/manifests.ts';
 import { metricsText } from './harness/metrics.ts';
-import { poll } from './harness/poll.ts';
+import { patiently, poll } from './harness/poll.ts';
 import { processesOf, send } from './harness/processes.ts';
 import { type Tenant, World } from './harness/world.ts';
 
@@ -35,7 +35,7 @@ describe('secrets, wherever they were planted', () => {
       pod(ns, 'reader', { containers: [container({ env })], volumes }),
       pod(ns, 'refused', { containers: [container({ envFrom: reserved })] }),
     );
-    await tenant.kubectl('-n', ns, 'wait', '--for=condition=Ready', '--timeout=60s', 'pod/reader');
+    await tenant.kubectl('-n', ns, 'wait', '--for=condition=Ready', patiently, 'pod/reader');
     // The super cluster refuses this one, in words that come up as an event.
     const superNamespace = await superNamespaceOf();
     await world.superCluster.client.create(resources.secrets, {
@@ -153,14 +153,10 @@ describe('secrets, wherever they were planted', () => {
       // Not killed: it would be started again, with the same name, and lead on.
       send(first, 'SIGSTOP');
       await untilLeads(world, 'measured');
-      return await poll(
-        'it to read Secrets',
-        async () => {
-          const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-          return /^skerry_manager_api_calls_total\{verb="get",resource="secrets"/m.test(text) && text;
-        },
-        { timeoutMs: 60_000 },
-      );
+      return await poll('it to read Secrets', async () => {
+        const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+        return /^skerry_manager_api_calls_total\{verb="get",resource="secrets"/m.test(text) && text;
+      });
     } finally {
       send(first, 'SIGCONT');
       await endManager(second, 'SIGTERM');

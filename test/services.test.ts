@@ -4,6 +4,7 @@ import { type KubeObject, resources } from '../kube/index.ts';
 import { addressAt } from '../vc-manager/os/network.ts';
 import { at, listAt } from './harness/checker/view.ts';
 import { deployment, endpointSlice, pod, service } from './harness/manifests.ts';
+import { patiently } from './harness/poll.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 /** Whether an address is one of the tenant's slice. */
@@ -54,7 +55,7 @@ describe('services', () => {
     await neighbour.apply(deployment('services', 'web', 1), service('services', 'web'));
     // Their addresses are used below.
     for (const each of [tenant, neighbour])
-      await each.kubectl('-n', 'services', 'rollout', 'status', 'deployment/web', '--timeout=90s');
+      await each.kubectl('-n', 'services', 'rollout', 'status', 'deployment/web', patiently);
     await world.expectAgreement();
     const [first, second] = [addressOf(await own('web')), addressOf(await own('web', neighbour))];
     expect(addressOf(await counterpart('web'))).toBe(first);
@@ -135,7 +136,7 @@ describe('services', () => {
       return items.flatMap((slice) => listAt(slice, 'endpoints')).length;
     };
     expect(await reached()).toBe(1);
-    await tenant.kubectl('-n', 'services', 'delete', 'pod', 'brief', '--timeout=60s');
+    await tenant.kubectl('-n', 'services', 'delete', 'pod', 'brief', patiently);
     await world.expectAgreement();
     expect(await reached()).toBe(0);
   });
@@ -211,7 +212,7 @@ describe('services', () => {
       metadata: { name: 'mine' },
       spec: { cidrs: ['10.250.0.0/24'] },
     });
-    await tenant.kubectl('wait', 'servicecidr/mine', '--for=condition=Ready', '--timeout=60s');
+    await tenant.kubectl('wait', 'servicecidr/mine', '--for=condition=Ready', patiently);
     const stray = service('services', 'stray', { clusterIP: '10.250.0.7' });
     await tenant.untilAdmitted(stray);
     await tenant.apply(stray);

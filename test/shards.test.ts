@@ -6,12 +6,11 @@ import { itInTestAll } from '../kube/testing/broad.ts';
 import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { at } from './harness/checker/view.ts';
 import { deployment, namespace, pod } from './harness/manifests.ts';
-import { poll } from './harness/poll.ts';
+import { patiently, poll } from './harness/poll.ts';
 import { pageOf } from './harness/reader.ts';
 import { SecondSyncer } from './harness/second-syncer.ts';
 import { type Tenant, World } from './harness/world.ts';
 
-const takeOverTimeoutMs = 60_000;
 const agreementTimeoutMs = 120_000;
 const shardMap = { namespace: 'skerry-system', name: 'vc-syncer-shards' };
 const inShardMap = { namespace: shardMap.namespace, fieldSelector: `metadata.name=${shardMap.name}` };
@@ -40,7 +39,7 @@ describe('several syncers', { timeout: 400_000 }, () => {
     tenants = await world.createTenants('shard-a', 'shard-b', 'shard-c');
     await Promise.all(tenants.map((tenant) => tenant.apply(namespace('shop'), deployment('shop', 'web', 2))));
     for (const each of tenants)
-      await each.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=90s');
+      await each.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', patiently);
     // Their pods would be counted, too: those of tenants on their way out, and of all where one may name endpoints.
     await world.superCluster.until<boolean, VirtualCluster>(
       {
@@ -79,16 +78,13 @@ describe('several syncers', { timeout: 400_000 }, () => {
     what: string,
     isSo: (its: Tenant[], owners: Set<string>) => boolean,
   ): Promise<Tenant[]> =>
-    world.superCluster.until(
-      { resource: resources.configMaps, ...shardMap, what, timeoutMs: takeOverTimeoutMs },
-      ([map]) => {
-        const owners = Object.entries((map?.['data'] ?? {}) as Record<string, string>);
-        const its = tenants.filter((each) =>
-          owners.some(([bucket, owner]) => bucket === buckets.get(each) && owner === second?.replica),
-        );
-        return owners.length === 64 && isSo(its, new Set(owners.map(([, owner]) => owner))) && its;
-      },
-    );
+    world.superCluster.until({ resource: resources.configMaps, ...shardMap, what }, ([map]) => {
+      const owners = Object.entries((map?.['data'] ?? {}) as Record<string, string>);
+      const its = tenants.filter((each) =>
+        owners.some(([bucket, owner]) => bucket === buckets.get(each) && owner === second?.replica),
+      );
+      return owners.length === 64 && isSo(its, new Set(owners.map(([, owner]) => owner))) && its;
+    });
 
   /** Starts one that gets so many of the tenants, leaves some, and gets none of other suites: its name decides. */
   const startSecond = async (size: number): Promise<Tenant[]> => {
@@ -123,7 +119,6 @@ describe('several syncers', { timeout: 400_000 }, () => {
     poll(
       `the second syncer to serve ${count} tenants`,
       async () => (await syncer.metric('skerry_syncer_tenants')) === count,
-      { timeoutMs: takeOverTimeoutMs },
     );
 
   const isRunning = (each: KubeObject): boolean => at(each, 'status', 'phase') === 'Running';

@@ -9,7 +9,7 @@ import { createTestCertificates } from '../kube/testing/index.ts';
 import { egressFilterProblem } from '../vc-manager/os/egress-filter.ts';
 import { listenInReach } from './harness/attacker-server.ts';
 import { at } from './harness/checker/view.ts';
-import { poll } from './harness/poll.ts';
+import { patiently, patientRequests, poll } from './harness/poll.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 /** Where an operator has confined control planes, only servers that it lists are reached; elsewhere all of the machine. */
@@ -89,12 +89,7 @@ describe('what makes an API server dial is no stepping stone', () => {
     for (const [target, { url, ca }] of Object.entries(targets)) await tenant.apply(stone(target, url, ca));
     const readAs = async (target: string): Promise<string> => {
       const plural = `${target}stones`;
-      await tenant.kubectl(
-        'wait',
-        `crd/${plural}.example.com`,
-        '--for=condition=Established',
-        '--timeout=60s',
-      );
+      await tenant.kubectl('wait', `crd/${plural}.example.com`, '--for=condition=Established', patiently);
       await tenant.untilServed('example.com/v1', plural);
       await tenant.untilServed('example.com/v2', plural);
       await tenant.apply({
@@ -151,7 +146,7 @@ describe('what makes an API server dial is no stepping stone', () => {
     const tenant = await world.createTenant('issuers', '--template', templateName);
     const { server, ca = '' } = connectionFromSecret(tenant.kubeconfig);
     const whoIs = async (token: string): Promise<string> => {
-      const connection = new Connection({ server, ca, token });
+      const connection = new Connection({ server, ca, token, ...patientRequests });
       try {
         const { status } = (await new KubeClient(connection).raw(
           'POST',
@@ -166,10 +161,8 @@ describe('what makes an API server dial is no stepping stone', () => {
       }
     };
     // An issuer is looked up in the background.
-    const known = await poll(
-      'the issuer to be known',
-      async () => [await whoIs(listed.token('eve'))].find((name) => name !== '401'),
-      { timeoutMs: 60_000 },
+    const known = await poll('the issuer to be known', async () =>
+      [await whoIs(listed.token('eve'))].find((name) => name !== '401'),
     );
     expect(known).toBe('oidc:eve');
     if (isConfined) expect(await whoIs(unlisted.token('eve'))).toBe('401');

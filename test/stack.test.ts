@@ -5,6 +5,7 @@ import { connectionFromSecret, resources } from '../kube/index.ts';
 import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { answerTo } from './harness/certificates.ts';
 import { at } from './harness/checker/view.ts';
+import { patiently } from './harness/poll.ts';
 import { identify, isAlive, kill, type ProcessIdentity, processesOf } from './harness/processes.ts';
 import { pageOf, Reader } from './harness/reader.ts';
 import { makeRunDirectory, removeRun, stateDirOf } from './harness/stack.ts';
@@ -148,7 +149,7 @@ describe('the local stack', () => {
     const before = await world.process('kube-scheduler');
     await kill(before);
     await tenant.kubectl('-n', 'shop', 'scale', 'deployment/web', '--replicas=4');
-    await tenant.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=90s');
+    await tenant.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', patiently);
     expect((await world.process('kube-scheduler')).pid).not.toBe(before.pid);
     await world.expectAgreement();
     podsBefore = await pods();
@@ -187,7 +188,7 @@ describe('the local stack', () => {
     await start('docs/quickstart.md');
     await world.expectAgreement();
     await tenant.kubectl('-n', 'shop', 'scale', 'deployment/web', '--replicas=2');
-    await tenant.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', '--timeout=90s');
+    await tenant.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', patiently);
     await world.expectAgreement();
   });
 

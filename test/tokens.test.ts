@@ -13,7 +13,7 @@ import { claimsOf, sourceOf, tokenFilesOf } from './harness/checker/kinds/tokens
 import { at, listAt } from './harness/checker/view.ts';
 import type { Cluster } from './harness/cluster.ts';
 import { container, job, pod } from './harness/manifests.ts';
-import { poll } from './harness/poll.ts';
+import { patiently, patientRequests, poll } from './harness/poll.ts';
 import { componentProcess, kill } from './harness/processes.ts';
 import { type Tenant, World } from './harness/world.ts';
 
@@ -68,7 +68,7 @@ describe('service account tokens (sync rule `pod-tokens`)', () => {
   /** Somebody who has nothing but this token. */
   const holder = (cluster: Cluster, token: string): KubeClient => {
     const { server, ca } = connectionFromSecret(cluster.kubeconfig);
-    const client = new KubeClient(new Connection({ server, ...(ca === undefined ? {} : { ca }), token }));
+    const client = new KubeClient(new Connection({ server, ca, token, ...patientRequests }));
     clients.push(client);
     return client;
   };
@@ -209,14 +209,10 @@ describe('service account tokens (sync rule `pod-tokens`)', () => {
     const before = await token('web');
     const process = await world.process('vc-syncer');
     await kill(process);
-    await poll(
-      'another syncer',
-      async () => {
-        const now = await componentProcess(world.stateDir, 'stack', 'vc-syncer');
-        return now !== undefined && now.pid !== process.pid;
-      },
-      { timeoutMs: 60_000 },
-    );
+    await poll('another syncer', async () => {
+      const now = await componentProcess(world.stateDir, 'stack', 'vc-syncer');
+      return now !== undefined && now.pid !== process.pid;
+    });
     await tenant.apply(pod('tokens', 'afterwards'));
     await running('afterwards');
     await world.expectAgreement([tenant]);
@@ -224,7 +220,7 @@ describe('service account tokens (sync rule `pod-tokens`)', () => {
   });
 
   it('stays with a pod that has finished', async () => {
-    await tenant.kubectl('-n', 'tokens', 'wait', 'job/count', '--for=condition=Complete', '--timeout=60s');
+    await tenant.kubectl('-n', 'tokens', 'wait', 'job/count', '--for=condition=Complete', patiently);
     await world.expectAgreement([tenant]);
     const names = (await secrets()).map(({ metadata }) => metadata.name ?? '');
     expect(names.filter((name) => name.startsWith('skerry-token-count-'))).toHaveLength(2);
@@ -270,10 +266,8 @@ describe('service account tokens (sync rule `pod-tokens`)', () => {
     );
     expect((await secrets()).map(({ metadata }) => metadata.name)).not.toContain('skerry-token-orphan');
     await tenant.kubectl('-n', 'tokens', 'create', 'serviceaccount', 'passing');
-    await poll(
-      'the token of orphan',
-      async () => (await secrets()).some(({ metadata }) => metadata.name === 'skerry-token-orphan'),
-      { timeoutMs: 60_000 },
+    await poll('the token of orphan', async () =>
+      (await secrets()).some(({ metadata }) => metadata.name === 'skerry-token-orphan'),
     );
     await world.expectAgreement([tenant]);
     expect(claimsOf(await token('orphan'))?.['kubernetes.io'].node?.name).toBe(ref.name);
@@ -282,11 +276,11 @@ describe('service account tokens (sync rule `pod-tokens`)', () => {
 
   it('is void and gone with its pod', async () => {
     const inTenant = holder(tenant, await token('web'));
-    await tenant.kubectl('-n', 'tokens', 'delete', 'pod', 'web', '--timeout=60s');
+    await tenant.kubectl('-n', 'tokens', 'delete', 'pod', 'web', patiently);
     await world.expectAgreement([tenant]);
     expect((await secrets()).map(({ metadata }) => metadata.name)).not.toContain('skerry-token-web');
     // The server remembers for some seconds whom it has let in.
-    await poll('the token to be void', () => refused(inTenant), { timeoutMs: 60_000 });
+    await poll('the token to be void', () => refused(inTenant));
   });
 });
 

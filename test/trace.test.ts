@@ -52,7 +52,6 @@ describe('the way of a pod', () => {
         // On simulated nodes, nobody waits for the tokens.
         return told.state === 'ready' && told.steps.some(({ name }) => name === 'tokensWritten') && told;
       },
-      { timeoutMs: 30_000 },
     );
     const at = Object.fromEntries(traced.steps.map(({ name, atMs }) => [name, atMs]));
     const inOrder = (...steps: string[]): void => {
@@ -107,19 +106,15 @@ describe('the way of a pod', () => {
       if (stdout === '') throw new Error(stderr);
       return JSON.parse(stdout) as DifferenceReport;
     };
-    await poll('both sides to agree', async () => (await diff()).total === 0, { timeoutMs: 30_000 });
+    await poll('both sides to agree', async () => (await diff()).total === 0);
     await tenant.client.create(
       resources.pods,
       pod('traced', 'root', { containers: [container({ securityContext: { privileged: true } })] }),
     );
-    const [refused] = await poll(
-      'the difference to be seen',
-      async () => {
-        const { differences } = await diff();
-        return differences.length > 0 && differences;
-      },
-      { timeoutMs: 30_000 },
-    );
+    const [refused] = await poll('the difference to be seen', async () => {
+      const { differences } = await diff();
+      return differences.length > 0 && differences;
+    });
     expect(refused).toMatchObject({ kind: 'pods', namespace: 'traced', name: 'root', is: 'refused' });
     expect(refused?.why).toContain('privileged');
   });

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resources } from '../kube/index.ts';
 import { at } from './harness/checker/view.ts';
 import { claim, pod } from './harness/manifests.ts';
+import { patiently } from './harness/poll.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 describe('volumes', () => {
@@ -39,7 +40,7 @@ describe('volumes', () => {
       uid: bound.metadata.uid,
     });
     expect(at(shown, 'status', 'phase')).toBe('Bound');
-    await tenant.kubectl('-n', 'volumes', 'wait', 'pod/user', '--for=condition=Ready', '--timeout=60s');
+    await tenant.kubectl('-n', 'volumes', 'wait', 'pod/user', '--for=condition=Ready', patiently);
   });
 
   it('grows on both sides', async () => {
@@ -60,7 +61,7 @@ describe('volumes', () => {
       ({ metadata }) => metadata.deletionTimestamp !== undefined,
     );
     expect(going.metadata.finalizers).toContain('kubernetes.io/pvc-protection');
-    await tenant.kubectl('-n', 'volumes', 'delete', 'pod', 'user', '--timeout=60s');
+    await tenant.kubectl('-n', 'volumes', 'delete', 'pod', 'user', patiently);
     await tenant.untilGone(resources.persistentVolumeClaims, { namespace: 'volumes', name: 'data' });
     await tenant.untilGone(resources.persistentVolumes, { name: volume });
     await world.superCluster.untilGone(resources.persistentVolumes, { name: volume });

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubeObject, resources } from '../kube/index.ts';
 import { at } from './harness/checker/view.ts';
 import { deployment, image, job, service, statefulSet } from './harness/manifests.ts';
+import { patiently } from './harness/poll.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 describe('two tenants with the same names for everything', () => {
@@ -27,7 +28,7 @@ describe('two tenants with the same names for everything', () => {
     pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
 
   const rolledOut = (tenant: Tenant, what = 'deployment/web'): Promise<string> =>
-    tenant.kubectl('-n', 'work', 'rollout', 'status', what, '--timeout=60s');
+    tenant.kubectl('-n', 'work', 'rollout', 'status', what, patiently);
 
   /** The same number of pods of both, each made from another T. */
   const expectPods = async (app: string, count: number): Promise<void> => {
@@ -91,7 +92,7 @@ describe('two tenants with the same names for everything', () => {
   it('complete a Job', async () => {
     await each((tenant) => tenant.apply(job('work', 'count')));
     await each((tenant) =>
-      tenant.kubectl('-n', 'work', 'wait', 'job/count', '--for=condition=Complete', '--timeout=60s'),
+      tenant.kubectl('-n', 'work', 'wait', 'job/count', '--for=condition=Complete', patiently),
     );
     await world.expectAgreement();
     for (const tenant of tenants) {
@@ -119,10 +120,10 @@ describe('two tenants with the same names for everything', () => {
     expect(new Set(volumes).size).toBe(2);
     const ref = { namespace: 'work', name: 'db-1' };
     const before = await each(async (tenant) => (await tenant.client.get(resources.pods, ref)).metadata.uid);
-    await each((tenant) => tenant.kubectl('-n', 'work', 'delete', 'pod', 'db-1', '--timeout=60s'));
-    await each((tenant) => tenant.kubectl('-n', 'work', 'wait', '--for=create', 'pod/db-1', '--timeout=60s'));
+    await each((tenant) => tenant.kubectl('-n', 'work', 'delete', 'pod', 'db-1', patiently));
+    await each((tenant) => tenant.kubectl('-n', 'work', 'wait', '--for=create', 'pod/db-1', patiently));
     await each((tenant) =>
-      tenant.kubectl('-n', 'work', 'wait', '--for=condition=Ready', 'pod/db-1', '--timeout=60s'),
+      tenant.kubectl('-n', 'work', 'wait', '--for=condition=Ready', 'pod/db-1', patiently),
     );
     await world.expectAgreement();
     const after = await each(async (tenant) => (await tenant.client.get(resources.pods, ref)).metadata.uid);
@@ -132,7 +133,7 @@ describe('two tenants with the same names for everything', () => {
 
   it('delete it, and nothing of it is left on either side, while the other keeps its own', async () => {
     const [first, second] = tenants as [Tenant, Tenant];
-    await first.kubectl('delete', 'namespace', 'work', '--timeout=90s');
+    await first.kubectl('delete', 'namespace', 'work', patiently);
     await world.expectAgreement();
     for (const app of ['web', 'db']) expect(await superPods(first, app)).toEqual([]);
     const { items } = await first.client.list(resources.persistentVolumes);

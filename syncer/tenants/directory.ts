@@ -214,6 +214,11 @@ export class TenantDirectory {
     return uid === undefined ? undefined : this.suspect(uid);
   }
 
+  /** Whether the objects of the VirtualCluster with this UID take at least so much memory. */
+  fills(uid: string, atLeastBytes: number): boolean {
+    return this.#memory.fills(uid, atLeastBytes);
+  }
+
   /**
    * This thread was stuck in work for a tenant, and that was noted: the tenant is let go of, and joins last and alone. It is
    * forgotten when the tenant goes on quietly.

@@ -57,7 +57,6 @@ export async function createConformanceTenant(
         namespace: name,
         name,
         what: 'the tenant to be ready',
-        timeoutMs: 180_000,
       },
       ([vc]) => vc?.status?.phase === 'Ready',
     );
@@ -75,7 +74,6 @@ export async function createConformanceTenant(
         resource: resources.pods,
         namespace: 'kube-system',
         what: 'the DNS server to be ready',
-        timeoutMs: 180_000,
       },
       (pods) => pods.some((pod) => isReady(pod)),
     );

@@ -56,7 +56,6 @@ describeWithEngine('on a Docker engine', (engine) => {
       }
       expect(tables()).not.toContain(name);
     },
-    60_000,
   );
 });
 

@@ -223,14 +223,10 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
       const controllers = await pidOf('kube-controller-manager');
       process.kill(controllers, 'SIGKILL');
       // Nobody but the engine can start it again.
-      await poll(
-        'the engine to start the controllers again',
-        async () => {
-          const now = await pidOf('kube-controller-manager');
-          return now !== 0 && now !== controllers;
-        },
-        { timeoutMs: 30_000 },
-      );
+      await poll('the engine to start the controllers again', async () => {
+        const now = await pidOf('kube-controller-manager');
+        return now !== 0 && now !== controllers;
+      });
       expect(await tenant.kubectl('get', 'pod', 'web', '-o', 'name')).toContain('pod/web');
       manager = startManager();
       await world.createTenant('second', '--dns', 'none');
@@ -300,9 +296,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
               (error: Error) => error.message,
             );
         // All of them are known to the API server when the first is.
-        await poll('the webhooks to be asked', async () => (await answerOf('listed')).includes('reached'), {
-          timeoutMs: 30_000,
-        });
+        await poll('the webhooks to be asked', async () => (await answerOf('listed')).includes('reached'));
         const { listed: _, ...closed } = targets;
         for (const target of Object.keys(closed))
           expect([target, await answerOf(target)]).toEqual([
@@ -376,7 +370,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
   }
 
   const said = (what: string, from: number): Promise<boolean> =>
-    poll(what, () => readFileSync(managerLog, 'utf8').slice(from).includes(what), { timeoutMs: 60_000 });
+    poll(what, () => readFileSync(managerLog, 'utf8').slice(from).includes(what));
 
   itInTestAll(
     'finishes what it is at when the container of Redis is paused, and says that it goes on alone',
@@ -407,10 +401,8 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
       await world.deleteTenant('slowed');
       await world.deleteTenant('emptied');
       // By way of the queue, which Redis had forgotten.
-      await poll(
-        'jobs that are done by way of the queue',
-        async () => (await redis.ask('keys', 'bull:*:completed')).includes(':completed'),
-        { timeoutMs: 60_000 },
+      await poll('jobs that are done by way of the queue', async () =>
+        (await redis.ask('keys', 'bull:*:completed')).includes(':completed'),
       );
       expect((await world.virtualCluster('boxed')).status?.phase).toBe('Ready');
     },
@@ -424,7 +416,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     await client.create(resources.controlPlaneTemplates, { metadata: warm, spec });
     const members = { resource: resources.virtualClusters, namespace: 'skerry-system' };
     const member = await world.superCluster.until<VirtualCluster, VirtualCluster>(
-      { ...members, what: 'a control plane that waits', timeoutMs: 120_000 },
+      { ...members, what: 'a control plane that waits' },
       (all) => all.find(({ status }) => status?.phase === 'Ready' && status.jobs?.current === undefined),
     );
     const seen = async (): Promise<string[]> =>

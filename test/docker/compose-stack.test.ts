@@ -74,7 +74,7 @@ describeWithEngine('docker compose up', (engine) => {
     const healthy = async (): Promise<string[]> =>
       (await services()).filter(({ Health }) => Health === 'healthy').map(({ Service }) => Service);
     await expect
-      .poll(healthy, { timeout: 120_000, interval: 1000 })
+      .poll(healthy, { interval: 1000 })
       .toEqual(expect.arrayContaining(['redis', 'vc-manager', 'vc-syncer', 'vc-gateway', ...more]));
   };
 
@@ -276,7 +276,7 @@ describeWithEngine('docker compose up', (engine) => {
         () => true,
         () => false,
       );
-    await poll('the API server of the tenant', answers, { timeoutMs: 120_000 });
+    await poll('the API server of the tenant', answers);
     const pod = parse(
       await kubectl(['get', 'pod', 'web', '--namespace', ns, '--output', 'yaml', '--request-timeout=60s']),
     ) as { status: { phase: string } };
@@ -289,7 +289,7 @@ describeWithEngine('docker compose up', (engine) => {
       const holder = await cli('container-stack', 'healthy');
       const managers = ['vc-manager', 'vc-manager-2'];
       const [first = '', second = ''] = holder === 'compose-1 works' ? managers.toReversed() : managers;
-      await expect.poll(controlPlanes, { timeout: 60_000 }).toHaveLength(2);
+      await expect.poll(controlPlanes).toHaveLength(2);
       const running = await controlPlanes();
       const kubeconfig = await cli('kubeconfig', tenant);
       const client = await whileAsked(kubeconfig, 'manager and Redis killed', async () => {
@@ -298,7 +298,6 @@ describeWithEngine('docker compose up', (engine) => {
           must(['--profile', 'ha', 'exec', '-T', second, 'vc-manager', ...args]);
         await expect
           .poll(() => other('container-stack', 'healthy').catch(() => holder), {
-            timeout: 90_000,
             interval: 1000,
           })
           .not.toBe(holder);

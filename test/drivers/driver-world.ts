@@ -11,6 +11,7 @@ import { datastorePlan } from '../../vc-manager/local-stack/datastore-plan.ts';
 import { stackPorts } from '../../vc-manager/local-stack/stack-ports.ts';
 import { freePort } from '../../vc-manager/os/network.ts';
 import { ensureManagerPki, type ManagerPki } from '../../vc-manager/pki/index.ts';
+import { patienceMs } from '../harness/poll.ts';
 
 /** A driver as managers hold it: `close` looks away and lets everything run. */
 export type HeldDriver = ControlPlaneDriver & { close?: () => Promise<void> };
@@ -122,14 +123,14 @@ export class EventLog {
   }
 
   /** Until all of them have been told, in this order, whatever else was told between them. */
-  async until(timeoutMs: number, ...wanted: string[]): Promise<void> {
+  async until(...wanted: string[]): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const look = (): void => {
       if (isSubsequence(wanted, this.told)) resolve();
     };
     const timer = setTimeout(
       () => reject(new Error(`waited in vain for ${wanted.join(', ')}; told: ${this.told.join(', ')}`)),
-      timeoutMs,
+      patienceMs,
     );
     this.#waiting.add(look);
     look();

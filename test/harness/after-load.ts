@@ -4,20 +4,14 @@ import { poll } from './poll.ts';
 import { componentProcess, kill, type ProcessIdentity } from './processes.ts';
 import type { Tenant, World } from './world.ts';
 
-const restartTimeoutMs = 60_000;
-
 /** Ends a component with SIGKILL and resolves when it runs again. */
 export async function killed(world: World, component: string, tenant?: Tenant): Promise<ProcessIdentity> {
   const before = await world.process(component, tenant);
   await kill(before);
-  return poll(
-    `${component} to be started again`,
-    async () => {
-      const now = await componentProcess(world.stateDir, tenant ?? 'stack', component);
-      return now !== undefined && now.pid !== before.pid ? now : undefined;
-    },
-    { timeoutMs: restartTimeoutMs },
-  );
+  return poll(`${component} to be started again`, async () => {
+    const now = await componentProcess(world.stateDir, tenant ?? 'stack', component);
+    return now !== undefined && now.pid !== before.pid ? now : undefined;
+  });
 }
 
 /** The endpoints that were missing, for each time that controllers of Kubernetes were started anew. */

@@ -14,6 +14,7 @@ import {
 } from '../../kube/index.ts';
 import { issue, type KeyPair, type LeafRequest } from '../../vc-manager/pki/index.ts';
 import { type ReplaceManager, withManagerKilled } from './managers.ts';
+import { patiently, patientRequests } from './poll.ts';
 import type { Tenant, World } from './world.ts';
 
 const usages: Record<string, 'client' | 'server'> = {
@@ -91,7 +92,7 @@ export async function renewAll(world: World, tenant: Tenant): Promise<void> {
 
 /** The status code of what an API server answers to these credentials. */
 export async function answerTo(options: ConnectionOptions): Promise<unknown> {
-  const connection = new Connection(options);
+  const connection = new Connection({ ...options, ...patientRequests });
   try {
     await new KubeClient(connection).raw('GET', '/api/v1/namespaces/default');
     return 200;
@@ -196,13 +197,14 @@ export async function signedUser(tenant: Tenant, user: string): Promise<KubeClie
     },
   });
   await tenant.kubectl('certificate', 'approve', name);
-  await tenant.kubectl('wait', `csr/${name}`, '--for=jsonpath={.status.certificate}', '--timeout=60s');
+  await tenant.kubectl('wait', `csr/${name}`, '--for=jsonpath={.status.certificate}', patiently);
   const cert = await tenant.kubectl('get', 'csr', name, '-o', 'jsonpath={.status.certificate}');
   const key = Buffer.from(await crypto.subtle.exportKey('pkcs8', keys.privateKey)).toString('base64');
   const { cert: _, key: __, ...place } = connectionFromSecret(tenant.kubeconfig);
   return new KubeClient(
     new Connection({
       ...place,
+      ...patientRequests,
       cert: Buffer.from(cert, 'base64').toString(),
       key: `-----BEGIN PRIVATE KEY-----\n${key}\n-----END PRIVATE KEY-----\n`,
     }),

@@ -12,7 +12,7 @@ import {
   resources,
 } from '../../kube/index.ts';
 import { at, listAt } from './checker/view.ts';
-import { poll } from './poll.ts';
+import { patienceMs, patiently, patientRequests, poll } from './poll.ts';
 import { type Question, until } from './until.ts';
 
 export interface RunResult {
@@ -30,7 +30,8 @@ export interface ClusterOptions {
   kubectl: string;
 }
 
-const kubectlTimeoutMs = 120_000;
+/** Later than its own `--timeout`, which says what did not come. */
+const kubectlTimeoutMs = patienceMs + 30_000;
 
 /** One API server, by kubectl and by a client of its own, with the rights of its kubeconfig. */
 export class Cluster {
@@ -46,7 +47,11 @@ export class Cluster {
     this.kubeconfigFile = kubeconfigFile;
     this.kubectlPath = kubectl;
     writeFileSync(kubeconfigFile, kubeconfig, { mode: 0o600 });
-    const connection = new Connection({ ...connectionFromSecret(kubeconfig), userAgent: 'skerry-e2e' });
+    const connection = new Connection({
+      ...connectionFromSecret(kubeconfig),
+      ...patientRequests,
+      userAgent: 'skerry-e2e',
+    });
     this.client = new KubeClient(connection);
   }
 
@@ -108,15 +113,11 @@ export class Cluster {
     const input = stringify(object);
     const dryRun = ['create', '--dry-run=server', '-o', 'json', '-f', '-'];
     let said = '';
-    await poll(
-      `${object.kind} ${object.metadata.name} to be admitted (${this.name})`,
-      async () => {
-        const { stdout, stderr, exitCode } = await this.tryKubectl(dryRun, { input });
-        said = stderr || stdout;
-        return exitCode === 0 && holds(JSON.parse(stdout) as KubeObject);
-      },
-      { timeoutMs: 60_000 },
-    ).catch((error: Error) => {
+    await poll(`${object.kind} ${object.metadata.name} to be admitted (${this.name})`, async () => {
+      const { stdout, stderr, exitCode } = await this.tryKubectl(dryRun, { input });
+      said = stderr || stdout;
+      return exitCode === 0 && holds(JSON.parse(stdout) as KubeObject);
+    }).catch((error: Error) => {
       throw new Error(`${error.message}: ${said}`, { cause: error });
     });
   }
@@ -124,7 +125,7 @@ export class Cluster {
   /** A claim has its volume: no pod has to use it for that. */
   async untilBound(namespace: string, name: string): Promise<void> {
     const bound = '--for=jsonpath={.status.phase}=Bound';
-    await this.kubectl('-n', namespace, 'wait', `pvc/${name}`, bound, '--timeout=60s');
+    await this.kubectl('-n', namespace, 'wait', `pvc/${name}`, bound, patiently);
   }
 
   /** So many ready endpoints stand in the slices of a Service, whose controller works by itself. */
@@ -145,16 +146,12 @@ export class Cluster {
 
   /** The kinds of a definition are served a moment after it is `Established`. */
   async untilServed(groupVersion: string, plural: string): Promise<void> {
-    await poll(
-      `${plural} to be served (${this.name})`,
-      async () => {
-        const found = (await this.client.raw('GET', `/apis/${groupVersion}`).catch((error: unknown) => {
-          if (!isNotFound(error)) throw error;
-        })) as { resources: { name: string }[] } | undefined;
-        return found?.resources.some(({ name }) => name === plural);
-      },
-      { timeoutMs: 60_000 },
-    );
+    await poll(`${plural} to be served (${this.name})`, async () => {
+      const found = (await this.client.raw('GET', `/apis/${groupVersion}`).catch((error: unknown) => {
+        if (!isNotFound(error)) throw error;
+      })) as { resources: { name: string }[] } | undefined;
+      return found?.resources.some(({ name }) => name === plural);
+    });
   }
 
   until<R, T extends KubeObject = KubeObject>(
@@ -176,7 +173,7 @@ export class Cluster {
 
   async untilGone(resource: Resource, { namespace, name }: ObjectRef, timeoutMs?: number): Promise<void> {
     const what = `${resource.kind} ${name} to go`;
-    const question = { resource, namespace, name, what, ...(timeoutMs === undefined ? {} : { timeoutMs }) };
+    const question = { resource, namespace, name, what, timeoutMs };
     await this.until(question, (objects) => objects.length === 0);
   }
 

@@ -35,12 +35,21 @@ export default async function setup(project: TestProject): Promise<() => Promise
   }
   return async () => {
     keepLogs(stateDir);
-    const faults = await rightsFaults(stateDir, process.env);
+    const faults = await rightsFaults(stateDir, {
+      env: process.env,
+      failed: failedSuites(project),
+      tell: (line) => console.log(line),
+    });
     const left = await removeRun(directory);
     if (faults.length > 0)
       throw new Error(`the roles of manager and syncer do not fit:\n${faults.join('\n')}`);
     if (left.length > 0) throw new Error(`the stack left something behind:\n${left.join('\n')}`);
   };
+}
+
+function failedSuites(project: TestProject): number {
+  return project.vitest.state.getTestModules().filter((each) => each.project === project && !each.ok())
+    .length;
 }
 
 async function start(stateDir: string): Promise<void> {

@@ -45,7 +45,7 @@ export async function leader(world: World): Promise<string> {
 }
 
 export async function untilLeads(world: World, identity: string): Promise<void> {
-  await poll(`${identity} to lead`, async () => (await leader(world)) === identity, { timeoutMs: 60_000 });
+  await poll(`${identity} to lead`, async () => (await leader(world)) === identity);
 }
 
 export async function endManager(child: ChildProcess | undefined, signal: NodeJS.Signals): Promise<void> {
@@ -109,7 +109,6 @@ export async function changeVersion(
           namespace: 'default',
           name,
           what: 'the new version',
-          timeoutMs: 150_000,
         },
         ([vc]) => (vc?.status?.phase === 'Ready' && vc.status.version === to) || undefined,
       );
@@ -150,7 +149,7 @@ export async function withManagerKilled<T>(
   { kind, is = isStarting(kind), replace }: Kill,
   work: () => Promise<T>,
 ): Promise<T> {
-  const look = { resource: resources.virtualClusters, namespace: 'default', name, timeoutMs: 150_000 };
+  const look = { resource: resources.virtualClusters, namespace: 'default', name };
   // Waited for before it is asked for, so that it cannot be over by then.
   const reached = (): Promise<true> =>
     world.superCluster.until<true, VirtualCluster>(
@@ -263,7 +262,7 @@ export async function upgradeAndRollBack(world: World, tenant: Tenant): Promise<
   const client = await whileAsked(tenant.kubeconfig, `${name} there and back`, async () => {
     await ask({ version: defaultVersions.kubernetes, template });
     const { status } = await world.superCluster.until<VirtualCluster, VirtualCluster>(
-      { resource: resources.virtualClusters, ...ref, what: 'the way back', timeoutMs: 150_000 },
+      { resource: resources.virtualClusters, ...ref, what: 'the way back' },
       ([vc]) => vc?.status?.phase === 'Ready' && vc.status.jobs?.held?.why !== undefined && vc,
     );
     expect(status?.version).toBe(version);

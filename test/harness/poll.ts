@@ -1,5 +1,19 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
+/**
+ * How long a test waits for what has to come. This ends a hang before the test's own time is over (`vitest.config.ts`), to
+ * say what was waited for; it says nothing of how long that should take. What a resync would mend after a minute has a
+ * shorter limit (`checker/checker.ts`).
+ */
+export const patienceMs = 180_000;
+/** The same for kubectl. */
+export const patiently = `--timeout=${patienceMs / 1000}s`;
+/** For clients of tests. Half of it, so that a wait asks once more when an answer is lost. */
+export const patientRequests = {
+  requestTimeoutMs: patienceMs / 2,
+  connectTimeoutMs: patienceMs / 2,
+} as const;
+
 const everyMs = 50;
 
 /**
@@ -10,7 +24,7 @@ const everyMs = 50;
 export async function poll<T>(
   what: string,
   look: () => T | Promise<T>,
-  { timeoutMs }: { timeoutMs: number },
+  { timeoutMs = patienceMs }: { timeoutMs?: number } = {},
 ): Promise<Exclude<T, undefined | false>> {
   const deadline = performance.now() + timeoutMs;
   for (;;) {

@@ -27,7 +27,7 @@ export function send(identity: ProcessIdentity, signal: NodeJS.Signals): boolean
 
 export async function kill(identity: ProcessIdentity): Promise<void> {
   send(identity, 'SIGKILL');
-  await poll(`process ${identity.pid} to end`, () => !isAlive(identity), { timeoutMs: 60_000 });
+  await poll(`process ${identity.pid} to end`, () => !isAlive(identity));
 }
 
 interface HeldComponent {
@@ -57,7 +57,7 @@ export async function suspendComponent({
     if (send(found, 'SIGSTOP')) held.push(found);
     return false;
   };
-  await poll(`a ${component} of ${id} that stands still`, look, { timeoutMs: 60_000 });
+  await poll(`a ${component} of ${id} that stands still`, look);
   return () => {
     for (const process of held) send(process, 'SIGCONT');
   };

@@ -1,7 +1,16 @@
-import { join } from 'node:path';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { loadRights, type Rights } from '../../vc-manager/rights.ts';
-import { type AuditedRequest, exceptions, parseAuditLine, UseOfRights } from './rights.ts';
+import {
+  type AuditedRequest,
+  auditLogOf,
+  exceptions,
+  parseAuditLine,
+  rightsFaults,
+  UseOfRights,
+} from './rights.ts';
 
 const none: Rights = { cluster: [], namespace: [] };
 const syncer: Rights = {
@@ -142,6 +151,31 @@ describe('the use of rights', () => {
     const rights = { manager: await loadRights(chart, 'manager'), syncer: await loadRights(chart, 'syncer') };
     const granted = new Set(new UseOfRights(rights, { withKubernetesDriver: true }).unused);
     expect([...exceptions].filter((right) => !granted.has(right))).toEqual([]);
+  });
+
+  it('is not judged where suites failed, which may be those that use a right; refusals are', async () => {
+    const stateDir = await mkdtemp(join(tmpdir(), 'skerry-rights-'));
+    const log = auditLogOf(stateDir);
+    const forbid = { annotations: { 'authorization.k8s.io/decision': 'forbid' } };
+    const events = [
+      event('get', { resource: 'pods' }, { user: { username: 'skerry-manager' } }),
+      event('list', { resource: 'nothings' }, forbid),
+    ];
+    const faults = async (failed: number): Promise<{ kinds: string[]; told: number }> => {
+      const told: string[] = [];
+      const tell = (line: string): unknown => told.push(line);
+      const all = await rightsFaults(stateDir, { env: { SKERRY_ALL_SUITES: '1' }, failed, tell });
+      const kindOf = (fault: string): string => (fault.includes('nobody used') ? 'unused' : 'refused');
+      return { kinds: [...new Set(all.map(kindOf))], told: told.length };
+    };
+    try {
+      await mkdir(dirname(log), { recursive: true });
+      await writeFile(log, events.map((each) => JSON.stringify(each)).join('\n'));
+      expect(await faults(0)).toEqual({ kinds: ['refused', 'unused'], told: 0 });
+      expect(await faults(2)).toEqual({ kinds: ['refused'], told: 1 });
+    } finally {
+      await rm(stateDir, { recursive: true });
+    }
   });
 
   it('leaves out a line that a crash has cut off', () => {

@@ -10,7 +10,6 @@ import type { World } from './world.ts';
 
 const leases = resource('coordination.k8s.io', 'v1', 'leases', 'Lease', true);
 const program = join(import.meta.dirname, '..', '..', 'bin', 'vc-syncer.js');
-const endTimeoutMs = 60_000;
 
 /** A syncer beside the stack's own, on the same super cluster. What it logs is in the suite's directory. */
 export class SecondSyncer {
@@ -50,7 +49,7 @@ export class SecondSyncer {
   /** Ends it, however it is; resolves to its exit code, undefined where a signal ended it. */
   async end(signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<number | undefined> {
     this.send(signal);
-    await poll(`syncer ${this.replica} to end`, () => !isAlive(this.#identity), { timeoutMs: endTimeoutMs });
+    await poll(`syncer ${this.replica} to end`, () => !isAlive(this.#identity));
     await this.#exited;
     this.#log.end();
     return this.#child.exitCode ?? undefined;

@@ -7,10 +7,8 @@ import {
   type KubeObject,
   resources,
 } from '../../kube/index.ts';
+import { patientRequests } from './poll.ts';
 import type { Tenant, World } from './world.ts';
-
-/** Longer than kubectl, whose ten seconds are short on a busy machine. */
-const patienceMs = 60_000;
 
 /** A tenant that is put to sleep and woken, whatever runs its control plane. */
 export class Sleeper {
@@ -28,7 +26,7 @@ export class Sleeper {
   until<R>(
     what: string,
     answer: (vc: VirtualCluster) => R | undefined | false,
-    timeoutMs = 120_000,
+    timeoutMs?: number,
   ): Promise<R> {
     return this.#world.superCluster.until<R, VirtualCluster>(
       { resource: resources.virtualClusters, ...this.#tenant.ref, what, timeoutMs },
@@ -58,11 +56,7 @@ export class Sleeper {
   /** The pods of a namespace, by the first request of a client that is new. */
   async podsByFirstRequest(namespace: string): Promise<KubeObject[]> {
     const options = connectionFromSecret(this.#tenant.kubeconfig);
-    const connection = new Connection({
-      ...options,
-      requestTimeoutMs: patienceMs,
-      connectTimeoutMs: patienceMs,
-    });
+    const connection = new Connection({ ...options, ...patientRequests });
     try {
       return (await new KubeClient(connection).list(resources.pods, { namespace })).items;
     } finally {

@@ -9,7 +9,7 @@ import {
   resources,
 } from '../../kube/index.ts';
 import { repeatAfterMs, SteadyClient } from '../../scripts/bench/steady-client.ts';
-import { poll } from './poll.ts';
+import { patientRequests, poll } from './poll.ts';
 
 /**
  * No request failed, and none was repeated, but for one per connection to each of the servers that ended meanwhile.
@@ -28,9 +28,9 @@ export async function whileAsked(
   kubeconfig: string,
   what: string,
   work: (client: SteadyClient) => Promise<void>,
-  options: { patienceMs?: number } = {},
+  { patienceMs = patientRequests.requestTimeoutMs }: { patienceMs?: number } = {},
 ): Promise<SteadyClient> {
-  const client = new SteadyClient(connectionFromSecret(kubeconfig), options);
+  const client = new SteadyClient(connectionFromSecret(kubeconfig), { patienceMs });
   try {
     await client.answered(20);
     await work(client);
@@ -42,8 +42,6 @@ export async function whileAsked(
 }
 
 const writeEveryMs = 50;
-/** As a `SteadyClient` has. */
-const usualPatienceMs = 30_000;
 const namespace = 'default';
 
 interface WriterFigures {
@@ -79,7 +77,13 @@ export class SteadyWriter {
    * `prefix`: of the names of what it makes, no other of this tenant has it. `patienceMs`: after so long a write counts as
    * failed.
    */
-  constructor(options: ConnectionOptions, { prefix = 'write', patienceMs = usualPatienceMs } = {}) {
+  constructor(
+    options: ConnectionOptions,
+    {
+      prefix = 'write',
+      patienceMs = patientRequests.requestTimeoutMs,
+    }: { prefix?: string; patienceMs?: number } = {},
+  ) {
     const limits = { requestTimeoutMs: patienceMs, connectTimeoutMs: patienceMs };
     this.#client = new KubeClient(new Connection({ ...options, ...limits }));
     this.#prefix = prefix;
@@ -90,9 +94,7 @@ export class SteadyWriter {
   async stop(): Promise<WriterFigures> {
     const before = this.#made.length;
     try {
-      await poll('the client to succeed again', () => this.#isWell && this.#made.length > before, {
-        timeoutMs: 30_000,
-      });
+      await poll('the client to succeed again', () => this.#isWell && this.#made.length > before);
       this.#isOver = true;
       await this.#working;
       const { items } = await this.#client.list(resources.configMaps, { namespace });

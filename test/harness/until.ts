@@ -1,5 +1,6 @@
 import { type KubeClient, type KubeObject, Reflector, type Resource, Store } from '../../kube/index.ts';
 import { nameOf } from './checker/view.ts';
+import { patienceMs } from './poll.ts';
 
 export interface Question {
   client: KubeClient;
@@ -8,14 +9,14 @@ export interface Question {
   /** Only the object of this name. */
   name?: string | undefined;
   labelSelector?: string;
-  timeoutMs?: number;
+  /** Default: `patienceMs`. */
+  timeoutMs?: number | undefined;
   /** Completes "waited in vain for ...". */
   what: string;
   /** What else is to be said of what was waited for in vain. */
   explain?: () => Promise<string>;
 }
 
-const defaultTimeoutMs = 60_000;
 const maxInFull = 10;
 const maxGone = 20;
 
@@ -27,7 +28,7 @@ export async function until<R, T extends KubeObject = KubeObject>(
   question: Question,
   answer: (objects: T[]) => R | undefined | false,
 ): Promise<R> {
-  const { client, resource, namespace, name, labelSelector, timeoutMs = defaultTimeoutMs, what } = question;
+  const { client, resource, namespace, name, labelSelector, timeoutMs = patienceMs, what } = question;
   const { promise, resolve, reject } = Promise.withResolvers<R>();
   const store = new Store<T>();
   const ending = new AbortController();

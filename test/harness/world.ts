@@ -15,6 +15,7 @@ import { Checker } from './checker/checker.ts';
 import { at } from './checker/view.ts';
 import { Cluster, type ClusterOptions, type RunResult } from './cluster.ts';
 import { namespace } from './manifests.ts';
+import { patienceMs, patientRequests } from './poll.ts';
 import { componentProcess, type ProcessIdentity } from './processes.ts';
 import { type CliOptions, cliOutput, runCli, type StackInfo } from './stack.ts';
 import { listed, type Question } from './until.ts';
@@ -23,7 +24,7 @@ const clusterRoles = resource('rbac.authorization.k8s.io', 'v1', 'clusterroles',
 
 /** What an operator does whose tenants are to use custom resources of the super cluster: lets the syncer mirror them. */
 export async function mayMirrorCustomResources(kubeconfig: string): Promise<void> {
-  const connection = new Connection(connectionFromSecret(kubeconfig));
+  const connection = new Connection({ ...connectionFromSecret(kubeconfig), ...patientRequests });
   const role = {
     apiVersion: 'rbac.authorization.k8s.io/v1',
     kind: 'ClusterRole',
@@ -193,11 +194,10 @@ export class World {
         resource: resources.virtualClusters,
         ...ref,
         what: `the tenant ${name} to be Ready`,
-        timeoutMs: 180_000,
       },
       ([vc]) => vc !== undefined && isReady(vc) && vc,
     );
-    const signal = AbortSignal.timeout(60_000);
+    const signal = AbortSignal.timeout(patienceMs);
     const kubeconfig = await adminKubeconfig(this.superCluster.client, virtualCluster, signal);
     return this.#open(virtualCluster, kubeconfig);
   }

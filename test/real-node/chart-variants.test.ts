@@ -10,7 +10,7 @@ import { provideSkerryArchives, repository, skerryImage } from '../docker/images
 import type { RunResult } from '../harness/cluster.ts';
 import { helmErrors } from '../harness/helm.ts';
 import { service } from '../harness/manifests.ts';
-import { poll } from '../harness/poll.ts';
+import { patiently, poll } from '../harness/poll.ts';
 import { pageOf } from '../harness/reader.ts';
 import { cliOutput } from '../harness/stack.ts';
 import { type Tenant, World } from '../harness/world.ts';
@@ -126,15 +126,12 @@ describe.skipIf(missing !== undefined)(
 
     /** API servers act on a policy some time after it is made or deleted. */
     const untilRanges = (what: string, is: (result: RunResult) => boolean): Promise<true> =>
-      poll(
-        `new ServiceCIDRs to be ${what}`,
-        async () =>
-          is(
-            await world.superCluster.tryKubectl(['create', '--dry-run=server', '-f', '-'], {
-              input: JSON.stringify(someRange),
-            }),
-          ),
-        { timeoutMs: 60_000 },
+      poll(`new ServiceCIDRs to be ${what}`, async () =>
+        is(
+          await world.superCluster.tryKubectl(['create', '--dry-run=server', '-f', '-'], {
+            input: JSON.stringify(someRange),
+          }),
+        ),
       );
 
     /** As NOTES.txt says. */
@@ -205,7 +202,6 @@ describe.skipIf(missing !== undefined)(
       await poll(
         'the Service to answer',
         async () => (await shellInPod(tenant, { namespace: 'default', name: 'web' }, ask)) === 'web',
-        { timeoutMs: 120_000 },
       );
     }
 
@@ -228,7 +224,7 @@ describe.skipIf(missing !== undefined)(
       const sets = values.flatMap((value) => ['--set', `gateway.${value}`]);
       expect(helmErrors(await release.upgrade(...sets))).toEqual([]);
       await world.superCluster.kubectl(
-        ...['-n', release.namespace, 'rollout', 'status', 'deployment/skerry-gateway', '--timeout=110s'],
+        ...['-n', release.namespace, 'rollout', 'status', 'deployment/skerry-gateway', patiently],
       );
       await world.superCluster.until(
         { resource: resources.serviceCidrs, name: 'skerry-tenants', what: 'the range of tenants' },

@@ -319,7 +319,7 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
     };
     const metricsOnly = ['connected', noRouteToHost];
     // Policies are taken over by and by, and nobody tells when.
-    await expect.poll(heard, { timeout: 150_000 }).toEqual({
+    await expect.poll(heard).toEqual({
       'etcd 2379': [noRouteToHost, noRouteToHost],
       'etcd 2380': [noRouteToHost, noRouteToHost],
       'etcd 2381': metricsOnly,
@@ -345,9 +345,7 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
       const has = (said: string): boolean =>
         [...heard].some((each) => each.includes(`//${host}:${port}/`) && each.includes(said));
       // Webhooks and endpoints are learned of in their own time; a wall stands from the beginning.
-      await expect
-        .poll(async () => heard.add(await ask()), { timeout: 60_000, interval: 100 })
-        .toSatisfy(() => has(what));
+      await expect.poll(async () => heard.add(await ask()), { interval: 100 }).toSatisfy(() => has(what));
       if (what !== answered) expect([has(answered), ...heard]).toEqual([false, ...heard]);
       await tenant.kubectl('delete', 'validatingwebhookconfiguration', name);
     };
@@ -410,14 +408,10 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
           processOfPod(metadata.uid ?? '', 'node'),
         ]),
       );
-      const leader = await poll(
-        'one that leads',
-        async () => {
-          const found = await release.leader();
-          return processes.has(found) && found;
-        },
-        { timeoutMs: 60_000 },
-      );
+      const leader = await poll('one that leads', async () => {
+        const found = await release.leader();
+        return processes.has(found) && found;
+      });
       const others = [...processes].filter(([name]) => name !== leader).map(([, process]) => process);
       // So that it is the one that leads which takes the job.
       for (const process of others) send(process, 'SIGSTOP');
@@ -486,7 +480,7 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
     // That was said before its etcd was away: its API server finds it again in its own time.
     const isServed = async (): Promise<boolean> =>
       (await tenant.tryKubectl(['get', '--raw', '/readyz'])).exitCode === 0;
-    await poll('the API server of first to be served again', isServed, { timeoutMs: 120_000 });
+    await poll('the API server of first to be served again', isServed);
     expect(await tenant.kubectl('get', 'configmap', 'kept', '-o', 'jsonpath={.data.a}')).toBe('1');
     expect(await controlPlaneOf(tenant)).toEqual(before);
   });
@@ -548,9 +542,7 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
     const [, rest = ''] = uninstall().split('\n');
     await remove(rest);
     await expect
-      .poll(() => namesOf('all,pvc,serviceaccounts,roles,rolebindings,networkpolicies,pdb'), {
-        timeout: 120_000,
-      })
+      .poll(() => namesOf('all,pvc,serviceaccounts,roles,rolebindings,networkpolicies,pdb'))
       .toEqual(['persistentvolumeclaim/data-skerry-etcd-0', 'serviceaccount/default']);
     // That of tenants which lived for long enough.
     const isUsage = (name: string): boolean => name.startsWith('configmap/usage-');

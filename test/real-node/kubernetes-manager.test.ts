@@ -25,6 +25,7 @@ import {
   upgradeUnderLoad,
 } from '../harness/managers.ts';
 import { configMap, pod } from '../harness/manifests.ts';
+import { patiently } from '../harness/poll.ts';
 import { send } from '../harness/processes.ts';
 import { pageOf, Reader } from '../harness/reader.ts';
 import { upgradableBuilds } from '../harness/real-builds.ts';
@@ -234,7 +235,7 @@ describe('a manager with --driver kubernetes', () => {
         ],
       }),
     );
-    await tenant.kubectl('wait', '--for=condition=Ready', '--timeout=60s', 'pod/web');
+    await tenant.kubectl('wait', '--for=condition=Ready', patiently, 'pod/web');
     expect(await tenant.kubectl('logs', 'web')).toContain('hello');
     const namespace = `skerry-tenant-${tenant.id}`;
     const { items } = await world.superCluster.client.list(resources.pods, { namespace });
@@ -402,7 +403,7 @@ describe('a manager with --driver kubernetes', () => {
     const heardInPod = async (): Promise<string> =>
       (await mover.tryKubectl(['exec', web.name, '--', 'sh', '-c', ask])).stdout;
     const podReachesIt = (): Promise<void> =>
-      expect.poll(heardInPod, { timeout: 60_000, interval: 500 }).toContain('gitVersion');
+      expect.poll(heardInPod, { interval: 500 }).toContain('gitVersion');
     await podReachesIt();
 
     const move = async (where: string, command: string): Promise<void> => {

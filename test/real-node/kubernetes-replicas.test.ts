@@ -4,6 +4,7 @@ import { itInTestAll } from '../../kube/testing/broad.ts';
 import { SteadyClient } from '../../scripts/bench/steady-client.ts';
 import { KubernetesDriver } from '../../vc-manager/drivers/kubernetes/kubernetes-driver.ts';
 import { at } from '../harness/checker/view.ts';
+import { patientRequests } from '../harness/poll.ts';
 import { isAlive, kill } from '../harness/processes.ts';
 import { expectAllServed } from '../harness/steady-load.ts';
 import { until } from '../harness/until.ts';
@@ -13,8 +14,6 @@ import { privateMemoryOf } from './suite/pods.ts';
 
 const { signal } = new AbortController();
 const server = 'kube-apiserver';
-/** For what stops, starts and becomes ready on a busy machine. */
-const timeoutMs = 180_000;
 const controllers = 'kube-controller-manager';
 const inMegabytes = (bytes: number): number => Math.round(bytes / 1_000_000);
 
@@ -52,13 +51,14 @@ describe('two of each component of a control plane', () => {
         namespace: `skerry-tenant-${id}`,
         labelSelector: `skerry.dev/component=${component}`,
         what: `${count} pods of ${component} to be ready`,
-        timeoutMs,
       },
       (pods) => (pods.length === count && pods.every(isReady)) || undefined,
     );
 
   const steady = async (): Promise<SteadyClient> => {
-    const client = new SteadyClient(located.connectionOptions);
+    const client = new SteadyClient(located.connectionOptions, {
+      patienceMs: patientRequests.requestTimeoutMs,
+    });
     await client.answered(40);
     return client;
   };
@@ -84,7 +84,7 @@ describe('two of each component of a control plane', () => {
         'spec',
         'holderIdentity',
       );
-    await expect.poll(holder, { timeout: 120_000 }).toContain(controllers);
+    await expect.poll(holder).toContain(controllers);
   });
 
   it('go on when one API server is killed, and the other one is never touched', async () => {
@@ -100,7 +100,6 @@ describe('two of each component of a control plane', () => {
         namespace: `skerry-tenant-${id}`,
         name: first.metadata.name,
         what: 'the API server to be started again',
-        timeoutMs,
       },
       ([pod]) => {
         if (pod === undefined) return undefined;
@@ -148,7 +147,6 @@ describe('two of each component of a control plane', () => {
         namespace: `skerry-tenant-${id}`,
         labelSelector: `skerry.dev/component=${server}`,
         what: 'another pod in its place',
-        timeoutMs,
       },
       (pods) =>
         (pods.length === 2 &&

@@ -75,7 +75,7 @@ describe("a tenant's network policies, on nodes that act on them", () => {
     foreign: noRouteToHost,
   };
   /** An engine says to nobody that it has taken a policy over. */
-  const soon = { timeout: 30_000, interval: 250 };
+  const soon = { interval: 250 };
 
   it('let in whom the tenant names, and nobody else, not even a namespace of that name elsewhere', async () => {
     await expect.poll(heard, soon).toEqual(ownPods);

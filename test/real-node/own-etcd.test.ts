@@ -4,7 +4,7 @@ import { SteadyClient } from '../../scripts/bench/steady-client.ts';
 import { KubernetesDriver } from '../../vc-manager/drivers/kubernetes/kubernetes-driver.ts';
 import { EventLog } from '../drivers/driver-world.ts';
 import { configMap } from '../harness/manifests.ts';
-import { poll } from '../harness/poll.ts';
+import { patientRequests, poll } from '../harness/poll.ts';
 import { kill } from '../harness/processes.ts';
 import { World } from '../harness/world.ts';
 import { storageClassName } from './addons.ts';
@@ -23,7 +23,6 @@ import {
 const { signal } = new AbortController();
 const etcd = 'etcd';
 const others = ['kube-apiserver', 'kube-controller-manager'];
-const patienceMs = 120_000;
 
 describe('a control plane with an etcd of its own on a volume', () => {
   const id = 'ownetcd';
@@ -46,7 +45,7 @@ describe('a control plane with an etcd of its own on a volume', () => {
     await driver.ensure(await located.plan(), { signal });
     console.log(`with an etcd of its own ready after ${secondsSince(since)} s`);
     // Then what comes is told.
-    await first.until(patienceMs, `${etcd} ready`);
+    await first.until(`${etcd} ready`);
     first.close();
   }, 300_000);
 
@@ -93,11 +92,13 @@ describe('a control plane with an etcd of its own on a volume', () => {
 
   /** Takes etcd away beside a client, and waits until that is served again; no `ensure` helps. */
   const without = async (what: string, takeAway: () => Promise<unknown>): Promise<void> => {
-    const client = new SteadyClient(located.connectionOptions);
+    const client = new SteadyClient(located.connectionOptions, {
+      patienceMs: patientRequests.requestTimeoutMs,
+    });
     try {
       await client.answered(40);
       await takeAway();
-      await events.until(patienceMs, `${etcd} exited`, `${etcd} started`, `${etcd} ready`);
+      await events.until(`${etcd} exited`, `${etcd} started`, `${etcd} ready`);
       await client.served(40);
       // On new connections, too: a kubelet that has found it not ready meanwhile takes the address away a moment later.
       let served = 0;
@@ -111,7 +112,7 @@ describe('a control plane with an etcd of its own on a volume', () => {
             },
           ),
         );
-      await poll('new connections to be served', isServed, { timeoutMs: patienceMs });
+      await poll('new connections to be served', isServed);
     } finally {
       await client.close();
     }
@@ -193,7 +194,7 @@ describe('a control plane with an etcd of its own on a volume', () => {
         components.some(({ name, state }) => name === component && state === 'running'),
       );
     };
-    await poll('all components to be seen running', isRunning, { timeoutMs: patienceMs });
+    await poll('all components to be seen running', isRunning);
   });
 });
 

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { resources } from '../../kube/index.ts';
 import { at } from '../harness/checker/view.ts';
 import { namespace, service, statefulSet } from '../harness/manifests.ts';
+import { patiently } from '../harness/poll.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { idlePod, onNode, shellInPod, untilNamesResolve, untilReady, web, webPod } from './suite/pods.ts';
 
@@ -66,9 +67,7 @@ describe('services', () => {
     const address = (spec as { clusterIP: string }).clusterIP;
     // Nodes hear of endpoints in their own time.
     await expect
-      .poll(async () => new Set((await ask(tenant, `http://${address}/hostname`, 40)).split('\n')), {
-        timeout: 60_000,
-      })
+      .poll(async () => new Set((await ask(tenant, `http://${address}/hostname`, 40)).split('\n')))
       .toEqual(new Set(['web-node-1', 'web-node-2']));
     // From then on no request fails.
     expect(new Set((await ask(tenant, `http://${address}/hostname`, 40)).split('\n'))).toEqual(
@@ -94,9 +93,7 @@ describe('services', () => {
     await other.apply(webPod(ns, 'web'), service(ns, 'web'));
     await untilReady(other, ns, 'web');
     await servedBy(other, 'web', 1);
-    await expect
-      .poll(() => ask(other, 'http://web/hostname'), { timeout: 60_000, interval: 500 })
-      .toBe('web');
+    await expect.poll(() => ask(other, 'http://web/hostname'), { interval: 500 }).toBe('web');
     expect(new Set((await ask(other, 'http://web/hostname', 20)).split('\n'))).toEqual(new Set(['web']));
     expect((await ask(tenant, 'http://web/hostname', 20)).split('\n')).not.toContain('web');
   });
@@ -113,15 +110,13 @@ describe('services', () => {
         volumeClaimTemplates: [],
       }),
     );
-    await tenant.kubectl('-n', ns, 'rollout', 'status', 'statefulset/db', '--timeout=90s');
+    await tenant.kubectl('-n', ns, 'rollout', 'status', 'statefulset/db', patiently);
     await servedBy(tenant, 'db', 2);
     const address = async (name: string): Promise<string> =>
       at<string>(await tenant.client.get(resources.pods, { namespace: ns, name }), 'status', 'podIP') ?? '';
     const addresses = [await address('db-0'), await address('db-1')];
     // The DNS server hears of endpoints by a watch of its own, and keeps an answer for half a minute.
-    await expect
-      .poll(() => lookUp(tenant, 'db'), { timeout: 90_000, interval: 200 })
-      .toBe([...addresses].sort().join('\n'));
+    await expect.poll(() => lookUp(tenant, 'db'), { interval: 200 }).toBe([...addresses].sort().join('\n'));
     for (const [index, each] of addresses.entries()) {
       expect(await lookUp(tenant, `db-${index}.db.${ns}.svc.cluster.local`)).toBe(each);
       expect(await ask(tenant, `http://db-${index}.db:8080/hostname`)).toBe(`db-${index}`);
@@ -131,10 +126,10 @@ describe('services', () => {
   it('that stand for an outside name lead there, and outside names resolve', async () => {
     await tenant.apply(service(ns, 'outside', { type: 'ExternalName', externalName: 'www.outside.test' }));
     await expect
-      .poll(() => lookUp(tenant, 'outside'), { timeout: 90_000, interval: 200 })
+      .poll(() => lookUp(tenant, 'outside'), { interval: 200 })
       .toBe(`${inject('cluster').address}\nwww.outside.test.`);
     await expect
-      .poll(() => lookUp(tenant, 'www.outside.test'), { timeout: 30_000, interval: 200 })
+      .poll(() => lookUp(tenant, 'www.outside.test'), { interval: 200 })
       .toBe(inject('cluster').address);
     expect(await lookUp(tenant, 'nobody.inside.test')).toBe('');
   });
@@ -146,7 +141,6 @@ describe('services', () => {
     for (const { address } of inject('cluster').nodes) {
       await expect
         .poll(() => fetch(`http://${address}:${nodePort}/hostname`).then((answer) => answer.text(), String), {
-          timeout: 30_000,
           interval: 200,
         })
         .toMatch(/^web-node-\d$/);
@@ -154,11 +148,10 @@ describe('services', () => {
   });
 
   it('lose a pod with it, and find its successor', async () => {
-    await tenant.kubectl('-n', ns, 'delete', 'pod', 'web-node-1', '--timeout=60s');
+    await tenant.kubectl('-n', ns, 'delete', 'pod', 'web-node-1', patiently);
     await servedBy(tenant, 'web', 1);
     await expect
       .poll(async () => new Set((await ask(tenant, 'http://web/hostname', 10)).split('\n')), {
-        timeout: 30_000,
         interval: 200,
       })
       .toEqual(new Set(['web-node-2']));
@@ -168,7 +161,6 @@ describe('services', () => {
     await untilReady(tenant, ns, 'web-later');
     await expect
       .poll(async () => new Set((await ask(tenant, 'http://web/hostname', 20)).split('\n')), {
-        timeout: 30_000,
         interval: 200,
       })
       .toEqual(new Set(['web-node-2', 'web-later']));

@@ -6,6 +6,7 @@ import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { resources } from '../../kube/index.ts';
 import { namespace, pod, service } from '../harness/manifests.ts';
+import { patienceMs, patiently } from '../harness/poll.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { hasSaid, idlePod, images, inPod, script, shellInPod, untilReady, webPod } from './suite/pods.ts';
 
@@ -83,7 +84,7 @@ describe('streams between kubectl and containers', () => {
     const following = execa(kubectl, args('logs', '-f', 'brief'), {
       reject: false,
       buffer: false,
-      timeout: 60_000,
+      timeout: patienceMs,
     });
     const lines: string[] = [];
     const say = (word: string): Promise<string> =>
@@ -110,7 +111,7 @@ describe('streams between kubectl and containers', () => {
       }),
     );
     await tenant.kubectl(
-      ...['-n', ns, 'wait', 'pod/twice', '--timeout=60s'],
+      ...['-n', ns, 'wait', 'pod/twice', patiently],
       '--for=jsonpath={.status.containerStatuses[0].restartCount}=1',
     );
     await untilReady(tenant, ns, 'twice');
@@ -143,7 +144,7 @@ describe('streams between kubectl and containers', () => {
         const line = [kubectl, ...args('exec', '-it', 'idle', '--', 'sh', '-c', `'${terminal}'`)].join(' ');
         const { stdout } = await execa('script', ['-qec', `stty cols 91 rows 33; ${line}`, '/dev/null'], {
           env,
-          timeout: 60_000,
+          timeout: patienceMs,
           // Its end would be typed, too.
           stdin: 'pipe',
         });
@@ -156,7 +157,7 @@ describe('streams between kubectl and containers', () => {
           reject: false,
           buffer: false,
           stdin: 'pipe',
-          timeout: 60_000,
+          timeout: patienceMs,
         });
         const word = `hello-${protocol}`;
         attached.stdin.write(`${word}\n`);
@@ -171,7 +172,7 @@ describe('streams between kubectl and containers', () => {
             env,
             reject: false,
             buffer: false,
-            timeout: 60_000,
+            timeout: patienceMs,
           });
           let local = 0;
           for await (const line of createInterface({ input: forwarding.stdout })) {
@@ -245,7 +246,7 @@ describe('streams between kubectl and containers', () => {
     const seen = execa(kubectl, args('logs', '-f', 'idle', '-c', 'looking'), {
       reject: false,
       buffer: false,
-      timeout: 30_000,
+      timeout: patienceMs,
     });
     const lines: string[] = [];
     for await (const line of seen) {
@@ -265,9 +266,9 @@ describe('streams between kubectl and containers', () => {
   });
 
   it('top: of the own pods and nodes, and of nobody else', async () => {
-    await tenant.kubectl(...['wait', 'apiservice/v1beta1.metrics.k8s.io', '--for=create', '--timeout=60s']);
+    await tenant.kubectl(...['wait', 'apiservice/v1beta1.metrics.k8s.io', '--for=create', patiently]);
     await tenant.kubectl(
-      ...['wait', 'apiservice/v1beta1.metrics.k8s.io', '--for=condition=Available', '--timeout=60s'],
+      ...['wait', 'apiservice/v1beta1.metrics.k8s.io', '--for=condition=Available', patiently],
     );
     const names = (text: string): string[] =>
       text

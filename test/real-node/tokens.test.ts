@@ -14,7 +14,7 @@ import {
 import { itInTestAll } from '../../kube/testing/broad.ts';
 import { at } from '../harness/checker/view.ts';
 import { namespace } from '../harness/manifests.ts';
-import { poll } from '../harness/poll.ts';
+import { patiently, patientRequests, poll } from '../harness/poll.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import {
   connects,
@@ -125,7 +125,7 @@ describe('tokens in pods', () => {
       ...['--clusterrole=view', '--serviceaccount=shop:default'],
     );
     // Authorization hears of the binding by a watch.
-    await expect.poll(() => shellInPod(tenant, client, `${status} ${pods}`), { timeout: 60_000 }).toBe('200');
+    await expect.poll(() => shellInPod(tenant, client, `${status} ${pods}`)).toBe('200');
     const names = JSON.parse(await shellInPod(tenant, client, `${curl} ${bearer} ${pods}`)) as {
       items: KubeObject[];
     };
@@ -151,7 +151,7 @@ describe('tokens in pods', () => {
     const { items } = await world.superCluster.client.list(resources.pods, { labelSelector });
     const there = { ...client, namespace: items[0]?.metadata.namespace ?? '' };
     expect((await world.cli(['sleep', 'tokens', '--wait'])).exitCode).toBe(0);
-    await poll('CoreDNS to have come again', refused, { timeoutMs: 90_000 });
+    await poll('CoreDNS to have come again', refused);
     expect(await phase()).toBe('Asleep');
     // Through the tenant's API server it would be this test that wakes it.
     const pods = 'https://kubernetes.default.svc/api/v1/namespaces/shop/pods';
@@ -159,11 +159,11 @@ describe('tokens in pods', () => {
     const patient = `${curl} -m 120`;
     expect(await shellInPod(world.superCluster, there, `${patient} ${bearer} ${pods}`)).toContain('"client"');
     // It is let in when the API server is ready, a moment before the manager says so.
-    await poll('the tenant to be Ready', async () => (await phase()) === 'Ready', { timeoutMs: 90_000 });
+    await poll('the tenant to be Ready', async () => (await phase()) === 'Ready');
     // The syncer joins it a moment later, and lets nobody into its pods before.
     const exec = ['-n', client.namespace, 'exec', client.name, '--', 'true'];
     const isJoined = async (): Promise<boolean> => (await tenant.tryKubectl(exec)).exitCode === 0;
-    await poll('the syncer to let its admin into a pod', isJoined, { timeoutMs: 90_000 });
+    await poll('the syncer to let its admin into a pod', isJoined);
   });
 
   it('get 401 at the super cluster', async () => {
@@ -172,7 +172,7 @@ describe('tokens in pods', () => {
     const { hostname, port } = new URL(server);
     expect(await connects(tenant, client, hostname, Number(port))).toBe(noRouteToHost);
     const token = await inPod(tenant, client, 'cat', `${account}/token`);
-    const connection = new Connection({ server, ca, token });
+    const connection = new Connection({ server, ca, token, ...patientRequests });
     const answer = await new KubeClient(connection)
       .raw('GET', '/api/v1/namespaces/default/pods')
       .catch((error: unknown) => error);
@@ -288,12 +288,11 @@ describe('tokens in pods', () => {
   it('are worth nothing when the pod is gone', async () => {
     const token = await inPod(tenant, client, 'cat', `${account}/token`);
     expect(at(await review(tenant.client, token), 'status', 'authenticated')).toBe(true);
-    await tenant.kubectl('-n', 'shop', 'delete', 'pod', 'client', '--timeout=60s');
+    await tenant.kubectl('-n', 'shop', 'delete', 'pod', 'client', patiently);
     // An API server remembers for ten seconds what it has accepted, and nobody tells when it has forgotten.
     await poll(
       'the token to be refused',
       async () => at(await review(tenant.client, token), 'status', 'authenticated') !== true,
-      { timeoutMs: 30_000 },
     );
     await world.expectAgreement();
   });

@@ -3,6 +3,7 @@ import { type KubeObject, resource, resources } from '../../kube/index.ts';
 import { createAuthority, issue } from '../../vc-manager/pki/index.ts';
 import { at } from '../harness/checker/view.ts';
 import { configMap, namespace, pod, service } from '../harness/manifests.ts';
+import { patiently } from '../harness/poll.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { server, untilReady } from './suite/pods.ts';
 
@@ -83,9 +84,7 @@ describe('an admission webhook that is served by a pod of the tenant', () => {
     const refusal = async (): Promise<string> =>
       (await tenant.tryKubectl(['create', '-f', '-'], { input: JSON.stringify(refused) })).stderr;
     // An API server hears of a new webhook by a watch of its own, and says to nobody that it has.
-    await expect
-      .poll(refusal, { timeout: 30_000, interval: 100 })
-      .toContain('the configmap contains unwanted key and value');
+    await expect.poll(refusal, { interval: 100 }).toContain('the configmap contains unwanted key and value');
     expect(await refusal()).toContain(`admission webhook "hook.${ns}.test" denied the request`);
   });
 
@@ -99,7 +98,7 @@ describe('an admission webhook that is served by a pod of the tenant', () => {
           const asked = configMap('hooked', name, { 'mutation-start': 'yes' });
           return at(await tenant.client.create(resources.configMaps, asked), 'data');
         },
-        { timeout: 30_000, interval: 100 },
+        { interval: 100 },
       )
       .toEqual({ 'mutation-start': 'yes', 'mutation-stage-1': 'yes' });
   });
@@ -116,7 +115,7 @@ describe('an admission webhook that is served by a pod of the tenant', () => {
   });
 
   it('stands in the way when its pod is gone, and no more when it is deleted', async () => {
-    await tenant.kubectl('-n', ns, 'delete', 'pod', 'hook', '--timeout=60s');
+    await tenant.kubectl('-n', ns, 'delete', 'pod', 'hook', patiently);
     const created = await tenant.tryKubectl(['create', '-f', '-'], {
       input: JSON.stringify(configMap('hooked', 'blocked')),
     });
@@ -130,7 +129,7 @@ describe('an admission webhook that is served by a pod of the tenant', () => {
               input: JSON.stringify(configMap('hooked', 'free')),
             })
           ).exitCode,
-        { timeout: 30_000, interval: 100 },
+        { interval: 100 },
       )
       .toBe(0);
     await world.expectAgreement();

@@ -4,6 +4,7 @@ import { type KubeObject, resource, resources } from '../../kube/index.ts';
 import { itInTestAll } from '../../kube/testing/broad.ts';
 import { at } from '../harness/checker/view.ts';
 import { deployment, namespace, pod, secret, service, statefulSet } from '../harness/manifests.ts';
+import { patienceMs, patiently } from '../harness/poll.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { storageClassName } from './addons.ts';
 import {
@@ -65,12 +66,12 @@ describe('workloads', () => {
         ],
       }),
     );
-    await k('rollout', 'status', 'statefulset/db', '--timeout=120s');
+    await k('rollout', 'status', 'statefulset/db', patiently);
     const ref = { namespace: ns, name: 'db-0' };
     const before = (await tenant.client.get(resources.pods, ref)).metadata.uid;
     await shellInPod(tenant, ref, 'echo precious > /data/kept');
     const first = await inPod(tenant, ref, 'cat', '/data/starts');
-    await k('delete', 'pod', 'db-0', '--timeout=60s');
+    await k('delete', 'pod', 'db-0', patiently);
     await tenant.until(
       { resource: resources.pods, namespace: ns, name: 'db-0', what: 'another db-0' },
       ([found]) => found !== undefined && found.metadata.uid !== before,
@@ -94,8 +95,8 @@ describe('workloads', () => {
       'spec',
       'volumeName',
     );
-    await k('delete', 'statefulset', 'db', '--timeout=60s');
-    await k('delete', 'pvc', 'data-db-0', '--timeout=90s');
+    await k('delete', 'statefulset', 'db', patiently);
+    await k('delete', 'pvc', 'data-db-0', patiently);
     await tenant.untilGone(resources.persistentVolumes, { name: volume ?? '' });
     await world.superCluster.untilGone(resources.persistentVolumes, { name: volume ?? '' }, 120_000);
   });
@@ -142,7 +143,7 @@ describe('workloads', () => {
           },
         },
       );
-      await k('wait', 'job/sum', '--for=condition=Complete', '--timeout=90s');
+      await k('wait', 'job/sum', '--for=condition=Complete', patiently);
       const pods = await podsOf('sum');
       expect(pods.map((each) => at(each, 'status', 'phase'))).toEqual([
         'Succeeded',
@@ -150,7 +151,7 @@ describe('workloads', () => {
         'Succeeded',
       ]);
       for (const { metadata } of pods) expect(await k('logs', metadata.name ?? '')).toBe('42');
-      await k('wait', 'job/hopeless', '--for=condition=Failed', '--timeout=90s');
+      await k('wait', 'job/hopeless', '--for=condition=Failed', patiently);
       const failed = await tenant.client.get(jobs, { namespace: ns, name: 'hopeless' });
       expect(at<{ reason: string }[]>(failed, 'status', 'conditions')?.map(({ reason }) => reason)).toContain(
         'PodFailurePolicy',
@@ -161,7 +162,6 @@ describe('workloads', () => {
         {
           resource: jobs,
           namespace: ns,
-          timeoutMs: 120_000,
           what: 'the first Job of the CronJob to be complete',
         },
         (found) =>
@@ -171,7 +171,7 @@ describe('workloads', () => {
           ),
       );
       expect(await k('logs', `job/${made.metadata.name}`)).toBe('tock');
-      await k('delete', 'cronjob', 'tick', '--timeout=60s');
+      await k('delete', 'cronjob', 'tick', patiently);
     },
   );
 
@@ -196,7 +196,7 @@ describe('workloads', () => {
     const following = execa(
       inject('stack').kubectl,
       ['--kubeconfig', tenant.kubeconfigFile, '-n', ns, 'logs', '-f', 'graceful'],
-      { buffer: false, timeout: 90_000 },
+      { buffer: false, timeout: patienceMs },
     );
     const lines: string[] = [];
     for await (const line of following) {
@@ -242,7 +242,7 @@ describe('workloads', () => {
         'tenant',
       );
       // The checker takes what the operator has put there for a difference.
-      await k('delete', 'pod/optional', 'pod/waiting', 'secret/absent', '--timeout=60s');
+      await k('delete', 'pod/optional', 'pod/waiting', 'secret/absent', patiently);
       await world.superCluster.kubectl('-n', superNamespace, 'delete', 'secret', 'absent');
       await world.expectAgreement();
     },
@@ -261,7 +261,7 @@ describe('workloads', () => {
       { resource: resources.pods, namespace: ns, name: 'stubborn', what: 'the pod to be going' },
       ([found]) => found?.metadata.deletionTimestamp !== undefined,
     );
-    await k('delete', 'pod', 'stubborn', '--grace-period=0', '--force', '--timeout=60s');
+    await k('delete', 'pod', 'stubborn', '--grace-period=0', '--force', patiently);
     await world.expectAgreement();
   });
 
@@ -284,7 +284,7 @@ describe('workloads', () => {
 
   it('a rolling update with readiness answers every request', async () => {
     await tenant.apply(version('one'), service(ns, 'web'), idlePod(ns, 'customer'));
-    await k('rollout', 'status', 'deployment/web', '--timeout=90s');
+    await k('rollout', 'status', 'deployment/web', patiently);
     await untilReady(tenant, ns, 'customer');
     const customer = { namespace: ns, name: 'customer' };
     const address = (await k('get', 'service', 'web', '-o', 'jsonpath={.spec.clusterIP}')).trim();
@@ -300,7 +300,7 @@ describe('workloads', () => {
       `(while [ ! -e /tmp/stop ]; do curl -s -m 20 -o /dev/null -w '%{http_code} %{errormsg}\\n' http://${address}/hostname; sleep 0.05; done > /tmp/answers; touch /tmp/done) > /dev/null 2>&1 &`,
     );
     await tenant.apply(version('two'));
-    await k('rollout', 'status', 'deployment/web', '--timeout=120s');
+    await k('rollout', 'status', 'deployment/web', patiently);
     await tenant.until(
       { resource: resources.pods, namespace: ns, labelSelector: 'app=web', what: 'the old pods to be gone' },
       (pods) => pods.length === 2,
@@ -311,12 +311,12 @@ describe('workloads', () => {
       'touch /tmp/stop; while [ ! -e /tmp/done ]; do sleep 0.1; done; sort /tmp/answers | uniq -c',
     );
     expect(answers.trim()).toMatch(/^\d+ 200$/);
-    await k('delete', 'deployment', 'web', '--timeout=60s');
+    await k('delete', 'deployment', 'web', patiently);
   });
 
   itInTestAll('a rolling update waits for a pod that does not get ready', async () => {
     await tenant.apply(version('two'));
-    await k('rollout', 'status', 'deployment/web', '--timeout=90s');
+    await k('rollout', 'status', 'deployment/web', patiently);
     await tenant.apply(version('three', false));
     const late = await tenant.tryKubectl(['-n', ns, 'rollout', 'status', 'deployment/web', '--timeout=8s']);
     expect(late.exitCode).toBe(1);
@@ -327,8 +327,8 @@ describe('workloads', () => {
     );
     expect(ready).toHaveLength(2);
     await k('rollout', 'undo', 'deployment/web');
-    await k('rollout', 'status', 'deployment/web', '--timeout=90s');
-    await k('delete', 'deployment', 'web', '--timeout=60s');
+    await k('rollout', 'status', 'deployment/web', patiently);
+    await k('delete', 'deployment', 'web', patiently);
   });
 
   itInTestAll('pods with a spread constraint are spread over both nodes, each tenant by itself', async () => {
@@ -347,14 +347,14 @@ describe('workloads', () => {
         containers: [server(['pause'])],
       }),
     );
-    await neighbour.kubectl('-n', ns, 'rollout', 'status', 'deployment/spread', '--timeout=90s');
+    await neighbour.kubectl('-n', ns, 'rollout', 'status', 'deployment/spread', patiently);
     await tenant.apply(
       deployment(ns, 'spread', 4, {
         topologySpreadConstraints: [spread(true), spread(false)],
         containers: [server(['pause'])],
       }),
     );
-    await k('rollout', 'status', 'deployment/spread', '--timeout=90s');
+    await k('rollout', 'status', 'deployment/spread', patiently);
     const nodes = (await podsOf('spread')).map((each) => at<string>(each, 'spec', 'nodeName'));
     expect(nodes.sort()).toEqual(['node-1', 'node-1', 'node-2', 'node-2']);
     await world.expectAgreement();
@@ -395,12 +395,7 @@ describe('workloads', () => {
     expect(ended.exitCode).toBe(137);
     await untilReady(tenant, ns, 'sick');
     await shellInPod(tenant, { namespace: ns, name: 'sick' }, 'rm /tmp/well');
-    await k(
-      'wait',
-      'pod/sick',
-      '--for=jsonpath={.status.containerStatuses[0].restartCount}=1',
-      '--timeout=60s',
-    );
+    await k('wait', 'pod/sick', '--for=jsonpath={.status.containerStatuses[0].restartCount}=1', patiently);
     await tenant.until(
       { resource: resources.events, namespace: ns, what: 'the event of the failed liveness probe' },
       (events) =>

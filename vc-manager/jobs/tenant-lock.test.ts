@@ -16,15 +16,12 @@ describe('the lock of a tenant', () => {
   afterEach(() => cluster[Symbol.asyncDispose]());
 
   const renewMs = 100;
-  const lock = (
-    identity: string,
-    waitMs = 10_000,
-    leaseDurationMs = 2_000,
-    clock: Clock = systemClock,
-  ): TenantLock =>
+  /** Far longer than a test lasts: no lease runs out, and nobody gives up waiting. */
+  const longMs = 24 * 60 * 60_000;
+  const lock = (identity: string, clock: Clock = systemClock): TenantLock =>
     new TenantLock({
-      ...{ client: cluster.client, identity, waitMs, clock },
-      ...{ namespace: 'skerry-system', leaseDurationMs, renewMs },
+      ...{ client: cluster.client, identity, clock, namespace: 'skerry-system' },
+      ...{ leaseDurationMs: longMs, renewMs, waitMs: longMs },
     });
 
   it('is held by one at a time, also within one manager, and let go at once', async () => {
@@ -38,7 +35,7 @@ describe('the lock of a tenant', () => {
         if (ms === renewMs) looks.emit(name);
         return systemClock.sleep(ms, end);
       };
-      const each = lock(name.slice(-2), 10_000, 2_000, { ...systemClock, sleep });
+      const each = lock(name.slice(-2), { ...systemClock, sleep });
       return each.hold(job, signal, async () => {
         waiting.delete(name);
         active += 1;
@@ -60,9 +57,15 @@ describe('the lock of a tenant', () => {
       return gate.promise;
     });
     await held.promise;
-    await expect(lock('m2', 300).hold(job, signal, async () => {})).rejects.toMatchObject({
-      code: 'TenantBusy',
-    });
+    const looked = Promise.withResolvers<void>();
+    // The time to wait is over when it has looked once.
+    const sleep: Clock['sleep'] = (ms, end) => {
+      if (ms === longMs) return looked.promise;
+      looked.resolve();
+      return systemClock.sleep(ms, end);
+    };
+    const second = lock('m2', { ...systemClock, sleep }).hold(job, signal, async () => {});
+    await expect(second).rejects.toMatchObject({ code: 'TenantBusy' });
     gate.resolve();
     await first;
   });
@@ -76,7 +79,7 @@ describe('the lock of a tenant', () => {
   it('ends the work of one who has lost it, who does not begin again', async () => {
     let begun = 0;
     const held = Promise.withResolvers<() => boolean>();
-    const work = lock('m1', 10_000, 60_000).hold(job, signal, (fence, term) => {
+    const work = lock('m1').hold(job, signal, (fence, term) => {
       begun += 1;
       held.resolve(() => fence.holdsNow());
       return new Promise((_, reject) => term.addEventListener('abort', () => reject(term.reason)));

@@ -14,8 +14,6 @@ import {
 import { Network } from '../machine/network.ts';
 import { markVariable } from '../node/node-process.ts';
 
-const endTimeoutMs = 30_000;
-
 export function cgroupOf({ number }: Pick<ClusterClaim, 'number'>): string {
   return `skerry-${number}`;
 }
@@ -29,9 +27,7 @@ export async function cleanUp(claim: ClusterClaim): Promise<void> {
     existsSync(stateDir) ? runCli(stateDir, ['down', '--purge', '--state-dir', stateDir]) : undefined,
   ]);
   await new Network(number).down();
-  await poll('the cgroups of the nodes to be empty', () => isRemoved(cgroupOf(claim)), {
-    timeoutMs: endTimeoutMs,
-  });
+  await poll('the cgroups of the nodes to be empty', () => isRemoved(cgroupOf(claim)));
   await rm(directory, { recursive: true, force: true });
   await dropClaim(claim);
   if ((await listClaims()).length === 0) await restoreSysctls();
@@ -52,9 +48,7 @@ async function endNodes(directory: string): Promise<void> {
     const found = identify(pid);
     if (found !== undefined) await kill(found);
   }
-  await poll('the processes of the nodes to end', async () => (await marked(directory)).length === 0, {
-    timeoutMs: endTimeoutMs,
-  });
+  await poll('the processes of the nodes to end', async () => (await marked(directory)).length === 0);
 }
 
 async function marked(directory: string): Promise<number[]> {

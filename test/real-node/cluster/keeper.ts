@@ -8,7 +8,7 @@ import {
   resources,
 } from '../../../kube/index.ts';
 import { addressAt } from '../../../vc-manager/os/network.ts';
-import { poll } from '../../harness/poll.ts';
+import { patientRequests, poll } from '../../harness/poll.ts';
 import { runCli } from '../../harness/stack.ts';
 import { until } from '../../harness/until.ts';
 import { createAddons } from '../addons.ts';
@@ -40,7 +40,6 @@ export interface KeeperOptions {
 }
 
 const upTimeoutMs = 300_000;
-const readyTimeoutMs = 60_000;
 const usualServiceRange = '10.96.0.0/16';
 const marker = 'SKERRY-REAL-NODE';
 
@@ -195,7 +194,9 @@ export class Keeper {
       { timeoutMs: upTimeoutMs },
     );
     const options = connectionFromSecret(kubeconfig);
-    const client = new KubeClient(new Connection({ ...options, userAgent: 'skerry-real-node' }));
+    const client = new KubeClient(
+      new Connection({ ...options, ...patientRequests, userAgent: 'skerry-real-node' }),
+    );
     try {
       await poll(
         'the API server of the super cluster',
@@ -230,7 +231,6 @@ export class Keeper {
         {
           client,
           resource: resources.nodes,
-          timeoutMs: readyTimeoutMs,
           what: `${this.#o.nodes} ready nodes`,
         },
         (nodes) => nodes.filter(isReady).length === this.#o.nodes || undefined,

@@ -7,7 +7,6 @@ import { type Cache, versionOf } from '../build/programs.ts';
 import { run } from '../machine/machine.ts';
 import { acceptsConnections, NodeProcess } from './node-process.ts';
 
-const startTimeoutMs = 30_000;
 const storesKept = 2;
 
 /**
@@ -41,14 +40,10 @@ export function provideImageStore(
       mark: work,
     });
     try {
-      await poll(
-        'containerd to listen',
-        () => {
-          if (containerd.hasEnded) throw new Error(`containerd has ended: ${containerd.lastWords()}`);
-          return acceptsConnections(socket);
-        },
-        { timeoutMs: startTimeoutMs },
-      );
+      await poll('containerd to listen', () => {
+        if (containerd.hasEnded) throw new Error(`containerd has ended: ${containerd.lastWords()}`);
+        return acceptsConnections(socket);
+      });
       for (const image of images) {
         tell(`importing ${basename(image)}`);
         await run(programs.ctr, ['-a', socket, '-n', 'k8s.io', 'images', 'import', image], {

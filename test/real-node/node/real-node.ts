@@ -31,7 +31,6 @@ interface RealNodeOptions {
   tell: Tell;
 }
 
-const startTimeoutMs = 30_000;
 const restartPauseMs = 1_000;
 
 /** Of all nodes whose directories lie in this one: which daemons ended by themselves, with their last words. */
@@ -185,14 +184,10 @@ export class RealNode {
   }
 
   async #listens(name: string, socket: string): Promise<void> {
-    await poll(
-      `${name} of ${this.name} to listen`,
-      () => {
-        const daemon = this.#daemons.get(name);
-        if (daemon?.hasEnded) throw new Error(`${daemon.name} has ended: ${daemon.lastWords()}`);
-        return acceptsConnections(socket);
-      },
-      { timeoutMs: startTimeoutMs },
-    );
+    await poll(`${name} of ${this.name} to listen`, () => {
+      const daemon = this.#daemons.get(name);
+      if (daemon?.hasEnded) throw new Error(`${daemon.name} has ended: ${daemon.lastWords()}`);
+      return acceptsConnections(socket);
+    });
   }
 }

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { type KubeObject, resources } from '../../../kube/index.ts';
 import { packageChart } from '../../../scripts/release.ts';
 import { type HelmResult, provideHelm, runHelm } from '../../harness/helm.ts';
+import { patiently } from '../../harness/poll.ts';
 import { send } from '../../harness/processes.ts';
 import { Reader } from '../../harness/reader.ts';
 import type { World } from '../../harness/world.ts';
@@ -19,7 +20,7 @@ export async function removeSkerry(world: World): Promise<void> {
     send(await world.process(program), 'SIGSTOP');
   const { superCluster } = world;
   const remove = (...what: string[]): Promise<string> =>
-    superCluster.kubectl('delete', ...what, '--ignore-not-found', '--timeout=110s');
+    superCluster.kubectl('delete', ...what, '--ignore-not-found', patiently);
   await Promise.all([
     remove('clusterroles,clusterrolebindings', ...programs),
     remove('namespace', 'skerry-system'),
@@ -116,7 +117,7 @@ export class ChartRelease {
   ): Promise<R> {
     const place = { namespace: this.namespace, labelSelector: this.#selector(component) };
     return this.#world.superCluster.until<R, ReleasePod>(
-      { resource: resources.pods, ...place, timeoutMs: 120_000, what },
+      { resource: resources.pods, ...place, what },
       answer,
     );
   }
@@ -132,7 +133,7 @@ export class ChartRelease {
         'deployment/skerry-manager',
         'statefulset/skerry-syncer',
       ],
-      '--timeout=110s',
+      patiently,
     );
   }
 

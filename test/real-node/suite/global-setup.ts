@@ -3,7 +3,7 @@ import { cpSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
-import { rightsFaults } from '../../harness/rights.ts';
+import { refusals } from '../../harness/rights.ts';
 import { type ClusterInfo, stackOf } from '../cluster/cluster-info.ts';
 import { startCluster, stopCluster } from '../cluster/start-cluster.ts';
 
@@ -48,7 +48,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
 async function conclude(info: ClusterInfo): Promise<void> {
   const logs = process.env['SKERRY_E2E_LOGS'];
   if (logs) keepLogs(info, logs);
-  const faults = await rightsFaults(info.stateDir, {});
+  const faults = await refusals(info.stateDir);
   if (faults.length > 0) throw new Error(`the roles of manager and syncer do not fit:\n${faults.join('\n')}`);
 }
 

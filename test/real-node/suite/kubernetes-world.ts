@@ -12,6 +12,7 @@ import { Binaries, defaultCacheDirectory } from '../../../vc-manager/binaries/in
 import { KubernetesDriver } from '../../../vc-manager/drivers/kubernetes/kubernetes-driver.ts';
 import { ensureManagerPki } from '../../../vc-manager/pki/index.ts';
 import type { DriverWorld } from '../../drivers/driver-world.ts';
+import { patientRequests } from '../../harness/poll.ts';
 import { kill, type ProcessIdentity } from '../../harness/processes.ts';
 import type { ClusterInfo } from '../cluster/cluster-info.ts';
 import { otherPatch } from '../images/recipes.ts';
@@ -64,7 +65,10 @@ export async function kubernetesWorld(cluster: ClusterInfo): Promise<KubernetesW
   });
   const datastore = await BridgeDatastore.start({ address: cluster.address, directory, pki, binaries });
   const client = new KubeClient(
-    new Connection(connectionFromSecret(readFileSync(cluster.superKubeconfigFile, 'utf8'))),
+    new Connection({
+      ...connectionFromSecret(readFileSync(cluster.superKubeconfigFile, 'utf8')),
+      ...patientRequests,
+    }),
   );
   const [node] = cluster.nodes;
   if (node === undefined) throw new Error('the cluster has no node');

@@ -6,6 +6,7 @@ import { loadTemplates } from '../../../vc-manager/control-plane/template.ts';
 import type { Location } from '../../../vc-manager/drivers/driver.ts';
 import { KubernetesDriver } from '../../../vc-manager/drivers/kubernetes/kubernetes-driver.ts';
 import { ensureEncryption, ensureTenantPki, type TenantPki } from '../../../vc-manager/pki/index.ts';
+import { patientRequests } from '../../harness/poll.ts';
 import type { KubernetesWorld } from './kubernetes-world.ts';
 
 const { signal } = new AbortController();
@@ -97,7 +98,7 @@ export class LocatedPlan {
   }
 
   async withClient<T>(use: (client: KubeClient) => Promise<T>): Promise<T> {
-    const connection = new Connection(this.connectionOptions);
+    const connection = new Connection({ ...this.connectionOptions, ...patientRequests });
     try {
       return await use(new KubeClient(connection));
     } finally {

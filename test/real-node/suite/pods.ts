@@ -3,7 +3,7 @@ import { execa } from 'execa';
 import type { KubeObject } from '../../../kube/index.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { pod } from '../../harness/manifests.ts';
-import { poll } from '../../harness/poll.ts';
+import { patiently, poll } from '../../harness/poll.ts';
 import { identify, type ProcessIdentity } from '../../harness/processes.ts';
 import { Cache, provideProgram } from '../build/programs.ts';
 import type { ClusterInfo } from '../cluster/cluster-info.ts';
@@ -126,20 +126,17 @@ export function shellInPod(cluster: Cluster, pod: InPod, line: string): Promise<
 
 /** The tenant's DNS runs, and the pod's node knows the way to it: pods start without waiting for either. */
 export async function untilNamesResolve(cluster: Cluster, { namespace, name }: InPod): Promise<void> {
-  await cluster.kubectl(
-    ...['-n', 'kube-system', 'rollout', 'status', 'deployment/coredns', '--timeout=120s'],
-  );
+  await cluster.kubectl(...['-n', 'kube-system', 'rollout', 'status', 'deployment/coredns', patiently]);
   const look = ['curl', '-k', '-s', '-m', '5', '-o', '/dev/null', 'https://kubernetes.default.svc/livez'];
   await poll(
     'names to resolve',
     async () => (await cluster.tryKubectl(['-n', namespace, 'exec', name, '--', ...look])).exitCode === 0,
-    { timeoutMs: 60_000 },
   );
 }
 
 export async function untilReady(cluster: Cluster, namespace: string, ...names: string[]): Promise<void> {
   await cluster.kubectl(
-    ...['-n', namespace, 'wait', '--for=condition=Ready', '--timeout=90s'],
+    ...['-n', namespace, 'wait', '--for=condition=Ready', patiently],
     ...names.map((name) => `pod/${name}`),
   );
 }
