@@ -24,7 +24,7 @@ export async function readSnapshot(
 }
 
 /** One that the version of the tenant can read. Throws SnapshotError. */
-export async function openSnapshot(
+async function openSnapshot(
   tenant: Tenant,
   snapshots: SnapshotServices,
   from: string,
