@@ -59,7 +59,7 @@ describe('a fleet', () => {
     await api.listen();
     await api.until(() => api.watches('virtualclusters').length > 0);
     api.bookmark();
-    await expect.poll(() => fleet.problem, { timeout: 20_000 }).toBeUndefined();
+    await expect.poll(() => fleet.problem).toBeUndefined();
     expect(fleet.version).toBe(version);
   });
 

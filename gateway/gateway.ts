@@ -22,8 +22,6 @@ interface GatewayOptions {
   connections: number;
   /** Whether each connection begins with a header of the PROXY protocol. */
   proxyProtocol: boolean;
-  /** How long a client may take until its server name is known. Default: 5 s. */
-  helloTimeoutMs?: number;
   /** How long the tenant's API server may take to accept. Default: 10 s. */
   connectTimeoutMs?: number;
   clock: Pick<Clock, 'monotonic'>;
@@ -33,6 +31,8 @@ interface GatewayOptions {
 export const maxHellos = 1_024;
 /** What a client may send before its API server is connected to. */
 const longestStart = longestHello + 16 * 1024;
+/** How long a client may take until its server name is known. */
+const helloTimeoutMs = 5_000;
 /** A peer that has gone without a word is noticed. */
 const keepAliveMs = 30_000;
 const socketOptions = {
@@ -184,7 +184,7 @@ export class Gateway {
       if (oldest !== undefined) this.#refuse(oldest, 'slow');
     }
     this.#hellos.add(client);
-    const timer = setTimeout(() => this.#refuse(client, 'slow'), this.#o.helloTimeoutMs ?? 5_000);
+    const timer = setTimeout(() => this.#refuse(client, 'slow'), helloTimeoutMs);
     const start = new Start(longestStart);
     let isProxied = this.#o.proxyProtocol;
     let needed = 1;

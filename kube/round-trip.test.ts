@@ -291,10 +291,10 @@ it('no more than four answers of one server are read at once beyond their first 
   );
   const answers = Array.from({ length: 6 }, () => connection.request(call('GET', '/', { verb: 'get' })));
   const wholly = () => sent.filter((bytes) => bytes >= 24 * mebibyte).length;
-  await vi.waitFor(() => expect(wholly()).toBe(4), { timeout: 20_000 });
+  await expect.poll(wholly).toBe(4);
   expect(sent.length).toBe(6);
   for (const [index, response] of open.entries()) if ((sent[index] ?? 0) >= 24 * mebibyte) response.end();
-  await vi.waitFor(() => expect(wholly()).toBe(6), { timeout: 20_000 });
+  await expect.poll(wholly).toBe(6);
   for (const response of open) response.end();
   for (const { text } of await Promise.all(answers)) expect(text.length).toBe(24 * mebibyte);
   server.closeAllConnections();

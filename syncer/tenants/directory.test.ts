@@ -524,7 +524,7 @@ describe('a session', () => {
     it('is tried ever more rarely, with one event, and at once when the manager has mended it', async () => {
       const { clock, paused } = clockWithPauses();
       await using world = await startWithoutCredentials(clock);
-      await expect.poll(() => paused.length, { timeout: 10_000 }).toBe(8);
+      await expect.poll(() => paused.length).toBe(8);
       expect(paused).toEqual([2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000]);
       expect(world.condition('blue', 'Synced')?.reason).toBe('CannotServe');
       expect(eventsOn(world).map(({ count }) => count)).toEqual([1]);
@@ -539,9 +539,9 @@ describe('a session', () => {
     it('is tried soon again once something has changed, though it still cannot be', async () => {
       const { clock, paused } = clockWithPauses();
       await using world = await startWithoutCredentials(clock);
-      await expect.poll(() => paused.length, { timeout: 10_000 }).toBe(8);
+      await expect.poll(() => paused.length).toBe(8);
       world.change('blue', (vc) => ({ ...vc, status: { ...vc.status, endpoint: 'https://192.0.2.9:1' } }));
-      await expect.poll(() => paused.length, { timeout: 10_000 }).toBe(9);
+      await expect.poll(() => paused.length).toBe(9);
       expect(paused.at(-1)).toBe(2_000);
     });
   });

@@ -54,7 +54,7 @@ function world(used: (uid: string, pods: readonly KubeObject[]) => Promise<UsedR
     await clock.advance(everyMs);
     await clock.untilSleeping();
   };
-  return { sleepers, written, warned, pass, [Symbol.asyncDispose]: end };
+  return { superCaches, sleepers, written, warned, pass, [Symbol.asyncDispose]: end };
 }
 
 it('measures the pods of tenants that are asleep', async () => {
@@ -84,4 +84,15 @@ it('takes back a figure that cannot be measured any more, and goes on with other
     ['green', 'uid-green', undefined, '1'],
   ]);
   expect(there.warned).toEqual(['blue: Error: no kubelet']);
+});
+
+it('counts the claims of a tenant that has no pods and was never measured', async () => {
+  await using there = world(async () => undefined);
+  there.superCaches.store(resources.persistentVolumeClaims).apply('ADDED', {
+    metadata: { namespace: 'x', name: 'd', labels: { [labelKeys.tenant]: 'uid-red' } },
+    spec: { resources: { requests: { storage: '1Gi' } } },
+  });
+  there.sleepers.push(sleeper('red', undefined), sleeper('empty', undefined));
+  await there.pass();
+  expect(there.written).toEqual([['red', 'uid-red', undefined, '0']]);
 });

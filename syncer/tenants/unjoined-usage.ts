@@ -51,8 +51,10 @@ export class UnjoinedTenantUsage {
     const { superCaches, kinds, used, isUnjoined, onError } = this.#o;
     const { namespace, name = '', uid = '' } = metadata;
     const ofTenant = superCaches.byIndex(resources.pods, byTenantIndex, uid);
-    // A session that has ended before its first look may have made pods.
-    if (status?.usage === undefined && ofTenant.length === 0) return;
+    // A session that has ended before its first look may have made pods and claims.
+    const hasAny = (): boolean =>
+      Object.values(meteredUsage(superCaches, kinds, uid)).some((amount) => amount !== '0');
+    if (status?.usage === undefined && ofTenant.length === 0 && !hasAny()) return;
     const now = await used(uid, ofTenant, signal).catch((error: unknown) => {
       if (!signal.aborted) onError(vc, error);
       return undefined;

@@ -300,7 +300,12 @@ describe('Operator', () => {
           return systemClock.sleep(each, signal);
         },
       };
-      world.run({ clock, random: () => dice, settings: { recheckMs: 50_000 } });
+      const settings = {
+        recheckMs: 50_000,
+        advertiseAddress: '192.0.2.1',
+        etcdEndpoint: 'https://127.0.0.1:2379',
+      };
+      world.run({ clock, random: () => dice, settings });
       world.create('a');
       expect(await waits.promise).toBe(ms);
       expect(world.get('a')?.status?.phase).toBe('Ready');

@@ -1427,6 +1427,14 @@ describe('snapshots', () => {
       world.datastore.tenants.add(former.id);
       // Each reads it for the id, and then for the certificates: neither comes first.
       const rounds = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      // As of two managers, which have a turn each.
+      const turns = [
+        vi.spyOn(SnapshotTurns.prototype, 'mayTake').mockReturnValue(true),
+        vi.spyOn(SnapshotTurns.prototype, 'take').mockImplementation((_tenant, work) => work()),
+      ];
+      onTestFinished(() => {
+        for (const spy of turns) spy.mockRestore();
+      });
       const { store } = snapshots;
       let reads = 0;
       store.read = async (...args) => {
@@ -1468,6 +1476,34 @@ describe('snapshots', () => {
       if (isCut) expect(age(made) < age(refused)).toBe(true);
     },
   );
+
+  it('have their certificates read in turn with other snapshots, too', async () => {
+    await encryptedFor();
+    world.run({ snapshots });
+    await make();
+    await make('other');
+    const restoreFrom = await take('1 certificates');
+    await world.delete('a');
+    await world.untilGone('a');
+    const { store } = snapshots;
+    const write = store.write.bind(store);
+    const [writing, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    store.write = async (...args) => {
+      writing.resolve();
+      await gate.promise;
+      return write(...args);
+    };
+    annotate('other', annotationKeys.snapshot, '1');
+    await writing.promise;
+    try {
+      world.create('b', { restoreFrom, restoreCertificates: true });
+      await world.untilReason('b', 'Ready', 'Waiting');
+      expect(world.secretOf('b', 'pki')).toBeUndefined();
+    } finally {
+      gate.resolve();
+    }
+    await world.untilReady('b');
+  });
 
   it('put back the authorities that a tenant has had, when asked', async () => {
     await encryptedFor();
