@@ -24,11 +24,7 @@ export async function readSnapshot(
 }
 
 /** One that the version of the tenant can read. Throws SnapshotError. */
-async function openSnapshot(
-  tenant: Tenant,
-  snapshots: SnapshotServices,
-  from: string,
-): Promise<Archive> {
+async function openSnapshot(tenant: Tenant, snapshots: SnapshotServices, from: string): Promise<Archive> {
   const archive = await readSnapshot(tenant, snapshots, from);
   try {
     refuseNewer(from, archive.header, tenant.required(tenant.choice, 'template').version);
