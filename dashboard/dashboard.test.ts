@@ -669,6 +669,27 @@ describe('the dashboard', () => {
     }
   });
 
+  it('does not tell users of a tenant to sign in again when its own credentials are refused', async () => {
+    let nowMs = Date.now();
+    const other = await dashboardWorld({ now: () => nowMs });
+    other.tenantServer.people.set('admin', { name: 'admin', may: () => true });
+    const { backend } = other.options;
+    try {
+      await other.dashboard.ready(AbortSignal.timeout(30_000));
+      const browser = other.browser();
+      expect(await browser.signIn({ token: 'admin', tenant: 'a/blue' })).toBe(200);
+      backend.kubeconfig = async (client, _, signal) => {
+        await client.list(resources.secrets, { signal });
+        return '';
+      };
+      other.superCluster.people.delete('program');
+      nowMs += 5_000;
+      expect((await browser.get('/api/own')).status).toBe(502);
+    } finally {
+      await other.close();
+    }
+  });
+
   it('keeps so many connections open that nobody has signed in on, and ends those that came first', async () => {
     const other = await dashboardWorld({ maxUnauthenticated: 8 });
     other.superCluster.people.set('operator', { name: 'ann', may: () => true });

@@ -44,7 +44,7 @@ import {
   sendAsset,
   sendJson,
 } from './http.ts';
-import { Oidc, OidcRefusal, type OidcSettings } from './oidc.ts';
+import { isCancelled, Oidc, OidcRefusal, type OidcSettings } from './oidc.ts';
 import { isSameSecret, type Session, Sessions, SessionTooLarge } from './sessions.ts';
 import { Syncers } from './syncers.ts';
 import { ownTenant, tenantDetail } from './views.ts';
@@ -474,8 +474,7 @@ export class Dashboard {
     } catch (error) {
       const { status, message } = this.#explain(error);
       if (status !== 401) throw error;
-      if (session.as.is !== 'token')
-        throw new HttpError(502, 'the super cluster does not accept the credentials of the dashboard itself');
+      if (session.as.is !== 'token') throw ownCredentialsRefused();
       // The cookie lives on when its token has expired: without this the page has no form to sign in again.
       this.#sessions.end(session);
       response.setHeader('set-cookie', this.#cookie('', 0));
@@ -591,7 +590,11 @@ export class Dashboard {
       if (atMs - known.atMs >= kubeconfigMs) this.#kubeconfigs.delete(each);
     const known = this.#kubeconfigs.get(key);
     if (known !== undefined) return known;
-    const text = this.#backend.kubeconfig(this.#program, vc, AbortSignal.timeout(refusedAfterMs));
+    const text = this.#backend
+      .kubeconfig(this.#program, vc, AbortSignal.timeout(refusedAfterMs))
+      .catch((error: unknown) => {
+        throw error instanceof ApiError && error.code === 401 ? ownCredentialsRefused() : error;
+      });
     const server = text.then(connectionFromSecret);
     server.catch(() => undefined);
     this.#kubeconfigs.set(key, { atMs, text, server });
@@ -653,12 +656,13 @@ export class Dashboard {
     const isSame = pending !== undefined && isSameSecret(pending.state, url.searchParams.get('state') ?? '');
     if (this.#oidc === undefined || pending === undefined || !isSame)
       throw new HttpError(400, 'this sign-in was not begun in this browser, or took too long: begin again');
-    // Each is a call to the provider.
+    // Each is a call to the provider, but for those that were cancelled there.
     const forgive = this.#countAttempt(request, true);
     let who: { user: string; groups: string[] };
     try {
       who = await this.#oidc.finish(url.search, pending);
     } catch (error) {
+      if (isCancelled(error)) forgive();
       const why =
         error instanceof OidcRefusal
           ? error.message
@@ -1014,6 +1018,11 @@ export class Dashboard {
       );
     return client;
   }
+}
+
+/** Not the fault of who is signed in, who must not be signed out for it. */
+function ownCredentialsRefused(): HttpError {
+  return new HttpError(502, 'the super cluster does not accept the credentials of the dashboard itself');
 }
 
 /** Of a tenant, as its Secret had it at a time. */

@@ -99,6 +99,15 @@ describe('signing in by OIDC', () => {
     expect(statuses).toEqual([...Array.from({ length: 20 }, () => 403), 429]);
   });
 
+  it('does not count a sign-in that was cancelled at the provider, whoever else comes from that address', async () => {
+    const { world } = await start(['operators']);
+    const { browser, back } = await goAndReturn(world);
+    const cancelled = back.replace(/code=[^&]+/, 'error=access_denied');
+    for (let attempt = 0; attempt < 21; attempt++)
+      expect((await browser.request('GET', cancelled)).status).toBe(403);
+    expect((await browser.request('GET', back)).status).toBe(200);
+  });
+
   it('does not ask a provider that fails again for each who begins', async () => {
     let calls = 0;
     const provider = createServer((_, response) => {

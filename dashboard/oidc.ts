@@ -22,6 +22,11 @@ export class OidcRefusal extends Error {
   override readonly name = 'OidcRefusal';
 }
 
+/** Whether the provider has sent the browser back without a code, as when the user has cancelled. It was asked for nothing then. */
+export function isCancelled(error: unknown): boolean {
+  return error instanceof client.AuthorizationResponseError;
+}
+
 /** A provider that could not be asked is not asked again for so long. */
 const failedMs = 5_000;
 

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { defaultEffectivePolicy } from '../api/policy.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import type { KubeObject } from '../kube/index.ts';
+import { FakeClock } from '../kube/testing/index.ts';
 import { BucketScope } from './bucket-scope.ts';
 import { bucketOf } from './mapping/labels.ts';
 import type { SuperScope } from './super-side.ts';
@@ -19,6 +20,7 @@ const open: VirtualCluster = {
 /** Caches that are complete when a test says so. */
 class World implements AsyncDisposable {
   readonly asked: string[] = [];
+  readonly clock = new FakeClock();
   readonly coverage: BucketScope;
   /** What was told to the listener: whom it may serve. */
   readonly told: string[] = [];
@@ -29,7 +31,11 @@ class World implements AsyncDisposable {
   readonly #running: Promise<void>;
 
   constructor() {
-    this.coverage = new BucketScope({ cover: (scope) => this.#cover(scope), onResumed: () => undefined });
+    this.coverage = new BucketScope({
+      cover: (scope) => this.#cover(scope),
+      onResumed: () => undefined,
+      clock: this.clock,
+    });
     this.coverage.subscribe(async () => {
       this.told.push(
         [blue, green]
@@ -158,9 +164,39 @@ describe('what a replica serves', () => {
     expect(world.serves(blue)).toBe(true);
     expect(world.serves(green)).toBe(false);
     world.coverage.see([]);
+    await world.clock.advance(10 * 60_000);
     await world.turn();
     expect(world.coverage.seesAll).toBe(false);
     expect(world.serves(blue)).toBe(true);
     expect(world.asked.at(-1)).toBe([...buckets(blue)].join());
+  });
+
+  it('is not listed anew however often a tenant begins and ends to need everything', async () => {
+    await using world = new World();
+    world.coverage.see([]);
+    world.coverage.take(buckets(blue));
+    await world.complete();
+    for (let n = 0; n < 3; n++) {
+      world.coverage.see([open]);
+      await world.complete();
+      world.coverage.see([]);
+      await world.turn();
+    }
+    expect(world.asked).toEqual([[...buckets(blue)].join(), 'all']);
+    await world.clock.advance(10 * 60_000);
+    await world.turn();
+    expect(world.asked.at(-1)).toBe([...buckets(blue)].join());
+  });
+
+  it('is everything for as long as a tenant that needs that again goes on needing it', async () => {
+    await using world = new World();
+    world.coverage.see([open]);
+    world.coverage.take(buckets(blue));
+    await world.complete();
+    world.coverage.see([]);
+    world.coverage.see([open]);
+    await world.clock.advance(20 * 60_000);
+    await world.turn();
+    expect(world.asked).toEqual(['all']);
   });
 });

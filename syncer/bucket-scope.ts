@@ -1,5 +1,5 @@
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
-import { type KubeObject, onAbort } from '../kube/index.ts';
+import { type Clock, type KubeObject, onAbort } from '../kube/index.ts';
 import { bucketCount, bucketOf } from './mapping/labels.ts';
 import type { BucketHolder } from './sharding/shards.ts';
 import type { SuperScope } from './super-side.ts';
@@ -10,7 +10,11 @@ export interface BucketScopeOptions {
   cover: (scope: SuperScope, signal: AbortSignal) => Promise<void>;
   /** What was refused for a while is let out again. */
   onResumed: () => void;
+  clock: Pick<Clock, 'sleep'>;
 }
+
+/** How long all is followed when no tenant needs that any more: its owner can begin and end it at will, and all is listed each time. */
+const keptAllMs = 10 * 60_000;
 
 type Listener = () => Promise<void>;
 
@@ -26,8 +30,12 @@ export class BucketScope implements BucketHolder, TenantFilter {
   #covered: ReadonlySet<number> = new Set();
   /** Whether the caches hold all buckets, of all replicas. */
   #coversAll = false;
-  /** Whether any tenant requires the objects of all tenants; unknown at first. */
+  /** Whether the objects of all tenants are followed for any tenant, or were a while ago; unknown at first. */
   #wantsAll: boolean | undefined;
+  /** Whether any tenant requires them now. */
+  #needsAll = false;
+  #isKept = false;
+  readonly #ending = new AbortController();
   /** Whether those who have to see all have been able to, once; until then no tenant is served. */
   #hasSeen = false;
   #listeners: readonly Listener[] = [];
@@ -43,7 +51,10 @@ export class BucketScope implements BucketHolder, TenantFilter {
 
   /** Works until aborted. */
   async run(signal: AbortSignal): Promise<void> {
-    onAbort(signal, () => this.#changed.resolve());
+    onAbort(signal, () => {
+      this.#ending.abort(signal.reason);
+      this.#changed.resolve();
+    });
     let present: string | undefined;
     while (!signal.aborted) {
       const scope = this.#wanted();
@@ -93,11 +104,25 @@ export class BucketScope implements BucketHolder, TenantFilter {
 
   /** Which addresses may be a tenant's endpoints depends on what the others have: then nothing may be out of sight. */
   see(virtualClusters: Iterable<VirtualCluster>): void {
-    const before = this.#wantsAll;
-    this.#wantsAll = false;
+    this.#needsAll = false;
     for (const { status } of virtualClusters) {
-      if ((status?.policy?.endpointCIDRs?.length ?? 0) > 0) this.#wantsAll = true;
+      if ((status?.policy?.endpointCIDRs?.length ?? 0) > 0) this.#needsAll = true;
     }
+    if (this.#wantsAll === true && !this.#needsAll) void this.#keep();
+    else this.#want(this.#needsAll);
+  }
+
+  async #keep(): Promise<void> {
+    if (this.#isKept) return;
+    this.#isKept = true;
+    await this.#options.clock.sleep(keptAllMs, this.#ending.signal).catch(() => undefined);
+    this.#isKept = false;
+    if (!this.#ending.signal.aborted) this.#want(this.#needsAll);
+  }
+
+  #want(wantsAll: boolean): void {
+    const before = this.#wantsAll;
+    this.#wantsAll = wantsAll;
     this.#noteSeen();
     if (this.#wantsAll === before) return;
     this.#changed.resolve();

@@ -194,6 +194,7 @@ class Serving {
       atWork,
       suspect: (uid) => this.#directory.suspect(uid),
       largest: (atLeastBytes) => this.#directory.largest(atLeastBytes),
+      fills: (uid, atLeastBytes) => this.#directory.fills(uid, atLeastBytes),
       onNoted: (suspect) => this.#directory.noted(suspect),
       onProblem: (error) => logger.warn({ err: error }, 'the watchdog of this replica does not work'),
     });
@@ -252,6 +253,7 @@ export class Syncer {
     const coverage = new BucketScope({
       cover: (scope, until) => superSide.cover(scope, until),
       onResumed: () => serving?.retryNow(),
+      clock,
     });
     this.#traces.followSuper(superSide.caches.store(resources.pods));
     const health = new HealthServer({

@@ -48,6 +48,7 @@ function Decision(props: FormProps): VNode {
   const [isBusy, setBusy] = useState(false);
   const run = async (event: Event): Promise<void> => {
     event.preventDefault();
+    if (isBusy) return;
     setBusy(true);
     setProblem('');
     try {
@@ -64,7 +65,7 @@ function Decision(props: FormProps): VNode {
       ${isBusy && busy !== undefined && html`<p class="hint" role="status">${busy}</p>`}
       <div class="buttons">
         <button type="button" onClick=${onClose}>${dismiss}</button>
-        <button type="submit" class=${isDanger ? 'danger' : 'primary'} disabled=${isBusy || mayNot}>${submit}</button>
+        <button type="submit" class=${isDanger ? 'danger' : 'primary'} disabled=${mayNot} aria-disabled=${isBusy}>${submit}</button>
       </div>
     </form>
   </${Dialog}>`;

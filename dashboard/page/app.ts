@@ -1,5 +1,5 @@
 import { render, type VNode } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { Outcome } from './actions.ts';
 import { post } from './api.ts';
 import { messageOf } from './format.ts';
@@ -8,7 +8,7 @@ import { loadAnew, reload, reportProblem, state, subscribe } from './state.ts';
 import { Syncer } from './syncer.ts';
 import { OwnPage, TenantPage } from './tenant.ts';
 import { Attention, Certificates, Jobs, needAttention, Tenants } from './tenants.ts';
-import { html, useClock } from './ui.ts';
+import { focusMain, html, useClock } from './ui.ts';
 
 interface View {
   title: string;
@@ -59,7 +59,7 @@ function App(): VNode {
     const again = () => draw((each) => each + 1);
     const moved = () => {
       again();
-      document.querySelector<HTMLElement>('main')?.focus();
+      focusMain();
       scrollTo(0, 0);
     };
     const unsubscribe = subscribe(again);
@@ -75,6 +75,12 @@ function App(): VNode {
   useEffect(() => {
     document.title = view === undefined ? 'Skerry' : `${view.title} · Skerry`;
   }, [view?.title]);
+  // What was pressed to sign in or out is gone.
+  const lastSession = useRef(session);
+  useEffect(() => {
+    if (lastSession.current !== undefined && lastSession.current.user !== session?.user) focusMain();
+    lastSession.current = session;
+  }, [session?.user, session === undefined]);
   if (session === undefined)
     return problem === ''
       ? html`<p class="loading" role="status">Loading…</p>`
@@ -110,7 +116,7 @@ function App(): VNode {
 
 function skip(event: Event): void {
   event.preventDefault();
-  document.querySelector<HTMLElement>('main')?.focus();
+  focusMain();
 }
 
 const root = document.querySelector('#app');

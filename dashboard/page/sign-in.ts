@@ -32,13 +32,14 @@ export function SignIn(): VNode {
   const [isBusy, setBusy] = useState(false);
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
+    if (isBusy) return;
     setBusy(true);
     await signIn({ token, ...(tenant.trim() === '' ? {} : { tenant: tenant.trim() }) });
     setBusy(false);
   };
   const text = (set: (value: string) => void) => (event: Event) =>
     set((event.target as HTMLInputElement).value);
-  return html`<main class="sign-in card">
+  return html`<main class="sign-in card" tabindex="-1">
     <h1><img src="/assets/icon.svg" alt="" width="32" height="32" /> Skerry</h1>
     ${state.problem !== '' && html`<p class="problem" role="alert">${state.problem}</p>`}
     ${
@@ -73,7 +74,7 @@ export function SignIn(): VNode {
           onInput=${text(setTenant)}
         />
       </label>
-      <button type="submit" class="primary" disabled=${isBusy}>${isBusy ? 'Signing in…' : 'Sign in'}</button>
+      <button type="submit" class="primary" aria-disabled=${isBusy}>${isBusy ? 'Signing in…' : 'Sign in'}</button>
     </form>
     <p class="hint">On the machine of a local stack, <code>vc-manager dashboard</code> prints a link that signs you in.</p>
   </main>`;

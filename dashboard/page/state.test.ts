@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Refused } from './api.ts';
 import { load, reload, state } from './state.ts';
 
@@ -21,6 +21,9 @@ class Source extends EventTarget {
 
 /** Statuses of the next answers; 200 after them. 1: an answer that breaks off. */
 let statuses: number[] = [];
+/** Whose token has expired. */
+let isExpired = false;
+let isSignedOut = false;
 let tenant: string | undefined;
 
 beforeEach(() => {
@@ -31,12 +34,20 @@ beforeEach(() => {
     if (status === 0) throw new TypeError('Failed to fetch');
     if (status === 1) return new Response('{"user":');
     if (status !== 200) return Response.json({ message: 'not now' }, { status });
-    if (path === '/api/session') return Response.json({ oidc: false, user: 'ann', csrf: 'x', tenant });
+    if (path === '/api/sign-out') {
+      isSignedOut = true;
+      return Response.json({});
+    }
+    if (path === '/api/session')
+      return Response.json(isSignedOut ? { oidc: false } : { oidc: false, user: 'ann', csrf: 'x', tenant });
+    if (isExpired) return Response.json({ message: 'it has expired: sign in again' }, { status: 401 });
     return Response.json({ version: 7, rows: [], gone: [], isWhole: true });
   });
 });
 afterEach(() => {
   tenant = undefined;
+  isExpired = false;
+  isSignedOut = false;
   vi.useRealTimers();
   vi.unstubAllGlobals();
 });
@@ -154,4 +165,73 @@ it('does not ask again where somebody may not look', async () => {
   await vi.advanceTimersByTimeAsync(60_000);
   expect(Source.last).toBe(before);
   expect(state.problem).toBe('not any more');
+});
+
+describe('when the token of a tenant has expired', () => {
+  const refuse = (): void => {
+    Source.last?.close();
+    Source.last?.onerror?.();
+  };
+  const expectForm = (problem: string): void =>
+    expect([state.session, state.problem]).toEqual([{ oidc: false }, problem]);
+
+  beforeEach(async () => {
+    tenant = 'blue';
+    await load();
+    isExpired = true;
+  });
+
+  it('shows the form to sign in, and why, when the stream is refused', async () => {
+    refuse();
+    await vi.advanceTimersByTimeAsync(0);
+    expectForm('it has expired: sign in again');
+  });
+
+  it('shows it when the stream ends', async () => {
+    Source.last?.onopen?.();
+    const data = JSON.stringify({ status: 401, message: 'it has expired: sign in again' });
+    Source.last?.dispatchEvent(new MessageEvent('ended', { data }));
+    await vi.advanceTimersByTimeAsync(0);
+    refuse();
+    await vi.advanceTimersByTimeAsync(0);
+    expectForm('it has expired: sign in again');
+  });
+
+  it('shows it also when another page has signed out, and later when nobody answers', async () => {
+    // What is asked to know why, and to sign out.
+    statuses = [401, 503];
+    refuse();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(state.problem).toBe('not now (the page tries again after 5 s)');
+    await vi.advanceTimersByTimeAsync(5_000);
+    statuses = [401, 401];
+    isSignedOut = true;
+    refuse();
+    await vi.advanceTimersByTimeAsync(0);
+    expectForm('not now');
+  });
+
+  it('leaves a form alone that is there already', async () => {
+    refuse();
+    isSignedOut = true;
+    await load();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expectForm('');
+  });
+});
+
+it('asks again whether an operator is signed in whose token has expired, and follows a used link once', async () => {
+  statuses = [200, 401];
+  await reload();
+  expect(state.problem).toBe('not now (the page tries again after 5 s)');
+  isSignedOut = true;
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect([state.session, state.problem]).toEqual([{ oidc: false }, '']);
+  let done = 0;
+  await reload(false, async () => {
+    done += 1;
+    throw new Refused(401, 'it was used');
+  });
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect([done, state.problem]).toEqual([1, 'it was used']);
 });

@@ -1,5 +1,5 @@
 import type { SyncerView, TenantRow } from '../types.ts';
-import { get, isPassing, Refused, type SessionInfo, tryAgainMs, useCsrf } from './api.ts';
+import { get, isPassing, post, Refused, type SessionInfo, tryAgainMs, useCsrf } from './api.ts';
 import { messageOf } from './format.ts';
 
 /** What all views show. Replaced parts, never changed ones, so that a view can tell what is new. */
@@ -57,6 +57,7 @@ const longestTryAgainMs = 60_000;
 /** Asks who is signed in, and follows what they may see. */
 export async function load(isAgain = false): Promise<void> {
   source?.close();
+  source = undefined;
   clearTimeout(nextTry);
   if (!isAgain) failures = 0;
   const session = await get<SessionInfo>('/api/session');
@@ -88,7 +89,8 @@ function take({ version, rows, gone, isWhole, problem = '' }: Changes): void {
 /** The browser connects again by itself, and says where it was. */
 function follow(since: number): void {
   let hasOpened = false;
-  source = new EventSource(`/api/stream?since=${since}`);
+  const own = new EventSource(`/api/stream?since=${since}`);
+  source = own;
   source.onopen = () => {
     hasOpened = true;
     // For a tenant nothing has been read yet.
@@ -100,7 +102,7 @@ function follow(since: number): void {
     if (source?.readyState !== EventSource.CLOSED) return;
     // It was refused. Where that is not news, it may be so again.
     if (hasOpened) void reload();
-    else tryAgain();
+    else void refused(own);
   };
   source.addEventListener('tenants', (event: MessageEvent<string>) => {
     const changes = JSON.parse(event.data) as Changes;
@@ -120,16 +122,45 @@ function follow(since: number): void {
   });
 }
 
+/** The browser does not say why a stream was refused. A tenant whose token has expired is signed out. */
+async function refused(stream: EventSource): Promise<void> {
+  if (state.session?.tenant !== undefined) {
+    const error: unknown = await get('/api/own').then(
+      () => undefined,
+      (failure: unknown) => failure,
+    );
+    // Meanwhile somebody has signed out.
+    if (source !== stream) return;
+    if (isUnauthorized(error)) {
+      try {
+        await post('/api/sign-out');
+      } catch (failure) {
+        if (!isUnauthorized(failure)) return tryAgain(messageOf(failure));
+      }
+      return signedOut(error.message);
+    }
+  }
+  tryAgain();
+}
+
+function isUnauthorized(error: unknown): error is Refused {
+  return error instanceof Refused && error.status === 401;
+}
+
 /** Loads, and again when that, or what is done `afterwards`, fails for a reason that may pass. */
 export async function reload(isAgain = false, afterwards = putOff): Promise<void> {
   putOff = undefined;
+  let hasLoaded = false;
   try {
     await load(isAgain);
+    hasLoaded = true;
     await afterwards?.();
   } catch (error) {
     const problem = messageOf(error);
     change({ problem });
-    if (!(error instanceof Refused && isPassing(error.status))) return;
+    // The server says for some seconds of a token that has expired that it is signed in.
+    const isExpired = !hasLoaded && isUnauthorized(error);
+    if (!isExpired && !(error instanceof Refused && isPassing(error.status))) return;
     putOff = afterwards ?? putOff;
     tryAgain(problem);
   }
@@ -152,7 +183,7 @@ function tryAgain(problem?: string): void {
 /** Shows the way in again, and why. */
 async function signedOut(message: string): Promise<void> {
   await reload();
-  change({ problem: message });
+  if (state.session?.user === undefined) change({ problem: message });
 }
 
 export function reportProblem(problem: string): void {

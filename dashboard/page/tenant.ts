@@ -187,7 +187,7 @@ function Logs({ tenant, component }: { tenant: TenantDetail; component: string }
       <label class="check"><input type="checkbox" checked=${isFollowing} onChange=${() => setFollowing(!isFollowing)} /> follow</label>
     </div>
     ${problem !== '' && html`<p class="problem" role="alert">${problem}</p>`}
-    <pre class="logs" tabindex="0" role="log" aria-label=${`Log of ${component}`}>${logText(value?.lines, problem)}</pre>
+    <pre class="logs" tabindex="0" role="log" aria-live="off" aria-label=${`Log of ${component}`}>${logText(value?.lines, problem)}</pre>
   </div>`;
 }
 

@@ -141,6 +141,7 @@ export function Tenants(): VNode {
         onInput=${(event: Event) => setSearch((event.target as HTMLInputElement).value)}
       />
     </div>
+    <p class="hidden" role="status">${(health !== '' || words.length > 0) && `${shown.length} of ${rows.length} tenants`}</p>
     <${Table}
       caption="Tenants. CPU and memory: used / reserved. Wait and share of the syncer are of the last hour."
       columns=${tenantColumns}

@@ -123,10 +123,16 @@ interface PagesProps {
 function Pages({ at, pages, count, size, onPage }: PagesProps): VNode {
   const from = at * size + 1;
   const to = Math.min(count, (at + 1) * size);
+  // One that is disabled at the last page would lose the focus.
+  const button = (label: string, page: number) => {
+    const isThere = page >= 0 && page < pages;
+    const turn = () => isThere && onPage(page);
+    return html`<button type="button" aria-disabled=${!isThere} onClick=${turn}>${label}</button>`;
+  };
   return html`<nav class="pages" aria-label="Pages of the table">
-    <button type="button" disabled=${at === 0} onClick=${() => onPage(at - 1)}>Previous</button>
+    ${button('Previous', at - 1)}
     <span role="status">${from}–${to} of ${count}</span>
-    <button type="button" disabled=${at >= pages - 1} onClick=${() => onPage(at + 1)}>Next</button>
+    ${button('Next', at + 1)}
   </nav>`;
 }
 
@@ -205,9 +211,15 @@ function CopyButton({ command }: { command: string }): VNode {
   const copy = () => {
     void navigator.clipboard.writeText(command).then(() => setCopied(true));
   };
-  return html`<button type="button" class="copy" onClick=${copy} aria-label=${`Copy: ${command}`}>
-    ${isCopied ? 'Copied' : 'Copy'}
-  </button>`;
+  const label = isCopied ? 'Copied' : 'Copy';
+  return html`<button type="button" class="copy" onClick=${copy} aria-label=${`${label}: ${command}`}>
+      ${label}</button
+    ><span class="hidden" role="status">${isCopied && 'Copied'}</span>`;
+}
+
+/** For what the page shows instead of what had the focus. */
+export function focusMain(): void {
+  document.querySelector('main')?.focus();
 }
 
 interface DialogProps {
@@ -223,7 +235,8 @@ export function Dialog({ title, onClose, children }: DialogProps): VNode {
     dialog.current?.showModal();
     // A dialog that is taken away while it is open leaves the focus nowhere.
     return () => {
-      if (opener instanceof HTMLElement) opener.focus();
+      if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
+      else focusMain();
     };
   }, []);
   return html`<dialog ref=${dialog} aria-labelledby="dialog-title" onClose=${onClose}>

@@ -103,7 +103,7 @@ export class KubeletProxy {
     );
   }
 
-  /** The same of pods of the super cluster: those of a tenant that is not served, as it is asleep. */
+  /** The same of pods of the super cluster: those of a tenant that has no session. */
   async usedBy(
     pods: readonly Pod[],
     uid: string,

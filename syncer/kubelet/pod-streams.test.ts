@@ -408,10 +408,13 @@ describe('a command without a terminal', () => {
   });
 
   it('ends, and says so, where it prints on and on', async () => {
-    await using there = await world({ printed: 100 });
-    there.super.onUpgrade = saying([1, 'x'.repeat(60)], success);
+    await using there = await world({ printed: 1_000 });
+    there.super.onUpgrade = saying([1, 'x'.repeat(600)], success);
     expect(await ask(there)).toMatchObject({ status: 200 });
-    there.super.onUpgrade = saying([1, 'x'.repeat(60)], [2, 'x'.repeat(60)], success);
+    there.super.onUpgrade = saying([1, 'x'.repeat(600)], [2, 'x'.repeat(600)], success);
+    expect(await ask(there)).toMatchObject({ status: 500, body: expect.stringContaining('use exec') });
+    // Byte by byte.
+    there.super.onUpgrade = saying([1, 'x'], [1, 'x'], [1, 'x'], [1, 'x'], success);
     expect(await ask(there)).toMatchObject({ status: 500, body: expect.stringContaining('use exec') });
   });
 

@@ -36,6 +36,8 @@ const runsAtOnce = 2;
 const maxBytesOfAll = 8 * maxBytes;
 /** What a command prints may come as fast as it can, up to here; the next one waits until that is made up for. */
 const maxPrinted = 4 * maxBytes;
+/** Each piece of it counts as so much at least. It is charged as one of 4 KiB, so that what all tenants bear is limited, too. */
+const fewestBytes = 256;
 
 /** The beginning of what a command prints. Bytes that come one by one take no more memory than others. */
 export class Output {
@@ -126,7 +128,7 @@ export class CommandRuns {
     let printed = 0;
     const print = (content: Buffer): void => {
       this.#bandwidth.charge(uid, content.length);
-      printed += content.length;
+      printed += Math.max(content.length, fewestBytes);
       if (printed <= this.#limits.printed) this.#hold(output, content);
       else end(new Refusal(500, printedTooMuch));
     };

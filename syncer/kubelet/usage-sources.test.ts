@@ -131,24 +131,31 @@ describe('figures', () => {
     ]);
   });
 
-  it('come from the kubelets where that API shows labels of megabytes with them', async () => {
-    const api = '/apis/metrics.k8s.io/v1beta1';
-    const metadata = { name: 'a', namespace: 'super-shop', labels: { large: 'x'.repeat(3 << 20) } };
-    const { usage } = await reader(
-      {
-        [api]: {},
-        [`${api}/namespaces/super-shop/pods`]: {
-          items: [{ metadata, containers: [{ name: 'main', usage: { cpu: '250m', memory: '64Mi' } }] }],
+  it.each([
+    [1, 3],
+    [4_000, 13],
+  ])(
+    'come from the kubelets where that API shows labels of megabytes with them: %i pods, %i MiB',
+    async (count, mebibytes) => {
+      const api = '/apis/metrics.k8s.io/v1beta1';
+      const metadata = { name: 'a', namespace: 'super-shop', labels: { large: 'x'.repeat(mebibytes << 20) } };
+      const { usage } = await reader(
+        {
+          [api]: {},
+          [`${api}/namespaces/super-shop/pods`]: {
+            items: [{ metadata, containers: [{ name: 'main', usage: { cpu: '250m', memory: '64Mi' } }] }],
+          },
+          [summaryOf('n1')]: summary('a'),
         },
-        [summaryOf('n1')]: summary('a'),
-      },
-      [node('n1')],
-    );
-    const found = await usage.read([pod('a', 'n1')], 'tenant-uid', signal);
-    expect(found?.get('uid-a')?.containers).toEqual([
-      { name: 'main', nanoCores: 1000, workingSetBytes: 4096 },
-    ]);
-  });
+        [node('n1')],
+      );
+      const pods = Array.from({ length: count }, (_, n) => pod(n === 0 ? 'a' : `b-${n}`, 'n1'));
+      const found = await usage.read(pods, 'tenant-uid', signal);
+      expect(found?.get('uid-a')?.containers).toEqual([
+        { name: 'main', nanoCores: 1000, workingSetBytes: 4096 },
+      ]);
+    },
+  );
 
   it('are taken anew after a while', async () => {
     const { usage, asked, clock } = await reader({ [summaryOf('n1')]: summary('a') }, [node('n1')]);

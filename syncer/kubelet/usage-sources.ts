@@ -165,6 +165,8 @@ const metricsApiTimeoutMs = 10_000;
 /** Of the figures of one pod, and of those of others in its namespace: a tenant may give its pods labels of megabytes, which come along. */
 const bytesPerPod = 4 * 1024;
 const bytesOfOthers = 2 * 1024 * 1024;
+/** Of all of them, however many: they are parsed in one turn. */
+const longestBytes = 12 * 1024 * 1024;
 
 interface PodMetrics {
   metadata?: { namespace?: string; name?: string };
@@ -203,7 +205,7 @@ class MetricsApiSource implements UsageSource {
       signal,
       aside: true,
       timeoutMs: metricsApiTimeoutMs,
-      maxBytes: bytesOfOthers + pods.length * bytesPerPod,
+      maxBytes: Math.min(longestBytes, bytesOfOthers + pods.length * bytesPerPod),
     })) as { items?: PodMetrics[] };
     const found = new Map<string, PodUsage>();
     for (const item of list.items ?? []) {

@@ -71,6 +71,12 @@ export class SharedCacheBudget {
     return bytes > all / 2 && bytes >= atLeastBytes ? member : undefined;
   }
 
+  /** Whether the member with this UID takes at least so much. */
+  fills(uid: string, atLeastBytes: number): boolean {
+    for (const member of this.#members.keys()) if (member.uid === uid) return member.bytes >= atLeastBytes;
+    return false;
+  }
+
   remove(member: CacheBudget): void {
     this.#bytes -= this.#members.get(member) ?? 0;
     this.#members.delete(member);

@@ -28,9 +28,10 @@ import { readCredentials } from './credentials.ts';
 import { JoinOrder } from './join-order.ts';
 import { SharedReadMemory } from './read-memory.ts';
 import { type SessionLogger, TenantSession } from './session.ts';
-import { UnjoinedTenantUsage, WakeOnExpiry, WakeOnLoss } from './sleeping-tenants.ts';
+import { WakeOnExpiry, WakeOnLoss } from './sleeping-tenants.ts';
 import { notSynced, StatusWriter, type SyncerCondition, type UsedResources } from './status-writer.ts';
 import { cacheLimitBytes, type SyncerSettings, tenantInfo } from './tenant-info.ts';
+import { UnjoinedTenantUsage } from './unjoined-usage.ts';
 
 /** Which tenants are this replica's to serve. */
 export interface TenantFilter {
@@ -211,6 +212,11 @@ export class TenantDirectory {
   largest(atLeastBytes: number): Suspect | undefined {
     const uid = this.#memory.largest(atLeastBytes)?.uid;
     return uid === undefined ? undefined : this.suspect(uid);
+  }
+
+  /** Whether the objects of the VirtualCluster with this UID take at least so much memory. */
+  fills(uid: string, atLeastBytes: number): boolean {
+    return this.#memory.fills(uid, atLeastBytes);
   }
 
   /**

@@ -52,13 +52,16 @@ class Observed {
   of(memory: ReadMemory): ReadMemory {
     return {
       hold: (abort) => {
+        // A chunk that has come before the reader sees the end is dropped by it.
+        let hasEnded = false;
         const hold = memory.hold((error) => {
+          hasEnded = true;
           this.held.delete(hold);
           abort(error);
         });
         return {
           takes: (bytes) => {
-            this.held.set(hold, bytes);
+            if (!hasEnded) this.held.set(hold, bytes);
             hold.takes(bytes);
             const sum = [...this.held.values()].reduce((a, b) => a + b, 0);
             this.mostBytes = Math.max(this.mostBytes, sum);

@@ -1,13 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import { isAsleep, type VirtualCluster, type VirtualClusterPhase } from '../../api/virtual-cluster.ts';
+import type { VirtualCluster, VirtualClusterPhase } from '../../api/virtual-cluster.ts';
 import { ApiError, type KubeObject, type ObjectRef, resources } from '../../kube/index.ts';
 import { FakeClock } from '../../kube/testing/index.ts';
 import { tokenWatch } from '../controllers/pod-tokens.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { Caches } from '../reconcile/caches.ts';
-import { UnjoinedTenantUsage, WakeOnExpiry, WakeOnLoss } from './sleeping-tenants.ts';
-import type { UsedResources } from './status-writer.ts';
+import { WakeOnExpiry, WakeOnLoss } from './sleeping-tenants.ts';
 
 const start = Date.UTC(2030, 0, 1);
 const at = (ms: number): string => new Date(start + ms).toISOString();
@@ -366,82 +365,4 @@ describe('a tenant that is asleep, by its tokens', () => {
     expect(perHour.reduce((sum, count) => sum + count)).toBe(50);
     expect(Math.max(...perHour)).toBeLessThan(25);
   });
-});
-
-const everyMs = 5 * 60_000;
-const before = { pods: 2, services: 1, nodes: 1, cpu: '900m', memory: '1Gi', resources: { pods: '2' } };
-
-function sleeper(name: string, usage: object | undefined): VirtualCluster {
-  const metadata = { namespace: 'acme', name, uid: `uid-${name}` };
-  return { metadata, status: { phase: 'Asleep', ...(usage === undefined ? {} : { usage }) } };
-}
-
-function world(used: (uid: string, pods: readonly KubeObject[]) => Promise<UsedResources | undefined>) {
-  const clock = new FakeClock();
-  const superCaches = new Caches(allKinds, 'super');
-  for (const [tenant, name] of [
-    ['blue', 'a'],
-    ['blue', 'b'],
-    ['green', 'c'],
-  ])
-    superCaches.store(resources.pods).apply('ADDED', {
-      metadata: { namespace: 'x', name: name ?? '', labels: { [labelKeys.tenant]: `uid-${tenant}` } },
-    });
-  const sleepers: VirtualCluster[] = [];
-  const written: unknown[] = [];
-  const warned: string[] = [];
-  const usage = new UnjoinedTenantUsage({
-    superCaches,
-    kinds: allKinds,
-    virtualClusters: () => sleepers,
-    isUnjoined: isAsleep,
-    used: (uid, pods) => used(uid, pods),
-    status: {
-      usageUnjoined: async (ref, uid, { used: what, counted }) =>
-        void written.push([ref.name, uid, what, counted.pods]),
-    },
-    clock,
-    onError: ({ metadata }, error) => warned.push(`${metadata.name}: ${String(error)}`),
-  });
-  const stop = new AbortController();
-  const running = usage.run(stop.signal);
-  const end = async (): Promise<void> => {
-    stop.abort();
-    await running;
-  };
-  const pass = async (): Promise<void> => {
-    await clock.untilSleeping();
-    await clock.advance(everyMs);
-    await clock.untilSleeping();
-  };
-  return { sleepers, written, warned, pass, [Symbol.asyncDispose]: end };
-}
-
-it('measures the pods of tenants that are asleep', async () => {
-  const asked: unknown[] = [];
-  await using there = world(async (uid, pods) => {
-    asked.push([uid, pods.map(({ metadata }) => metadata.name)]);
-    return { cpu: '20m', memory: '64Mi' };
-  });
-  there.sleepers.push(sleeper('blue', before));
-  await there.pass();
-  expect(asked).toEqual([['uid-blue', ['a', 'b']]]);
-  expect(there.written).toEqual([['blue', 'uid-blue', { cpu: '20m', memory: '64Mi' }, '2']]);
-  there.sleepers.pop();
-  await there.pass();
-  expect(there.written).toHaveLength(1);
-});
-
-it('takes back a figure that cannot be measured any more, and goes on with others, measured before or not', async () => {
-  await using there = world(async (uid) => {
-    if (uid === 'uid-blue') throw new Error('no kubelet');
-    return undefined;
-  });
-  there.sleepers.push(sleeper('blue', before), sleeper('new', undefined), sleeper('green', undefined));
-  await there.pass();
-  expect(there.written).toEqual([
-    ['blue', 'uid-blue', undefined, '2'],
-    ['green', 'uid-green', undefined, '1'],
-  ]);
-  expect(there.warned).toEqual(['blue: Error: no kubelet']);
 });

@@ -126,7 +126,8 @@ export class StatusWriter {
   }
 
   /**
-   * What pods of a tenant use that has no session; undefined: not known. `counted`: what it has in the super cluster. Nothing is written when it is not unjoined any more, or another VirtualCluster has its name.
+   * What pods of a tenant use that has no session; undefined: not known. `counted`: what it has in the super cluster.
+   * Nothing is written when it is not unjoined any more, or another VirtualCluster has its name.
    */
   usageUnjoined(
     ref: ObjectRef,

@@ -82,11 +82,11 @@ describe('a process that is stuck in work for a tenant', () => {
     expect(attempts('quiet')).toBeUndefined();
   }, 180_000);
 
-  it('is told whom to name: who has most where memory was full before, else whom it works for', () => {
+  it('is told whom to name: who has most where memory was full before, else whom it works for, if that is no small part then', () => {
     const suspect = (uid: string): Suspect => ({ namespace: 'acme', name: uid, uid });
     const atWork = new CurrentTenant();
     let asked = 0;
-    const dog = (large: string | undefined): Watchdog =>
+    const dog = (large: string | undefined, ownBytes = 0): Watchdog =>
       new Watchdog({
         atWork,
         suspect,
@@ -94,13 +94,15 @@ describe('a process that is stuck in work for a tenant', () => {
           asked = atLeastBytes;
           return large === undefined ? undefined : suspect(large);
         },
+        fills: (_uid, atLeastBytes) => ownBytes >= atLeastBytes,
         onNoted: () => undefined,
         onProblem: () => undefined,
       });
     atWork.run('innocent', () => {
       expect(dog('large').suspect(true)?.name).toBe('large');
       expect(dog('large').suspect(false)?.name).toBe('innocent');
-      expect(dog(undefined).suspect(true)?.name).toBe('innocent');
+      expect(dog(undefined).suspect(true)).toBeUndefined();
+      expect(dog(undefined, Number.POSITIVE_INFINITY).suspect(true)?.name).toBe('innocent');
     });
     expect(dog('large').suspect(false)).toBeUndefined();
     // What is a small part of the heap is not why that is full.

@@ -49,6 +49,8 @@ interface WatchdogOptions {
   suspect: (uid: string) => Suspect | undefined;
   /** The one whose objects take most of the memory that all of them take, and at least so much; undefined: none's do. */
   largest: (atLeastBytes: number) => Suspect | undefined;
+  /** Whether the objects of the VirtualCluster with this UID take at least so much. */
+  fills: (uid: string, atLeastBytes: number) => boolean;
   /** How the super cluster is reached; the same as this thread reaches it. */
   kubeconfig?: string | undefined;
   context?: string | undefined;
@@ -80,10 +82,13 @@ export class Watchdog {
    * be no more than those of the garbage collector.
    */
   suspect(wasFull: boolean): Suspect | undefined {
-    const { atWork, suspect, largest } = this.#options;
+    const { atWork, suspect, largest, fills } = this.#options;
+    const { uid } = atWork;
     const atLeastBytes = noticeableShare * getHeapStatistics().heap_size_limit;
     const byMemory = wasFull ? largest(atLeastBytes) : undefined;
-    return byMemory ?? (atWork.uid === undefined ? undefined : suspect(atWork.uid));
+    if (byMemory !== undefined || uid === undefined) return byMemory;
+    // Where several fill it, the collector runs in the work for anybody.
+    return wasFull && !fills(uid, atLeastBytes) ? undefined : suspect(uid);
   }
 
   /** Until aborted. Never rejects: without the other thread all goes on, unwatched. */

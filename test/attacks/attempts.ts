@@ -1090,7 +1090,8 @@ export const attempts: readonly Attempt[] = [
   {
     attacker: 'tenant',
     attack: 'do so by commands that print on and on, run by `/run`',
-    stoppedBy: 'what one prints is limited and charged, and the next one waits until that is made up for',
+    stoppedBy:
+      'what one prints is limited and charged, however small its pieces, and the next one waits until that is made up for',
     test: 'syncer/kubelet/pod-streams.test.ts › ends, and says so, where it prints on and on',
     control: 'expect(await ask(there)).toMatchObject({ status: 200 })',
   },
@@ -1325,6 +1326,30 @@ export const attempts: readonly Attempt[] = [
     stoppedBy: 'a second thread notes on the tenant that the replica is stuck in work for it',
     test: 'syncer/watchdog/watchdog.test.ts › has that noted on the tenant while it is stuck, and on no other',
     control: `expect(said()).toBe('begins\\n')`,
+  },
+  {
+    attacker: 'tenant',
+    attack:
+      'have another tenant blamed for pauses of garbage collection, by several tenants that fill the heap',
+    stoppedBy: 'where memory was full, only one that uses a good part of it itself is noted',
+    test: 'syncer/watchdog/watchdog.test.ts › is told whom to name',
+    control: "expect(dog('large').suspect(true)?.name).toBe('large')",
+  },
+  {
+    attacker: 'owner',
+    attack:
+      'have all replicas list everything again and again, by tenants with `endpointCIDRs` that come and go',
+    stoppedBy: 'everything is followed for ten minutes after no tenant needs that any more',
+    test: 'syncer/bucket-scope.test.ts › is not listed anew however often a tenant begins and ends to need everything',
+    control: 'expect(world.asked.at(-1)).toBe([...buckets(blue)].join())',
+  },
+  {
+    attacker: 'owner',
+    attack:
+      'keep another tenant from its certificates in a snapshot, by an API server that shows its identity',
+    stoppedBy: 'whether they are in use is told by the id that the manager has given',
+    test: 'vc-manager/operator/snapshot-certificates.test.ts › of a snapshot are in use where the tenant of its id is',
+    control: "rejects.toMatchObject({ code: 'CertificatesInUse' })",
   },
   {
     attacker: 'owner',

@@ -4,6 +4,7 @@ import { packageVersion } from '../../program/package-root.ts';
 import { withCompletion } from './command-line.ts';
 import type { Cli } from './context.ts';
 import { CliError, describeFailure, exitCodes } from './errors.ts';
+import { CommandWithHelp } from './help-text.ts';
 import { styler } from './output.ts';
 import { findCalledElsewhere, findCommand, registry } from './registry.ts';
 
@@ -23,7 +24,7 @@ const noCommand = 'command:*';
 
 /** The whole command line. Only commands that `args` names are loaded; the others have a name and a summary. */
 export async function buildProgram(args: readonly string[], cli: Cli): Promise<Command> {
-  const program = new Command('vc-manager')
+  const program = new CommandWithHelp('vc-manager')
     .description(
       'Gives every tenant a real Kubernetes control plane of its own, all served by one super cluster.',
     )

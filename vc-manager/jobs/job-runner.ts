@@ -13,10 +13,12 @@ export type ReconcileResult = (Done | Failed) & {
   tookMs?: number;
 };
 
-/** Nothing more to do, or to reconcile again after `againAfterMs`. Ends the back-off. */
+/** Nothing more to do, or to reconcile again after `againAfterMs`. Ends the back-off, unless it `keepsFailures`. */
 interface Done {
   kind: 'done';
   againAfterMs?: number;
+  /** What has failed before was not tried again. */
+  keepsFailures?: true;
 }
 
 /** Reconcile again after a pause that grows with every failure, up to `maxBackoffMs`; at least `retryAfterMs`. */

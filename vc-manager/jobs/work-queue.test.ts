@@ -86,7 +86,7 @@ describe('WorkQueue', () => {
     await stop();
   });
 
-  it('waits longer after every failure, up to a limit, and anew after a success', async () => {
+  it('waits longer after every failure, up to a limit, and anew after a success, which a wait before another try is not', async () => {
     const { queue, started, failures, clock, finish, stop } = setUp();
     queue.add('a');
     await clock.advance(0);
@@ -99,6 +99,9 @@ describe('WorkQueue', () => {
       expect(started.length).toBe(length + 1);
     }
     expect(failures).toEqual([0, 1, 2, 3, 4, 5, 6]);
+    await finish('a', { kind: 'done', againAfterMs: 1, keepsFailures: true });
+    await clock.advance(1);
+    expect(failures.at(-1)).toBe(6);
     await finish('a', { kind: 'done', againAfterMs: 1 });
     await clock.advance(1);
     expect(failures.at(-1)).toBe(0);

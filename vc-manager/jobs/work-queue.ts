@@ -172,7 +172,7 @@ export class WorkQueue {
         this.#waiting.add(key);
       } else this.#defer(key, pauseMs);
     } else {
-      this.#failures.delete(key);
+      if (outcome.keepsFailures !== true) this.#failures.delete(key);
       if (again) this.#waiting.add(key);
       else if (outcome.againAfterMs !== undefined) this.#defer(key, outcome.againAfterMs);
     }

@@ -74,11 +74,18 @@ export class RequeueAfter extends Error {
   readonly againAfterMs: number;
   /** Reason of the condition Ready meanwhile. */
   readonly reason: string;
+  /** It waits to try what may have failed before: until then the status and the back-off are those of the failure. */
+  readonly keepsFailures: boolean;
 
-  constructor(message: string, againAfterMs: number, reason = 'Deleting') {
+  constructor(
+    message: string,
+    againAfterMs: number,
+    { reason = 'Deleting', keepsFailures = false }: { reason?: string; keepsFailures?: boolean } = {},
+  ) {
     super(message);
     this.againAfterMs = againAfterMs;
     this.reason = reason;
+    this.keepsFailures = keepsFailures;
   }
 }
 

@@ -1,6 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import { connectionFromSecret, type KubeObject, resources } from '../../kube/index.ts';
+import {
+  type Clock,
+  connectionFromSecret,
+  type KubeObject,
+  resources,
+  systemClock,
+} from '../../kube/index.ts';
 import { DriverError } from '../drivers/errors.ts';
 import { condition, World } from './testing/world.ts';
 
@@ -277,6 +283,34 @@ describe('Operator', () => {
     }
     await world.untilReady('a');
   });
+
+  it.each([
+    [0, 50_000],
+    [0.5, 45_000],
+  ])(
+    'looks at all again up to a fifth sooner than set, as the dice fall: at %d after %d ms',
+    async (dice, ms) => {
+      const waits = Promise.withResolvers<number>();
+      const clock: Clock = {
+        ...systemClock,
+        // No time passes between what is decided and what is waited for.
+        monotonic: () => 0,
+        sleep: (each, signal) => {
+          if (each >= 40_000 && each <= 50_000) waits.resolve(each);
+          return systemClock.sleep(each, signal);
+        },
+      };
+      const settings = {
+        recheckMs: 50_000,
+        advertiseAddress: '192.0.2.1',
+        etcdEndpoint: 'https://127.0.0.1:2379',
+      };
+      world.run({ clock, random: () => dice, settings });
+      world.create('a');
+      expect(await waits.promise).toBe(ms);
+      expect(world.get('a')?.status?.phase).toBe('Ready');
+    },
+  );
 
   it('issues a new serving certificate for extra names, and carries it into the plan', async () => {
     world.run();

@@ -3,6 +3,7 @@ import { isWarmPoolMember, warmClaim } from '../../api/warm-pool.ts';
 import {
   Connection,
   type ConnectionOptions,
+  findCondition,
   isNotFound,
   KubeClient,
   resources,
@@ -312,7 +313,7 @@ function provisionHooks(
   { job, wanted, failures }: { job: JobLog; wanted: WantedJob; failures: number },
 ): Omit<StepHooks<ReconcileResult>, 'done'> {
   const { status } = tenant;
-  const { phase, observedGeneration } = tenant.vc.status ?? {};
+  const { phase, observedGeneration, conditions, jobs } = tenant.vc.status ?? {};
   const { generation } = tenant.vc.metadata;
   const observed = withoutUndefined({ observedGeneration: generation });
   const isNew = phase === undefined || phase === 'Pending' || phase === 'Cancelled';
@@ -341,6 +342,15 @@ function provisionHooks(
         status.set({ phase: 'Failed' satisfies VirtualClusterPhase });
     },
     waits: () => status.set({ phase: 'Pending', ...observed }),
+    keepFailure: (ahead) => {
+      const { current } = jobs ?? {};
+      if (current?.failing !== true || observedGeneration !== generation) return false;
+      if (!ahead.some(({ name }) => name === current.step)) return false;
+      const { reason = '', message = '' } = findCondition(conditions, 'Ready') ?? {};
+      status.condition('Ready', 'False', reason, message);
+      status.set((old) => ({ ...old, jobs: { ...old.jobs, current } }));
+      return true;
+    },
   };
 }
 

@@ -291,3 +291,24 @@ it.each([
       }
   expect(seen.size).toBe(2);
 });
+
+it('of a snapshot are in use where the tenant of its id is, and not where another one shows its identity', async () => {
+  const header = {
+    certificates: { 'client-ca.crt': 'of the snapshot' },
+    id: 'former',
+    identity: 'uid-of-former',
+  };
+  const tenant = { uid: '1', signal: new AbortController().signal } as never as Tenant;
+  const beside = (id: string, identity: string) => {
+    const status = { id, identities: { tenant: identity } };
+    const other = { metadata: { namespace: 'team', name: 'other', uid: '2' }, status };
+    const services = {
+      client: cluster.client,
+      settings: { namespace },
+      virtualClusters: { list: () => [other] },
+    };
+    return certificatesIn(header as never, tenant, services as never);
+  };
+  expect(await beside('another', 'uid-of-former')).toMatchObject({ 'client-ca.crt': 'of the snapshot' });
+  await expect(beside('former', 'accepted')).rejects.toMatchObject({ code: 'CertificatesInUse' });
+});

@@ -55,7 +55,7 @@ export function certificatesOf(
 
 /** Throws when the snapshot has none, or the tenant that they are of is still here, or another one was made with them. */
 export async function certificatesIn(
-  { certificates, id, identity, namespace, name }: SnapshotHeader,
+  { certificates, id }: SnapshotHeader,
   { uid, signal }: Tenant,
   services: Pick<Services, 'virtualClusters' | 'client' | 'settings'>,
 ): Promise<SecretData> {
@@ -66,10 +66,10 @@ export async function certificatesIn(
   for (const other of services.virtualClusters.list()) {
     const { metadata, spec, status } = other;
     if (metadata.uid === uid) continue;
-    if (status?.identities?.tenant === identity && identity !== '')
-      throw certificatesInUse(`${namespace}/${name}`);
-    if (spec?.restoreCertificates !== true || status?.id === undefined) continue;
     const key = namespacedName(metadata);
+    // Not by its identity: an owner can accept any that its API server shows.
+    if (spec?.restoreCertificates !== true && status?.id === id) throw certificatesInUse(key);
+    if (spec?.restoreCertificates !== true || status?.id === undefined) continue;
     const pki = await findInternalSecret({ key, signal }, services, status.id, 'pki');
     // `confirmCertificates` takes its claim away.
     if (isGivenUp(other) && !isStarted(other) && (pki === undefined || isClaim(pki))) continue;

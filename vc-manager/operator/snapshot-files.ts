@@ -1,6 +1,6 @@
 import { type Archive, readArchive, type SnapshotHeader } from '../snapshot/archive.ts';
 import { snapshotForeign, snapshotNotFound } from '../snapshot/errors.ts';
-import { noSnapshotStore } from './errors.ts';
+import { noSnapshotStore, RequeueAfter } from './errors.ts';
 import type { Services } from './services.ts';
 import type { SnapshotServices } from './snapshots.ts';
 import type { Tenant } from './tenant.ts';
@@ -24,11 +24,7 @@ export async function readSnapshot(
 }
 
 /** One that the version of the tenant can read. Throws SnapshotError. */
-export async function openSnapshot(
-  tenant: Tenant,
-  snapshots: SnapshotServices,
-  from: string,
-): Promise<Archive> {
+async function openSnapshot(tenant: Tenant, snapshots: SnapshotServices, from: string): Promise<Archive> {
   const archive = await readSnapshot(tenant, snapshots, from);
   try {
     refuseNewer(from, archive.header, tenant.required(tenant.choice, 'template').version);
@@ -61,6 +57,20 @@ export function refuseNewer(from: string, { kubernetes }: SnapshotHeader, versio
     from,
     `Kubernetes ${kubernetes} has written it, which is newer than the ${version} of the tenant: change spec.version first`,
   );
+}
+
+/**
+ * For a new tenant that is made from a snapshot: such are read one at a time, as each keeps a worker for as long as the
+ * tenant that it came from was large. Throws `RequeueAfter` while another one is.
+ */
+export async function inTurn<T>(tenant: Tenant, services: Services, work: () => Promise<T>): Promise<T> {
+  const { turns } = snapshotServices(services);
+  if (!turns.mayTake(tenant))
+    throw new RequeueAfter('It waits until another snapshot is taken or read.', 2_000, {
+      reason: 'Waiting',
+      keepsFailures: true,
+    });
+  return turns.take(tenant, work);
 }
 
 /** For one that is put back in place. Throws `SnapshotForeign` for one of another tenant. `own`: of `status.identities`. */

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { generateX25519Identity, identityToRecipient } from 'age-encryption';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { activityLeaseName } from '../../api/names.ts';
 import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
@@ -993,6 +993,42 @@ describe('snapshots', () => {
     for (const name of names) await world.untilReady(name);
   });
 
+  it('fill a new tenant in vain as rarely as if it had not to wait for its turn, and its status says why', async () => {
+    world.run({ snapshots, ...fastPace(50) });
+    await make();
+    const restoreFrom = await take('1');
+    world.datastore.replaceTenant = async () => {
+      throw new Error('no');
+    };
+    const { mayTake } = SnapshotTurns.prototype;
+    let asked = 0;
+    const turns = vi.spyOn(SnapshotTurns.prototype, 'mayTake').mockImplementation(function (
+      this: SnapshotTurns,
+      ...args
+    ) {
+      asked += 1;
+      // It waits before each try but the first.
+      return asked % 2 === 1 && mayTake.apply(this, args);
+    });
+    onTestFinished(() => turns.mockRestore());
+    world.create('b', { restoreFrom });
+    const failures = 5;
+    const { status } = await world.until(
+      'b',
+      ({ status: { jobs } = {} }) =>
+        asked >= 2 * failures && jobs?.current?.failing === true && jobs.current.attempts === failures,
+    );
+    // So many in a row are lasting ones.
+    expect(status?.phase).toBe('Failed');
+    for (const message of [
+      condition({ status } as VirtualCluster, 'Ready')?.message,
+      status?.jobs?.current?.message,
+    ])
+      expect(message).toBe('no');
+    world.datastore.replaceTenant = FakeDatastore.prototype.replaceTenant;
+    await world.untilReady('b');
+  });
+
   it('fill a new tenant once, also when another one is taken before it is adapted', async () => {
     world.run({ snapshots });
     await make();
@@ -1391,6 +1427,14 @@ describe('snapshots', () => {
       world.datastore.tenants.add(former.id);
       // Each reads it for the id, and then for the certificates: neither comes first.
       const rounds = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      // As of two managers, which have a turn each.
+      const turns = [
+        vi.spyOn(SnapshotTurns.prototype, 'mayTake').mockReturnValue(true),
+        vi.spyOn(SnapshotTurns.prototype, 'take').mockImplementation((_tenant, work) => work()),
+      ];
+      onTestFinished(() => {
+        for (const spy of turns) spy.mockRestore();
+      });
       const { store } = snapshots;
       let reads = 0;
       store.read = async (...args) => {
@@ -1432,6 +1476,34 @@ describe('snapshots', () => {
       if (isCut) expect(age(made) < age(refused)).toBe(true);
     },
   );
+
+  it('have their certificates read in turn with other snapshots, too', async () => {
+    await encryptedFor();
+    world.run({ snapshots });
+    await make();
+    await make('other');
+    const restoreFrom = await take('1 certificates');
+    await world.delete('a');
+    await world.untilGone('a');
+    const { store } = snapshots;
+    const write = store.write.bind(store);
+    const [writing, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    store.write = async (...args) => {
+      writing.resolve();
+      await gate.promise;
+      return write(...args);
+    };
+    annotate('other', annotationKeys.snapshot, '1');
+    await writing.promise;
+    try {
+      world.create('b', { restoreFrom, restoreCertificates: true });
+      await world.untilReason('b', 'Ready', 'Waiting');
+      expect(world.secretOf('b', 'pki')).toBeUndefined();
+    } finally {
+      gate.resolve();
+    }
+    await world.untilReady('b');
+  });
 
   it('put back the authorities that a tenant has had, when asked', async () => {
     await encryptedFor();

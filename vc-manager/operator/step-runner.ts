@@ -39,6 +39,8 @@ export interface StepHooks<T> {
   failed: (lasting: boolean, error: unknown) => void | Promise<void>;
   /** A step has thrown RequeueAfter. */
   waits?: () => void;
+  /** Has the status say again why the last try has failed; false: it has failed at none of these steps, or not at all. */
+  keepFailure?: (ahead: readonly Step[]) => boolean;
   /** All steps have succeeded. What it throws counts as a failure without a step. */
   done: () => Promise<T>;
 }
@@ -69,34 +71,43 @@ export async function runSteps<T>(
     }
     return undefined;
   };
-  for (const stage of stages) {
-    const failures = await Promise.all(('rows' in stage ? stage.rows : [[stage]]).map(runRow));
+  for (const [index, stage] of stages.entries()) {
+    const failures = await Promise.all(rowsOf(stage).map(runRow));
     const failure = failures.find((each) => each !== undefined);
-    if (failure !== undefined) return fail(failure.error, failure.step, tenant, services, hooks);
+    if (failure === undefined) continue;
+    const ahead = stages.slice(index).flatMap(rowsOf).flat();
+    return fail({ ...failure, ahead }, tenant, services, hooks);
   }
   try {
     return await hooks.done();
   } catch (error) {
-    return fail(error, undefined, tenant, services, hooks);
+    return fail({ error, ahead: [] }, tenant, services, hooks);
   }
 }
 
+function rowsOf(stage: Stage): readonly (readonly Step[])[] {
+  return 'rows' in stage ? stage.rows : [[stage]];
+}
+
 async function fail(
-  error: unknown,
-  step: Step | undefined,
+  { error, step, ahead }: { error: unknown; step?: Step; ahead: readonly Step[] },
   tenant: Tenant,
   services: Services,
-  hooks: Pick<StepHooks<unknown>, 'job' | 'failed' | 'waits'>,
+  hooks: Pick<StepHooks<unknown>, 'job' | 'failed' | 'waits' | 'keepFailure'>,
 ): Promise<ReconcileResult> {
   if (tenant.signal.aborted) throw error;
   const logger = services.logger.child({ virtualCluster: tenant.key, step: step?.name });
   const { status } = tenant;
   try {
     if (error instanceof RequeueAfter) {
-      status.condition('Ready', 'False', error.reason, error.message);
-      hooks.waits?.();
+      const { againAfterMs } = error;
+      const isFailing = error.keepsFailures && hooks.keepFailure?.(ahead) === true;
+      if (!isFailing) {
+        status.condition('Ready', 'False', error.reason, error.message);
+        hooks.waits?.();
+      }
       await status.flush();
-      return { kind: 'done', againAfterMs: error.againAfterMs };
+      return { kind: 'done', againAfterMs, ...(isFailing && { keepsFailures: true }) };
     }
     const { reason, message, retryable, retryAfterMs, component } = explain(error, tenant);
     logger.warn({ err: error, reason }, message);

@@ -218,8 +218,8 @@ describe('usage', () => {
     expect(hours(sum)).toBeCloseTo(3 * hours('usage-id-other-2026-03'), 2);
   });
 
-  it('of one that is gone is added up once, though a manager dies before its ConfigMap is deleted', async () => {
-    const { server, clock, services, start, rows } = await world('2026-03-10T12:00:00Z');
+  it('of one that is gone is added up once, though a manager dies before its ConfigMap is deleted, and it comes back', async () => {
+    const { server, clock, virtualClusters, services, start, rows } = await world('2026-03-10T12:00:00Z');
     const day = JSON.stringify({ ...noUsage(), podHours: 1 });
     for (let index = 0; index < 103; index++)
       server.put(resources.configMaps, {
@@ -231,40 +231,31 @@ describe('usage', () => {
         },
         data: { '2026-03-01': day },
       } as ConfigMap);
+    const names = (): string[] =>
+      server.list(resources.configMaps).map(({ metadata }) => metadata.name ?? '');
     const deletion = vi.spyOn(services.client, 'delete').mockRejectedValueOnce(new Error('killed'));
     const first = start();
     await clock.untilSleeping();
     await first.stop();
-    expect(deletion).toHaveBeenCalledTimes(1);
-    expect(server.list(resources.configMaps)).toHaveLength(104);
+    const back = deletion.mock.calls[0]?.[1].name ?? '';
+    expect(names()).toHaveLength(104);
+    expect(names()).toContain(back);
+    virtualClusters.replace([virtualCluster(back.replace(/^usage-id-|-2026-03$/g, ''))]);
     const second = start();
-    await clock.untilSleeping();
-    await second.stop();
-    const names = server.list(resources.configMaps).map(({ metadata }) => metadata.name ?? '');
-    expect(names).toHaveLength(101);
-    const [sum = ''] = names.filter((name) => name.startsWith('usage-gone-'));
+    await pass(clock, 12);
+    const [sum = ''] = names().filter((name) => name.startsWith('usage-gone-'));
     expect(rows(sum)?.['2026-03-01']?.['podHours']).toBe(3);
-  });
-
-  it('of more than a year ago is deleted, and nothing else', async () => {
-    const { server, clock, start } = await world();
-    for (const [name, label] of [
-      ['old', '2025-01'],
-      ['young', '2025-02'],
-      ['other', undefined],
-    ] as const)
-      server.put(resources.configMaps, {
-        metadata: {
-          name,
-          namespace: 'skerry-system',
-          ...(label === undefined ? {} : { labels: { 'skerry.dev/usage': label } }),
-        },
-      });
-    const { stop } = start();
-    await pass(clock, 1);
-    const left = server.list(resources.configMaps).map(({ metadata }) => metadata.name);
-    expect(left.sort()).toEqual(['other', 'young']);
-    await stop();
+    expect(names()).toHaveLength(102);
+    expect(Object.keys(rows(back) ?? {})).toEqual(['2026-03-10']);
+    // And is gone again.
+    virtualClusters.replace([]);
+    await pass(clock, 2);
+    await second.stop();
+    const third = start();
+    await clock.untilSleeping();
+    await third.stop();
+    const total = names().reduce((all, name) => all + (rows(name)?.['2026-03-01']?.['podHours'] ?? 0), 0);
+    expect(total).toBe(103);
   });
 
   it('counts the calls of an API server from when it was first asked, and those of a new one from its start', async () => {

@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
@@ -9,7 +8,6 @@ import {
   noUsage,
   roundedUsage,
   type UsageDay,
-  usageConfigMapId,
   usageConfigMapName,
   usageDays,
   usageLabel,
@@ -19,11 +17,9 @@ import { isUnclaimed } from '../../api/warm-pool.ts';
 import {
   type Clock,
   type ConfigMap,
-  deleteIfPresent,
   ignoreNotFound,
   isNotFound,
   type KubeClient,
-  type KubeObject,
   modifyStatus,
   namespacedName,
   parseQuantity,
@@ -33,6 +29,7 @@ import {
 } from '../../kube/index.ts';
 import { explain } from './errors.ts';
 import type { OperatorSettings } from './settings.ts';
+import { addedUids, boundUsage, maxOfGone } from './usage-retention.ts';
 
 const sampleMs = 60_000;
 /** A manager that stood still says nothing of the time in between. */
@@ -40,16 +37,6 @@ const longestGapMs = 5 * 60_000;
 const flushMs = 10 * 60_000;
 const hourMs = 3_600_000;
 const GiB = 2 ** 30;
-/** Older ConfigMaps are deleted. */
-const keptMonths = 13;
-/**
- * Of a namespace and month, so many tenants that are gone keep a ConfigMap of their own: an owner may make VirtualClusters and
- * delete them without end. What the earliest of more have used is added up in one.
- */
-const maxOfGone = 100;
-const maxAtOnce = 500;
-/** UIDs of ConfigMaps that were added to this one last, and are to be deleted. */
-const addedAnnotation = 'skerry.dev/usage-added';
 const countCallsMs = 10 * 60_000;
 
 /** One tenant, as it is metered. */
@@ -129,7 +116,7 @@ export class UsageMeter {
   /** Works for one term of leadership. */
   async run(services: MeterServices, signal: AbortSignal): Promise<void> {
     const { clock, logger } = services;
-    let cleanedDay = '';
+    let boundDay = '';
     let sampledMs = clock.now();
     this.#meters = new Map();
     const stop = services.virtualClusters.subscribe(({ type, object }) => {
@@ -140,17 +127,17 @@ export class UsageMeter {
       logger.warn({ err: error }, `usage cannot be kept: ${explain(error).message}`);
     await repeatUntilAborted({ everyMs: sampleMs, clock, onError }, signal, async () => {
       const today = dayOf(clock.now());
-      if (cleanedDay !== today) await this.#load(services, signal);
+      if (boundDay !== today) await this.#load(services, signal);
       const now = clock.now();
       const sinceMs = Math.min(longestGapMs, Math.max(0, now - sampledMs));
       sampledMs = now;
       this.sample(services, sinceMs);
       await this.#flushDue(services, signal);
       // What fails here keeps nobody from being metered.
-      if (cleanedDay !== today || this.#gone >= maxOfGone) {
-        await this.#clean(services, signal);
+      if (boundDay !== today || this.#gone >= maxOfGone) {
+        await this.#bound(services, signal);
         this.#gone = 0;
-        cleanedDay = today;
+        boundDay = today;
       }
     });
     stop();
@@ -205,7 +192,9 @@ export class UsageMeter {
     const month = dayOf(clock.now()).slice(0, 7);
     const options = { namespace: settings.namespace, labelSelector: `${usageLabel}=${month}`, signal };
     const { items } = await client.list<ConfigMap>(resources.configMaps, options);
-    const byName = new Map(items.map((item) => [item.metadata.name, item]));
+    const added = addedUids(items);
+    const own = items.filter(({ metadata }) => !added.has(metadata.uid ?? ''));
+    const byName = new Map(own.map((item) => [item.metadata.name, item]));
     for (const vc of virtualClusters.list()) {
       const { uid = '' } = vc.metadata;
       const id = vc.status?.id;
@@ -236,90 +225,22 @@ export class UsageMeter {
     }
   }
 
-  async #clean(services: MeterServices, signal: AbortSignal): Promise<void> {
-    const { client, settings, clock, virtualClusters } = services;
+  async #bound(
+    { client, settings, clock, virtualClusters }: MeterServices,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { namespace } = settings;
-    const oldest = monthsBefore(dayOf(clock.now()).slice(0, 7), keptMonths);
-    const options = { namespace, labelSelector: usageLabel, metadataOnly: true, signal };
-    const { items } = await client.list(resources.configMaps, options);
+    const month = dayOf(clock.now()).slice(0, 7);
     const ids = new Set<string | undefined>(Array.from(virtualClusters.list(), ({ status }) => status?.id));
     // Not written to the end yet.
     for (const { id } of this.#meters.values()) ids.add(id);
-    const gone = new Map<string, KubeObject[]>();
-    for (const item of items) {
-      const { name = '', uid = '', labels, annotations } = item.metadata;
-      const month = labels?.[usageLabel] ?? '';
-      if (month < oldest) {
-        await deleteIfPresent(client, resources.configMaps, { namespace, name }, { uid, signal });
-        continue;
-      }
-      const [of = ''] = (annotations?.[annotationKeys.tenantName] ?? '').split('/');
-      const sum = usageConfigMapName(idOfGone(of), month);
-      if (name === sum || ids.has(usageConfigMapId(name))) continue;
-      const records = gone.get(sum) ?? [];
-      records.push(item);
-      gone.set(sum, records);
-    }
-    for (const [sum, records] of gone)
-      for (let left = records; left.length > maxOfGone; ) left = await addUp(services, sum, left, signal);
+    const onDeleted = (deleted: string): void => {
+      for (const { id, days, dirty } of this.#meters.values())
+        if (id === deleted) for (const day of days.keys()) dirty.add(day);
+    };
+    const isThere = (id: string): boolean => ids.has(id);
+    await boundUsage({ client, namespace, month, isThere, onDeleted }, signal);
   }
-}
-
-/** In place of an id, for tenants of a namespace that are gone and have no ConfigMaps of their own any more. */
-function idOfGone(namespace: string): string {
-  return `gone-${hash('sha256', namespace, 'hex').slice(0, 16)}`;
-}
-
-/** Some of these records, the earliest, go into the ConfigMap of that name. Returns the others. */
-async function addUp(
-  { client, settings }: MeterServices,
-  sum: string,
-  records: readonly KubeObject[],
-  signal: AbortSignal,
-): Promise<KubeObject[]> {
-  const { namespace } = settings;
-  const read = async (name: string): Promise<ConfigMap | undefined> => {
-    const options = { namespace, fieldSelector: `metadata.name=${name}`, signal };
-    return (await client.list<ConfigMap>(resources.configMaps, options)).items[0];
-  };
-  const present = await read(sum);
-  // A manager that has died in between has added these up, and not deleted them all.
-  const added = new Set(present?.metadata.annotations?.[addedAnnotation]?.split(','));
-  const order = ({ metadata }: KubeObject): string =>
-    added.has(metadata.uid ?? '') ? '' : (metadata.creationTimestamp ?? '');
-  const inOrder = records.toSorted((a, b) => Number(order(a) > order(b)) - Number(order(a) < order(b)));
-  const earliest = inOrder.splice(0, Math.min(records.length - maxOfGone, maxAtOnce));
-  const days = new Map(usageDays(present?.data));
-  for (const { metadata } of earliest) {
-    const { name = '', uid = '' } = metadata;
-    if (added.has(uid)) continue;
-    for (const [day, used] of usageDays((await read(name))?.data))
-      days.set(day, addUsage(days.get(day) ?? noUsage(), used));
-  }
-  const { labels, annotations } = earliest[0]?.metadata ?? {};
-  const [of = ''] = (annotations?.[annotationKeys.tenantName] ?? '').split('/');
-  const uids = earliest.map(({ metadata }) => metadata.uid);
-  const change = {
-    metadata: {
-      labels: { ...labels },
-      annotations: { [annotationKeys.tenantName]: `${of}/*`, [addedAnnotation]: uids.join() },
-    },
-    data: Object.fromEntries(Array.from(days, ([day, used]) => [day, JSON.stringify(roundedUsage(used))])),
-  };
-  const ref = { namespace, name: sum };
-  if (present === undefined) {
-    const made: ConfigMap = { ...change, metadata: { ...change.metadata, ...ref } };
-    await client.create(resources.configMaps, made, { signal });
-  } else {
-    const { resourceVersion } = present.metadata;
-    const patch = { ...change, metadata: { ...change.metadata, resourceVersion } };
-    await client.patch(resources.configMaps, ref, patch, { type: 'merge', signal });
-  }
-  for (const { metadata } of earliest) {
-    const { name = '', uid = '' } = metadata;
-    await deleteIfPresent(client, resources.configMaps, { namespace, name }, { uid, signal });
-  }
-  return inOrder;
 }
 
 /** What the tenant has, times so many hours. */
@@ -400,9 +321,4 @@ async function publish(
 /** In UTC, as 2026-03-09. */
 function dayOf(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10);
-}
-
-function monthsBefore(month: string, count: number): string {
-  const [year = 0, number = 1] = month.split('-').map(Number);
-  return new Date(Date.UTC(year, number - 1 - count, 1)).toISOString().slice(0, 7);
 }

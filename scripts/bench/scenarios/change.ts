@@ -17,7 +17,7 @@ interface Round {
   what: string;
   requests: number;
   failed: number;
-  /** Sent a second time, as they crossed the end of the earlier API server. */
+  /** Sent again, as they crossed the end of the earlier API server. */
   repeated: number;
   slowestMs: number;
   /** From the request for the change until its end. */

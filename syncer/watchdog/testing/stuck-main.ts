@@ -11,6 +11,7 @@ const watchdog = new Watchdog({
   atWork,
   suspect: (name) => ({ namespace: 'acme', name, uid: name }),
   largest: () => undefined,
+  fills: () => false,
   kubeconfig,
   onNoted: ({ name }) => console.log(`noted ${name}`),
   onProblem: (error) => console.log(`problem ${String(error)}`),

@@ -17,7 +17,8 @@ interface Flags extends GlobalFlags {
 
 const help = `
 Examples:
-  vc-manager kubeconfig team-blue > blue.kubeconfig && kubectl --kubeconfig blue.kubeconfig get pods -A
+  vc-manager kubeconfig team-blue > blue.kubeconfig
+  kubectl --kubeconfig blue.kubeconfig get pods -A
   vc-manager kubeconfig team-blue --merge && kubectl get pods -A
   vc-manager kubeconfig team-blue --personal > blue.kubeconfig
   vc-manager kubeconfig --super-cluster > super-cluster.kubeconfig`;

@@ -38,7 +38,9 @@ only with --with-certificates. The tenant is not disturbed, and one that is asle
 (vc-manager operator --snapshot-store); as many as spec.snapshots.keep says are kept. Where the manager has recipients of age
 (--snapshot-recipient) it is encrypted; otherwise it is as secret as the Secrets in it.
 
-On a schedule: kubectl patch virtualcluster team-blue --type merge -p '{"spec":{"snapshots":{"every":"6h","keep":12}}}'
+On a schedule:
+  kubectl patch virtualcluster team-blue --type merge \\
+    -p '{"spec":{"snapshots":{"every":"6h","keep":12}}}'
 
 Examples:
   vc-manager snapshot team-blue --wait
@@ -46,7 +48,8 @@ Examples:
   vc-manager snapshot team-blue --with-certificates --file team-blue.snapshot
                                                              for another installation, where kubeconfigs stay valid
   vc-manager snapshot team-blue --list
-  vc-manager snapshot team-blue --copy default/team-blue/2026-03-01T06-00-00Z-1a2b.snapshot -o team-blue.snapshot
+  vc-manager snapshot team-blue --copy default/team-blue/2026-03-01T06-00-00Z-1a2b.snapshot \\
+    -o team-blue.snapshot
 
 Where the store is a volume of the manager's pod, in the pod, which needs no kubeconfig (docs/snapshots.md):
   kubectl -n skerry-system exec deployment/skerry-manager -- vc-manager snapshot team-blue \\

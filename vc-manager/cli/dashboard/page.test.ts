@@ -24,6 +24,8 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
   const usesRemoved =
     'apiserver_requested_deprecated_apis{group="old.example.com",removed_release="1.36",resource="widgets",version="v1"} 1';
   let metrics = '';
+  /** By which the dashboard's clock is ahead. */
+  let aheadMs = 0;
   let tenantServer: Server;
   let world: DashboardWorld;
   let browser: Browser;
@@ -37,7 +39,7 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     tenantServer = createServer({ ...server }, (_, answer) => answer.end(metrics));
     await new Promise<void>((resolve) => tenantServer.listen(0, '127.0.0.1', resolve));
     browser = await startBrowser();
-    world = await dashboardWorld({ backend: backend() });
+    world = await dashboardWorld({ backend: backend(), now: () => Date.now() + aheadMs });
     for (const template of await loadTemplates())
       world.superCluster.api.put(resources.controlPlaneTemplates, template);
     context = await browser.newContext({ viewport: { width: 1_280, height: 900 } });
@@ -96,6 +98,11 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
   const view = (name: string) =>
     page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name }).click();
 
+  const focused = () =>
+    page.evaluate<string>(
+      "document.activeElement.localName === 'main' ? 'main' : document.activeElement.textContent.trim()",
+    );
+
   async function open(name: string): Promise<void> {
     await page.goto(`${world.origin}/#/tenants/a/${name}`);
     await page.getByRole('heading', { name }).waitFor();
@@ -115,9 +122,9 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     await row.getByText('The disk is full.').waitFor();
     await row.getByText('DiskFull').waitFor();
     const command = 'vc-manager logs held -n a';
-    const copy = row.getByRole('button', { name: `Copy: ${command}` });
-    await copy.click();
-    await copy.getByText('Copied').waitFor();
+    await row.getByRole('button', { name: `Copy: ${command}` }).click();
+    await row.getByRole('button', { name: `Copied: ${command}` }).waitFor();
+    await row.getByRole('status').filter({ hasText: 'Copied' }).waitFor();
     expect(await page.evaluate('navigator.clipboard.readText()')).toBe(command);
   });
 
@@ -143,9 +150,8 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     await row.getByText('Wrong').waitFor();
     await row.getByText(reason).waitFor();
     for (const command of commands) {
-      const copy = row.getByRole('button', { name: `Copy: ${command}`, exact: true });
-      await copy.click();
-      await copy.getByText('Copied').waitFor();
+      await row.getByRole('button', { name: `Copy: ${command}`, exact: true }).click();
+      await row.getByRole('button', { name: `Copied: ${command}`, exact: true }).waitFor();
       expect(await page.evaluate('navigator.clipboard.readText()')).toBe(command);
     }
   });
@@ -298,7 +304,7 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     await expectNoOverflow(page);
     await dialog.getByRole('button', { name: 'Cancel' }).click();
     await dialog.waitFor({ state: 'detached' });
-    await expect.poll(() => page.evaluate('document.activeElement?.textContent')).toBe('Delete');
+    await expect.poll(focused).toBe('Delete');
   });
 
   it('deletes once a snapshot is kept where that is wanted, and nothing when it is called off', async () => {
@@ -313,6 +319,7 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
       await dialog.getByLabel('to confirm').fill('kept');
       await dialog.getByRole('button', { name: 'Delete it for good' }).click();
       await dialog.getByRole('status').filter({ hasText: 'is being taken' }).waitFor();
+      expect(await focused()).toBe('Delete it for good');
       await expect.poll(taken).toBeDefined();
       return dialog;
     };
@@ -359,13 +366,13 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     await putRunning('keys', { identities: { tenant: 't', superCluster: 's' } });
     await open('keys');
     await page.getByRole('button', { name: 'Sleep', exact: true }).waitFor();
-    const focused = () =>
+    const focusedIn = () =>
       page.evaluate(
         "[document.activeElement.textContent.trim(), document.activeElement.closest('dialog') !== null]",
       );
     const press = async (key: string, name: string, isInDialog: boolean): Promise<void> => {
       for (let presses = 0; ; presses++) {
-        const at = await focused();
+        const at = await focusedIn();
         if (isDeepStrictEqual(at, [name, isInDialog])) break;
         expect(presses).toBeLessThan(60);
         await page.keyboard.press('Tab');
@@ -378,7 +385,7 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     await page.keyboard.press('Escape');
     await dialog.waitFor({ state: 'detached' });
     expect(get('keys')?.metadata.annotations).toBeUndefined();
-    await expect.poll(focused).toEqual(['Sleep', false]);
+    await expect.poll(focusedIn).toEqual(['Sleep', false]);
     await press('Space', 'Sleep', false);
     await dialog.waitFor();
     await press('Enter', 'Sleep', true);
@@ -386,7 +393,7 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     expect(get('keys')?.metadata.annotations).toEqual({
       [annotationKeys.sleep]: expect.stringMatching(/^\d{4}-/),
     });
-    await expect.poll(focused).toEqual(['Sleep', false]);
+    await expect.poll(focusedIn).toEqual(['Sleep', false]);
   });
 
   it('keeps what it shows while nobody answers, and not when it is gone', async () => {
@@ -407,6 +414,57 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     expect(await heading.count()).toBe(0);
   });
 
+  it('has the focus in the page when what opened a dialog is gone by the time it is closed', async () => {
+    const startedAt = new Date().toISOString();
+    const current: CurrentJob = { kind: 'snapshot', id: 'job-8', step: 'snapshot', attempts: 1, startedAt };
+    await putRunning('passing', { jobs: { current } });
+    await open('passing');
+    const cancel = page.getByRole('button', { name: 'Cancel the job', exact: true });
+    await cancel.click();
+    const dialog = page.getByRole('dialog');
+    await dialog.waitFor();
+    await putRunning('passing');
+    await page.locator('.actions > button', { hasText: 'Cancel the job' }).waitFor({ state: 'detached' });
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+    await expect.poll(focused).toBe('main');
+  });
+
+  it('has nothing that has the focus behind its header', async () => {
+    await putRunning('tall');
+    const before = page.viewportSize() ?? { width: 1_280, height: 900 };
+    for (const width of [1_280, 380]) {
+      await page.setViewportSize({ width, height: 400 });
+      await open('tall');
+      await page.getByRole('button', { name: 'Sleep', exact: true }).waitFor();
+      const { top, bottom } = await page.evaluate<{ top: number; bottom: number }>(`(() => {
+        const button = [...document.querySelectorAll('.actions button')].at(-1);
+        document.activeElement.blur();
+        scrollBy(0, button.getBoundingClientRect().top - 4);
+        button.focus();
+        return { top: button.getBoundingClientRect().top, bottom: document.querySelector('.top').getBoundingClientRect().bottom };
+      })()`);
+      expect([width, top >= bottom]).toEqual([width, true]);
+    }
+    await page.setViewportSize(before);
+  });
+
+  it('reads a log out when somebody asks for it, and not whenever it is loaded again', async () => {
+    await putRunning('told');
+    const path = `${world.origin}/api/tenants/a/told/`;
+    await page.route(`${path}components`, (route) =>
+      route.fulfill({ json: { components: [{ name: 'etcd', state: 'running', restarts: 0 }] } }),
+    );
+    await page.route(`${path}logs?*`, (route) => route.fulfill({ json: { lines: ['it is ready'] } }));
+    await open('told');
+    await page.getByRole('button', { name: 'etcd' }).click();
+    const log = page.getByRole('log', { name: 'Log of etcd' });
+    await log.getByText('it is ready').waitFor();
+    expect(await log.getAttribute('aria-live')).toBe('off');
+    await page.unroute(`${path}components`);
+    await page.unroute(`${path}logs?*`);
+  });
+
   it('keeps the filter that was chosen in sight when no tenant is like that any more', async () => {
     put('sleepy', { phase: 'Asleep' });
     await view('Tenants');
@@ -415,6 +473,12 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     await rowOf('sleepy').waitFor();
     put('sleepy', { phase: 'Ready' });
     await page.getByText('No tenant is like that.').waitFor();
+    // Read out: these regions are there before there is anything in them.
+    await page
+      .getByRole('status')
+      .filter({ hasText: /^0 of \d+ tenants$/ })
+      .waitFor();
+    expect(await page.locator('.toast').isVisible()).toBe(true);
     expect(await asleep.getAttribute('aria-pressed')).toBe('true');
     await page.getByRole('button', { name: 'All' }).click();
     await rowOf('sleepy').waitFor();
@@ -427,19 +491,25 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     await expect.poll(() => page.title()).toBe('Jobs · Skerry');
   });
 
-  it('shows a tenant what it is told of itself, and no empty columns', async () => {
+  it('shows a tenant what it is told of itself, without empty columns, until its token has expired', async () => {
     await putKubeconfig('blue', world.tenantServer.url);
     world.tenantServer.people.set('admin-of-blue', { name: 'blue-admin', may: () => true });
     world.tenantServer.api.put(resources.pods, { metadata: { namespace: 'shop', name: 'web' } });
     const apart = await browser.newContext();
     try {
       const own = await visit(apart, world.origin);
+      const focusedName = () => own.evaluate('document.activeElement.localName');
       await own.getByRole('button', { name: 'Sign in' }).waitFor();
       await expectNoOverflow(own);
+      await own.locator('[name=token]').fill('unheard-of');
+      await own.getByRole('button', { name: 'Sign in' }).click();
+      await own.getByRole('alert').filter({ hasText: 'does not know this token' }).waitFor();
+      expect(await focusedName()).toBe('button');
       await own.locator('[name=token]').fill('admin-of-blue');
       await own.locator('[name=tenant]').fill('a/blue');
       await own.getByRole('button', { name: 'Sign in' }).click();
       await own.getByRole('heading', { name: 'blue' }).waitFor();
+      await expect.poll(focusedName).toBe('main');
       expect(await own.title()).toBe('blue · Skerry');
       const titles = own.getByRole('table', { name: 'Jobs' }).getByRole('columnheader');
       await titles.first().waitFor();
@@ -455,6 +525,19 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
         .getByRole('rowheader');
       expect(await names.allTextContents()).toEqual(['admin', 'kube-apiserver', 'ca']);
       await expectNoOverflow(own);
+      await own.getByRole('button', { name: 'Sign out' }).click();
+      await own.getByRole('button', { name: 'Sign in' }).waitFor();
+      await expect.poll(focusedName).toBe('main');
+      await own.locator('[name=token]').fill('admin-of-blue');
+      await own.locator('[name=tenant]').fill('a/blue');
+      await own.getByRole('button', { name: 'Sign in' }).click();
+      await own.getByRole('heading', { name: 'blue' }).waitFor();
+      world.tenantServer.people.delete('admin-of-blue');
+      // What was answered about it is forgotten then.
+      aheadMs += 21_000;
+      await own.reload();
+      await own.locator('[name=token]').waitFor();
+      await own.getByRole('alert').filter({ hasText: 'does not accept this token any more' }).waitFor();
     } finally {
       await apart.close();
     }
@@ -524,6 +607,15 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     await page.getByText(`1–50 of`).waitFor({ state: 'detached' });
     // The header, and many-99, many-990 to many-999.
     expect(await page.getByRole('row').count()).toBe(12);
+    await page.getByLabel('Search tenants').fill('many-9');
+    const next = page.getByRole('button', { name: 'Next' });
+    await next.focus();
+    await page.keyboard.press('Enter');
+    await page.keyboard.press('Enter');
+    await page.getByText('101–111 of 111').waitFor();
+    await page.keyboard.press('Enter');
+    expect([await focused(), await next.getAttribute('aria-disabled')]).toEqual(['Next', 'true']);
+    await page.getByText('101–111 of 111').waitFor();
     await page.reload();
     await page.getByText(`1–50 of ${before + 1_000}`).waitFor();
   });

@@ -178,7 +178,8 @@ async function isItsOwn(
   try {
     while (virtualClusters.get(ref)?.status?.gateway?.port !== port) {
       const leftMs = endMs - clock.monotonic();
-      if (leftMs <= 0) throw new RequeueAfter(`Waiting to see that port ${port} is its own`, 0, 'Waiting');
+      if (leftMs <= 0)
+        throw new RequeueAfter(`Waiting to see that port ${port} is its own`, 0, { reason: 'Waiting' });
       await changed.waitFor(leftMs, clock, signal);
     }
   } finally {

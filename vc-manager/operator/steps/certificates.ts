@@ -31,7 +31,7 @@ import {
 import type { Services } from '../services.ts';
 import type { GatewaySettings } from '../settings.ts';
 import { certificatesIn, confirmCertificates, pkiWith } from '../snapshot-certificates.ts';
-import { openSnapshot, snapshotServices } from '../snapshot-files.ts';
+import { inTurn, withSnapshot } from '../snapshot-files.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import {
@@ -142,9 +142,14 @@ export const certificates: Step = {
 async function fromSnapshot(tenant: Tenant, services: Services): Promise<SecretData | undefined> {
   const { restoreFrom, restoreCertificates } = tenant.vc.spec ?? {};
   if (restoreFrom === undefined || restoreCertificates !== true || tenant.wasStarted) return undefined;
-  const { header, entries } = await openSnapshot(tenant, snapshotServices(services), restoreFrom);
-  for await (const _ of entries);
-  return pkiWith(await certificatesIn(header, tenant, services));
+  return inTurn(tenant, services, () =>
+    withSnapshot(tenant, services, restoreFrom, async ({ header, entries }) => {
+      // Before it is read: one that does not get them asks again and again. `confirmCertificates` looks once more.
+      const certificates = await certificatesIn(header, tenant, services);
+      for await (const _ of entries);
+      return pkiWith(certificates);
+    }),
+  );
 }
 
 function ownDatastoreOf(tenant: Tenant): Pick<TenantPkiOptions, 'ownDatastore'> {

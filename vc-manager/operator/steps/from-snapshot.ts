@@ -11,10 +11,9 @@ import {
   resources,
 } from '../../../kube/index.ts';
 import { isInRange } from '../../os/network.ts';
-import { RequeueAfter } from '../errors.ts';
 import { pagesOf } from '../objects.ts';
 import type { Services } from '../services.ts';
-import { snapshotServices, withSnapshot } from '../snapshot-files.ts';
+import { inTurn, withSnapshot } from '../snapshot-files.ts';
 import type { Step } from '../step-runner.ts';
 import type { Tenant } from '../tenant.ts';
 import { checkDatastoreQuota, encryptedEntries, replaceKeys, withKeys } from '../tenant-keys.ts';
@@ -40,11 +39,7 @@ export const fillFromSnapshot: Step = {
     const from = tenant.vc.spec?.restoreFrom ?? '';
     if (tenant.ownDatastore !== undefined) await ensureOnlyDatastore(tenant, services);
     if (!(await isOurs(tenant, services, from))) return;
-    const { turns } = snapshotServices(services);
-    // Each keeps a worker for as long as the tenant that it came from was large.
-    if (!turns.mayTake(tenant))
-      throw new RequeueAfter('It waits until another snapshot is taken or read.', 2_000, 'Waiting');
-    await turns.take(tenant, async () => {
+    await inTurn(tenant, services, async () => {
       await check(tenant, services, from);
       await withSnapshot(tenant, services, from, async ({ entries }) => {
         // What an earlier attempt has started.

@@ -89,7 +89,7 @@ function checkNamespaceLimit({ ref, uid, ceiling }: Tenant, { allocations, setti
     `VirtualClusterPolicy ${ceiling?.metadata.name} allows no more than ${most} in the namespace ${ref.namespace}, ` +
       `which has ${others}. It is made when one of them is gone or the policy allows more.`,
     settings.recheckMs,
-    tooManyVirtualClustersReason,
+    { reason: tooManyVirtualClustersReason },
   );
 }
 
