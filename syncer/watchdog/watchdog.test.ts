@@ -73,14 +73,14 @@ describe('a process that is stuck in work for a tenant', () => {
     child?.send('end');
     child?.disconnect();
     expect(await ended).toEqual([0, null]);
-  }, 60_000);
+  }, 180_000);
 
   it('has it noted before it dies for want of memory', async () => {
     const { ended } = start('until memory is full', '--max-old-space-size=512');
     await ended;
     expect(attempts('blue')).toBe(deathsUntilAlone);
     expect(attempts('quiet')).toBeUndefined();
-  }, 60_000);
+  }, 180_000);
 
   it('is told whom to name: who has most where memory was full before, else whom it works for, if that is no small part then', () => {
     const suspect = (uid: string): Suspect => ({ namespace: 'acme', name: uid, uid });

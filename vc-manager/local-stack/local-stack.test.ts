@@ -130,7 +130,7 @@ describe('LocalStack', () => {
       }),
     );
     expect(await deletedInVain()).toBe(before);
-  }, 60_000);
+  }, 180_000);
 
   it('runs a deployment, with addresses of the nodes', async () => {
     await client.create(resources.deployments, {
@@ -154,7 +154,7 @@ describe('LocalStack', () => {
     expect(new Set(addresses).size).toBe(3);
     expect(addresses.every((address) => address.startsWith('10.64.'))).toBe(true);
     await client.delete(resources.deployments, { namespace: 'default', name: 'web' });
-  }, 60_000);
+  }, 180_000);
 
   it('binds a claim, lets it grow, and removes the volume with it', async () => {
     const ref = { namespace: 'default', name: 'data' };
@@ -172,7 +172,7 @@ describe('LocalStack', () => {
     await until((it) => capacity(it) === '2Gi', resources.persistentVolumeClaims, 'data');
     await client.delete(resources.persistentVolumeClaims, ref);
     await until((it) => it.metadata.name === undefined, resources.persistentVolumes, volumeName);
-  }, 60_000);
+  }, 180_000);
 
   it('completes the pods of jobs, with the exit code that is asked for', async () => {
     const job = (name: string, annotations: Record<string, string>): KubeObject => ({
@@ -193,7 +193,7 @@ describe('LocalStack', () => {
       );
     await until((it) => done(it).includes('Complete'), jobs, 'good');
     await until((it) => done(it).includes('Failed'), jobs, 'bad');
-  }, 60_000);
+  }, 180_000);
 
   it('keeps a pod with a readiness gate unready until the gate opens, and ends it at once when it is deleted', async () => {
     const ref = { namespace: 'default', name: 'gated' };
@@ -212,7 +212,7 @@ describe('LocalStack', () => {
     await until((it) => condition(it, 'Ready') === 'True', resources.pods, 'gated');
     await client.delete(resources.pods, ref);
     await until((it) => it.metadata.name === undefined, resources.pods, 'gated');
-  }, 60_000);
+  }, 180_000);
 
   itInTestAll(
     'resumes with its state and its ports after a stop, and adopts what runs',
