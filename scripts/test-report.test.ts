@@ -6,6 +6,7 @@ import {
   slowestFiles,
   summarise,
   type TestReport,
+  withoutUnrun,
   withRunError,
   withSecondRun,
 } from './test-report.ts';
@@ -178,4 +179,25 @@ it('lists the slowest files first', () => {
   expect(
     slowestFiles([report(timed('a.test.ts', 3), timed('b.test.ts', 120), timed('c.test.ts', 9))], 2),
   ).toEqual(['  120 s  b.test.ts', '    9 s  c.test.ts']);
+});
+
+describe('a run that its deadline has ended', () => {
+  const unrun = { name: path('late.test.ts'), status: 'failed', message: '', assertionResults: [] };
+
+  it('is not failed by the files that it did not come to, which are named', () => {
+    const { report: left, unrun: names } = withoutUnrun(report(file('a.test.ts', passed('adds')), unrun));
+    expect(names).toEqual(['late.test.ts']);
+    expect(summarise([withRunError(left, { exitCode: 1, stderr: '', isCut: true })]).text).toBe(
+      '1 passed, 0 failed',
+    );
+  });
+
+  it('is failed by tests that failed, files that could not be loaded, and errors beside them', () => {
+    const broken = { ...unrun, message: 'no such module' };
+    const { report: left } = withoutUnrun(report(file('a.test.ts', failed('adds')), broken, unrun));
+    const stderr = 'error during close Error: something was left behind';
+    expect(summarise([withRunError(left, { exitCode: 1, stderr, isCut: true })])).toMatchObject({
+      failed: 3,
+    });
+  });
 });

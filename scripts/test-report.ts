@@ -57,10 +57,18 @@ export function failedFiles({ files }: ProjectReport): string[] {
   return files.filter(({ status }) => status === 'failed').map(({ name }) => name);
 }
 
+/** Without the files that a run which the deadline has ended did not come to, and these. */
+export function withoutUnrun(report: ProjectReport): { report: ProjectReport; unrun: string[] } {
+  const isUnrun = ({ status, message = '', assertionResults }: FileReport): boolean =>
+    status === 'failed' && message === '' && assertionResults.length === 0;
+  const unrun = report.files.filter(isUnrun).map(({ name }) => pathOf(name));
+  return { report: { ...report, files: report.files.filter((each) => !isUnrun(each)) }, unrun };
+}
+
 /**
  * A run may exit with an error that is no test's: uncaught, or of its teardown. Its last output is then the reason.
  * Where tests failed too, only an error that vitest names as such counts. A filter (`isFiltered`) may match no file of one
- * project; that it matches none at all is told at the end.
+ * project; that it matches none at all is told at the end. A run that was ended early (`isCut`) exits with an error.
  */
 export function withRunError(
   report: ProjectReport,
@@ -68,20 +76,22 @@ export function withRunError(
     exitCode,
     stderr,
     isFiltered = false,
-  }: { exitCode: number | undefined; stderr: string; isFiltered?: boolean },
+    isCut = false,
+  }: { exitCode: number | undefined; stderr: string; isFiltered?: boolean; isCut?: boolean },
 ): ProjectReport {
   if (exitCode === 0) return report;
   const output = stripVTControlCharacters(stderr).trimEnd();
   if (isFiltered && report.files.length === 0 && output.startsWith('No test files found')) return report;
   const end = output.split('\n').slice(-runErrorLines).join('\n');
-  if (failedFiles(report).length === 0) {
+  if (failedFiles(report).length === 0 && !isCut) {
     return {
       ...report,
       runError: `the run ended with ${exitCode ?? 'a signal'}, although no test of it failed:\n${end}`,
     };
   }
   if (!/Unhandled Error|Unhandled Rejection|error during close/i.test(output)) return report;
-  return { ...report, runError: `beside failed tests the run ended with an error:\n${end}` };
+  const beside = isCut ? 'when its time was over' : 'beside failed tests';
+  return { ...report, runError: `${beside} the run ended with an error:\n${end}` };
 }
 
 /**

@@ -9,6 +9,7 @@ import {
   defaultCacheDirectory,
   defaultRequests,
 } from '../vc-manager/binaries/index.ts';
+import { deadlineMs } from './test-deadline.ts';
 import {
   dockerEngine,
   holdCluster,
@@ -22,6 +23,7 @@ import {
   type ProjectReport,
   slowestFiles,
   summarise,
+  withoutUnrun,
   withRunError,
   withSecondRun,
 } from './test-report.ts';
@@ -88,7 +90,8 @@ const endToEndOfSecondRow = [
  * first row has all end-to-end suites.
  *
  * With CI=true, or `--rerun`, each file that failed runs once more. If it then passes, the run is green and the closing
- * lines name its tests as flaky. Output and reports of all runs are kept in SKERRY_TEST_OUTPUT (default: a temporary
+ * lines name its tests as flaky. At SKERRY_TEST_DEADLINE (seconds since the epoch) all but the unit tests end, and the closing
+ * lines name what did not run. Output and reports of all runs are kept in SKERRY_TEST_OUTPUT (default: a temporary
  * directory, whose path is printed).
  */
 class TestRun {
@@ -160,7 +163,7 @@ class TestRun {
 
   /** The suites on real nodes and the conformance specs, on one cluster. */
   async #onNodes(): Promise<void> {
-    if (!this.#isWhole) return this.#project('real-node');
+    if (!this.#isWhole || this.#isLate('real-node')) return this.#project('real-node');
     const held = await holdCluster().catch((error: Error) => {
       this.#reports.push({ project: realNodes.title, files: [], runError: error.message });
     });
@@ -202,10 +205,19 @@ class TestRun {
     await this.#project('e2e', 'e2e-other-row', { files, builds });
   }
 
+  /** Unit tests run to their end however late it is. */
+  #isLate(project: string): boolean {
+    return project !== 'unit' && Date.now() >= deadlineMs(process.env);
+  }
+
   async #project(project: string, name = project, part: PartOfProject = {}): Promise<void> {
+    if (this.#isLate(project)) {
+      this.#leftOut.push(`did not run, as the time was over: ${name}`);
+      return;
+    }
     const first = await this.#vitest(project, name, part);
     const failed = failedFiles(first);
-    if (!this.#mayRerun || failed.length === 0) {
+    if (!this.#mayRerun || failed.length === 0 || this.#isLate(project)) {
       this.#reports.push(first);
       return;
     }
@@ -216,6 +228,10 @@ class TestRun {
   }
 
   async #conformance(cluster: string): Promise<void> {
+    if (this.#isLate('conformance')) {
+      this.#leftOut.push('did not run, as the time was over: conformance');
+      return;
+    }
     const folder = join(this.#output, 'conformance');
     const isRepresentative = this.#all;
     const first = await runConformance({ folder, cluster, isRepresentative });
@@ -241,6 +257,7 @@ class TestRun {
   ): Promise<ProjectReport> {
     const json = join(this.#output, `${name}.json`);
     const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${json}`];
+    if (project !== 'unit') reporters.push('--reporter=./scripts/test-deadline.ts');
     const isPart = files.length > 0;
     const logs = process.env['SKERRY_E2E_LOGS'];
     const isFiltered = !this.#isWhole;
@@ -263,7 +280,12 @@ class TestRun {
     });
     run.all.pipe(createWriteStream(join(this.#output, `${name}.log`)));
     const { exitCode, stderr } = await run;
-    return withRunError({ project, files: readFiles(json) }, { exitCode, stderr, isFiltered });
+    const whole = { project, files: readFiles(json) };
+    const isCut = this.#isLate(project);
+    if (!isCut) return withRunError(whole, { exitCode, stderr, isFiltered });
+    const { report, unrun } = withoutUnrun(whole);
+    for (const file of unrun) this.#leftOut.push(`did not run, as the time was over: ${file}`);
+    return withRunError(report, { exitCode, stderr, isCut });
   }
 
   #conclude(): number {

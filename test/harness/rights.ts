@@ -378,7 +378,7 @@ export async function refusals(stateDir: string): Promise<string[]> {
 
 interface RunOfSuites {
   env: NodeJS.ProcessEnv;
-  /** How many have failed. One of them may be the one that uses a right: then none is said to be unused. */
+  /** How many have failed, or did not run. One of them may be the one that uses a right: then none is said to be unused. */
   failed: number;
   tell: (line: string) => void;
 }
@@ -391,7 +391,9 @@ export async function rightsFaults(stateDir: string, { env, failed, tell }: RunO
   const use = await useOfRights(stateDir);
   const isComplete = env[completeVariable] === '1';
   if (isComplete && failed > 0)
-    tell(`not judged: whether all rights of manager and syncer are used (${failed} suites failed)`);
+    tell(
+      `not judged: whether all rights of manager and syncer are used (${failed} suites failed or did not run)`,
+    );
   return faultsOf(use, stateDir, isComplete && failed === 0 ? use.unused : []);
 }
 
