@@ -124,6 +124,12 @@ const neverDowngraded = [
   },
 ];
 
+/** A field's own rule does not run when the field is taken away. */
+const neverRemoved = ['restoreFrom', 'restoreCertificates'].map((field) => ({
+  rule: `!has(oldSelf.spec.${field}) || has(self.spec.${field})`,
+  message: `spec.${field} cannot be removed once it is set`,
+}));
+
 let manifests: readonly KubeObject[] | undefined;
 
 /** The CustomResourceDefinitions of Skerry, made from the same schemas as the types; the same objects at each call. */
@@ -142,7 +148,7 @@ function virtualClusterCrd(): KubeObject {
     schema: {
       type: 'object',
       description: 'A tenant control plane of its own whose pods, services and volumes live in this cluster.',
-      'x-kubernetes-validations': [...nameIsLabel, ...neverDowngraded],
+      'x-kubernetes-validations': [...nameIsLabel, ...neverDowngraded, ...neverRemoved],
       properties: {
         apiVersion: { type: 'string' },
         kind: { type: 'string' },

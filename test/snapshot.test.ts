@@ -166,6 +166,12 @@ describe('snapshots of a tenant', () => {
     await world.expectAgreement([tenant, copy]);
     expect((await running(tenant)).map(({ metadata }) => metadata.uid).sort()).toEqual(uids.sort());
 
+    const ref = { namespace: 'default', name: 'copy' };
+    const removal = { spec: { restoreFrom: null } };
+    await expect(
+      world.superCluster.client.patch(resources.virtualClusters, ref, removal, { type: 'merge' }),
+    ).rejects.toThrow('spec.restoreFrom cannot be removed once it is set');
+
     const foreign = await world.cli(['restore', 'copy', '--from', snapshot, '--wait', '--yes']);
     expect(foreign.stderr).toMatch(/it is of another tenant, default\/keeper/);
     const deleted = await cli('delete', name, '--snapshot-first', '--yes');

@@ -258,6 +258,19 @@ describe('usage', () => {
     expect(total).toBe(103);
   });
 
+  it('of one that is deleted and comes back under its id on the same day is added up', async () => {
+    const { clock, virtualClusters, start, rows } = await world('2026-03-10T12:00:00Z');
+    const hours = () => rows('usage-id-a-2026-03')?.['2026-03-10']?.['hours'] ?? 0;
+    const first = virtualCluster('a');
+    virtualClusters.replace([first]);
+    const { stop } = start();
+    await pass(clock, 35);
+    virtualClusters.replace([{ ...first, metadata: { ...first.metadata, uid: 'uid-again' } }]);
+    await pass(clock, 12);
+    expect(hours()).toBeGreaterThan(40 / 60);
+    await stop();
+  });
+
   it('counts the calls of an API server from when it was first asked, and those of a new one from its start', async () => {
     const { clock, virtualClusters, services } = await world();
     virtualClusters.replace([virtualCluster('a')]);

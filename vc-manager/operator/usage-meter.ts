@@ -127,7 +127,11 @@ export class UsageMeter {
       logger.warn({ err: error }, `usage cannot be kept: ${explain(error).message}`);
     await repeatUntilAborted({ everyMs: sampleMs, clock, onError }, signal, async () => {
       const today = dayOf(clock.now());
-      if (boundDay !== today) await this.#load(services, signal);
+      if (boundDay !== today || this.#hasNew(services)) {
+        // Of one that is back under its id, what it has used before comes first.
+        await this.#flushDue(services, signal);
+        await this.#load(services, signal);
+      }
       const now = clock.now();
       const sinceMs = Math.min(longestGapMs, Math.max(0, now - sampledMs));
       sampledMs = now;
@@ -184,7 +188,14 @@ export class UsageMeter {
       for (const uid of each.keys()) if (!there.has(uid) && !this.#meters.has(uid)) each.delete(uid);
   }
 
-  /** What earlier managers have added up this month. */
+  #hasNew({ virtualClusters }: MeterServices): boolean {
+    for (const vc of virtualClusters.list())
+      if (vc.status?.id !== undefined && !isUnclaimed(vc) && !this.#meters.has(vc.metadata.uid ?? ''))
+        return true;
+    return false;
+  }
+
+  /** What earlier managers, or earlier lives of tenants, have added up this month. */
   async #load(
     { client, settings, virtualClusters, clock }: MeterServices,
     signal: AbortSignal,
