@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { KubeObject } from '../kube/index.ts';
 
 const amount = z.number().min(0).finite();
 
@@ -101,4 +102,14 @@ export function usageDays(data: Readonly<Record<string, unknown>> | undefined): 
       }
     })
     .sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+/** UIDs of ConfigMaps that were added to this one last: they are deleted before others are added. */
+export const usageAddedAnnotation = 'skerry.dev/usage-added';
+
+/** UIDs of those ConfigMaps that others contain already: a manager has died before it had deleted them all. */
+export function addedUids(records: readonly KubeObject[]): ReadonlySet<string> {
+  return new Set(
+    records.flatMap(({ metadata }) => metadata.annotations?.[usageAddedAnnotation]?.split(',') ?? []),
+  );
 }

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import {
+  addedUids,
   addUsage,
   type MonthlyUsage,
   monthlyUsage,
@@ -29,7 +30,7 @@ import {
 } from '../../kube/index.ts';
 import { explain } from './errors.ts';
 import type { OperatorSettings } from './settings.ts';
-import { addedUids, boundUsage, maxOfGone } from './usage-retention.ts';
+import { boundUsage, maxOfGone } from './usage-retention.ts';
 
 const sampleMs = 60_000;
 /** A manager that stood still says nothing of the time in between. */

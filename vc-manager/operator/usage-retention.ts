@@ -1,9 +1,11 @@
 import { hash } from 'node:crypto';
 import { annotationKeys } from '../../api/labels.ts';
 import {
+  addedUids,
   addUsage,
   noUsage,
   roundedUsage,
+  usageAddedAnnotation,
   usageConfigMapId,
   usageConfigMapName,
   usageDays,
@@ -25,8 +27,6 @@ const keptMonths = 13;
  */
 export const maxOfGone = 100;
 const maxAtOnce = 500;
-/** UIDs of ConfigMaps that were added to this one last: they are deleted before others are added. */
-const addedAnnotation = 'skerry.dev/usage-added';
 
 interface Retention {
   client: KubeClient;
@@ -38,13 +38,6 @@ interface Retention {
   isThere: (id: string) => boolean;
   /** Called with the id of a tenant, perhaps one that is back, of which a ConfigMap was deleted that another one contains. */
   onDeleted: (id: string) => void;
-}
-
-/** UIDs of those ConfigMaps that others contain already: a manager has died before it had deleted them all. */
-export function addedUids(records: readonly KubeObject[]): ReadonlySet<string> {
-  return new Set(
-    records.flatMap(({ metadata }) => metadata.annotations?.[addedAnnotation]?.split(',') ?? []),
-  );
 }
 
 /** Deletes what is too old, and adds up the ConfigMaps of tenants that are gone where there are too many. */
@@ -104,7 +97,7 @@ async function addUp(
   const change = {
     metadata: {
       labels: { ...labels },
-      annotations: { [annotationKeys.tenantName]: `${of}/*`, [addedAnnotation]: uids.join() },
+      annotations: { [annotationKeys.tenantName]: `${of}/*`, [usageAddedAnnotation]: uids.join() },
     },
     data: Object.fromEntries(Array.from(days, ([day, used]) => [day, JSON.stringify(roundedUsage(used))])),
   };

@@ -61,6 +61,24 @@ describe('usage', () => {
     ]);
   });
 
+  it('counts a tenant that is gone once, where its ConfigMap was added to another and is still there', async () => {
+    await read({ since: '2026-03-01', until: '2026-03-31' });
+    const one = server.get(resources.configMaps, { namespace: 'skerry-system', name: 'usage-b2-2026-03' });
+    const annotations = {
+      'skerry.dev/tenant-name': 'teams/*',
+      'skerry.dev/usage-added': one?.metadata.uid ?? '',
+    };
+    const labels = { 'skerry.dev/usage': '2026-03' };
+    server.put(resources.configMaps, {
+      metadata: { name: 'usage-gone-0-2026-03', namespace: 'skerry-system', labels, annotations },
+      data: { '2026-03-01': JSON.stringify(day) },
+    });
+    const options = { namespace: 'skerry-system', since: '2026-03-01', until: '2026-03-31' };
+    const signal = new AbortController().signal;
+    const rows = await readUsage(new KubeClient(connection), { ...options, signal });
+    expect(rows.map(({ tenant }) => tenant)).toEqual(['default/green', 'teams/*']);
+  });
+
   it('is added up by tenant', async () => {
     const totals = usageTotals(
       await read({ since: '2026-03-01', until: '2026-04-30', isAsked: (tenant) => tenant === 'teams/blue' }),

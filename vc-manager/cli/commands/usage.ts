@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { annotationKeys } from '../../../api/labels.ts';
 import {
+  addedUids,
   addUsage,
   noUsage,
   type UsageDay,
@@ -103,7 +104,9 @@ export async function readUsage(
   const { namespace, since, until, isAsked, signal } = options;
   const labelSelector = `${usageLabel} in (${monthsOf(since, until).join(',')})`;
   const { items } = await client.list<ConfigMap>(resources.configMaps, { namespace, labelSelector, signal });
+  const added = addedUids(items);
   const rows = items.flatMap(({ metadata, data }) => {
+    if (added.has(metadata.uid ?? '')) return [];
     const of = metadata.annotations?.[annotationKeys.tenantName] ?? '';
     if (isAsked?.(of) === false) return [];
     const id = usageConfigMapId(metadata.name ?? '');
