@@ -210,11 +210,12 @@ class TestRun {
     return project !== 'unit' && Date.now() >= deadlineMs(process.env);
   }
 
+  #leaveOut(names: readonly string[]): void {
+    for (const each of names) this.#leftOut.push(`did not run, as the time was over: ${each}`);
+  }
+
   async #project(project: string, name = project, part: PartOfProject = {}): Promise<void> {
-    if (this.#isLate(project)) {
-      this.#leftOut.push(`did not run, as the time was over: ${name}`);
-      return;
-    }
+    if (this.#isLate(project)) return this.#leaveOut([name]);
     const first = await this.#vitest(project, name, part);
     const failed = failedFiles(first);
     if (!this.#mayRerun || failed.length === 0 || this.#isLate(project)) {
@@ -228,10 +229,7 @@ class TestRun {
   }
 
   async #conformance(cluster: string): Promise<void> {
-    if (this.#isLate('conformance')) {
-      this.#leftOut.push('did not run, as the time was over: conformance');
-      return;
-    }
+    if (this.#isLate('conformance')) return this.#leaveOut(['conformance']);
     const folder = join(this.#output, 'conformance');
     const isRepresentative = this.#all;
     const first = await runConformance({ folder, cluster, isRepresentative });
@@ -281,10 +279,11 @@ class TestRun {
     run.all.pipe(createWriteStream(join(this.#output, `${name}.log`)));
     const { exitCode, stderr } = await run;
     const whole = { project, files: readFiles(json) };
-    const isCut = this.#isLate(project);
+    // Without a report it ended for another reason.
+    const isCut = this.#isLate(project) && whole.files.length > 0;
     if (!isCut) return withRunError(whole, { exitCode, stderr, isFiltered });
     const { report, unrun } = withoutUnrun(whole);
-    for (const file of unrun) this.#leftOut.push(`did not run, as the time was over: ${file}`);
+    this.#leaveOut(unrun);
     return withRunError(report, { exitCode, stderr, isCut });
   }
 
