@@ -1,16 +1,30 @@
 import type { Reporter, Vitest } from 'vitest/node';
 
-/** When suites that have not begun are left out (SKERRY_TEST_DEADLINE, seconds since the epoch). Milliseconds. */
-export function deadlineMs(env: Readonly<Record<string, string | undefined>>): number {
+/**
+ * When the suites of a project end, and none is begun any more (SKERRY_TEST_DEADLINE, seconds since the epoch); unit tests
+ * run to their end however late it is. Milliseconds.
+ */
+export function deadlineMs(
+  project: string | undefined,
+  env: Readonly<Record<string, string | undefined>>,
+): number {
   const seconds = env['SKERRY_TEST_DEADLINE'];
-  return seconds ? Number(seconds) * 1_000 : Number.POSITIVE_INFINITY;
+  return seconds && project !== 'unit' ? Number(seconds) * 1_000 : Number.POSITIVE_INFINITY;
 }
 
-/** A reporter of vitest that ends a run at the deadline: tests that run are ended, those after them are not begun. */
+/** A reporter of vitest that ends the run of a project at the deadline: tests that run are ended, those after them are not begun. */
 export default class DeadlineReporter implements Reporter {
+  #vitest: Vitest | undefined;
+
   onInit(vitest: Vitest): void {
-    const end = (): void => void vitest.cancelCurrentRun('keyboard-input');
-    const leftMs = deadlineMs(process.env) - Date.now();
+    this.#vitest = vitest;
+  }
+
+  /** No sooner: vitest forgets what is cancelled before a run, and goes on from here to the run without a pause. */
+  onTestRunStart(): void {
+    const vitest = this.#vitest;
+    const end = (): void => void vitest?.cancelCurrentRun('keyboard-input');
+    const leftMs = deadlineMs(vitest?.config.project[0], process.env) - Date.now();
     if (Number.isFinite(leftMs)) setTimeout(end, Math.max(0, leftMs)).unref();
   }
 }

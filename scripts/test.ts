@@ -205,9 +205,8 @@ class TestRun {
     await this.#project('e2e', 'e2e-other-row', { files, builds });
   }
 
-  /** Unit tests run to their end however late it is. */
   #isLate(project: string): boolean {
-    return project !== 'unit' && Date.now() >= deadlineMs(process.env);
+    return Date.now() >= deadlineMs(project, process.env);
   }
 
   #leaveOut(names: readonly string[]): void {
@@ -254,8 +253,10 @@ class TestRun {
     { files = [], otherRow = [], builds = [], cluster }: PartOfProject,
   ): Promise<ProjectReport> {
     const json = join(this.#output, `${name}.json`);
-    const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${json}`];
-    if (project !== 'unit') reporters.push('--reporter=./scripts/test-deadline.ts');
+    const reporters = [
+      ...['default', 'json', './scripts/test-deadline.ts'].map((each) => `--reporter=${each}`),
+      `--outputFile.json=${json}`,
+    ];
     const isPart = files.length > 0;
     const logs = process.env['SKERRY_E2E_LOGS'];
     const isFiltered = !this.#isWhole;
