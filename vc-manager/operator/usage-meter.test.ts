@@ -197,6 +197,26 @@ describe('usage', () => {
     await stop();
   });
 
+  it('of before is asked for once a tenant has an owner, and not while it waits for one', async () => {
+    const { server, clock, virtualClusters, start } = await world();
+    const lists = () =>
+      server.requests.filter(({ verb, plural }) => verb === 'list' && plural === 'configmaps');
+    const warm = virtualCluster('warm');
+    warm.metadata.labels = { 'skerry.dev/warm': 'x' };
+    virtualClusters.replace([warm]);
+    const { stop } = start();
+    await clock.untilSleeping();
+    const before = lists().length;
+    await pass(clock, 3);
+    expect(lists()).toHaveLength(before);
+    const kubeconfigSecret = { name: 'a', key: 'kubeconfig' };
+    const metadata = { ...warm.metadata, resourceVersion: '2' };
+    virtualClusters.replace([{ ...warm, metadata, status: { ...warm.status, kubeconfigSecret } }]);
+    await pass(clock, 3);
+    expect(lists()).toHaveLength(before + 1);
+    await stop();
+  });
+
   it('of many tenants of a namespace that are gone is added up in one ConfigMap, as they go', async () => {
     const { server, clock, virtualClusters, start, rows } = await world('2026-03-10T12:00:00Z');
     const short = Array.from({ length: 103 }, (_, index) => virtualCluster(`short-${index}`));

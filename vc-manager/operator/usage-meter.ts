@@ -157,8 +157,8 @@ export class UsageMeter {
     this.#told = new Set();
     for (const vc of virtualClusters.list()) {
       const uid = vc.metadata.uid ?? '';
-      const id = vc.status?.id;
-      if (id === undefined || isUnclaimed(vc)) continue;
+      const id = meteredId(vc);
+      if (id === undefined) continue;
       const used = usageOf(vc, ms / hourMs, this.#calls.get(uid) ?? 0);
       this.#calls.delete(uid);
       const meter = this.#meters.get(uid) ?? {
@@ -191,8 +191,7 @@ export class UsageMeter {
 
   #hasNew({ virtualClusters }: MeterServices): boolean {
     for (const vc of virtualClusters.list())
-      if (vc.status?.id !== undefined && !isUnclaimed(vc) && !this.#meters.has(vc.metadata.uid ?? ''))
-        return true;
+      if (meteredId(vc) !== undefined && !this.#meters.has(vc.metadata.uid ?? '')) return true;
     return false;
   }
 
@@ -209,7 +208,7 @@ export class UsageMeter {
     const byName = new Map(own.map((item) => [item.metadata.name, item]));
     for (const vc of virtualClusters.list()) {
       const { uid = '' } = vc.metadata;
-      const id = vc.status?.id;
+      const id = meteredId(vc);
       if (id === undefined || this.#meters.has(uid)) continue;
       const days = new Map(usageDays(byName.get(usageConfigMapName(id, month))?.data));
       if (days.size > 0) this.#meters.set(uid, { vc, id, days, dirty: new Set(), flushedMs: clock.now() });
@@ -253,6 +252,11 @@ export class UsageMeter {
     const isThere = (id: string): boolean => ids.has(id);
     await boundUsage({ client, namespace, month, isThere, onDeleted }, signal);
   }
+}
+
+/** The id under which a tenant's usage is kept; undefined: it has none yet, or waits for an owner and is not metered. */
+function meteredId(vc: VirtualCluster): string | undefined {
+  return isUnclaimed(vc) ? undefined : vc.status?.id;
 }
 
 /** What the tenant has, times so many hours. */
