@@ -5,6 +5,7 @@ import { createServer } from 'node:net';
 import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type Clock, systemClock } from '../../../kube/index.ts';
 import { fastClock } from '../../../kube/testing/fast-clock.ts';
 import { freePort } from '../../../kube/testing/free-port.ts';
 import type { Binaries, BinaryName } from '../../binaries/index.ts';
@@ -22,18 +23,14 @@ const binaries = { ensure: () => Promise.reject(new Error('no binary is needed h
 let root: string;
 const drivers: ProcessDriver[] = [];
 
-function driver(): ProcessDriver {
-  const created = new ProcessDriver({ root, binaries, livenessIntervalMs: 50 });
+function driver(clock: Clock = systemClock): ProcessDriver {
+  const created = new ProcessDriver({ root, binaries, livenessIntervalMs: 50, clock });
   drivers.push(created);
   return created;
 }
 
 /** Its pauses are a fifth as long, and its deadlines. */
-function hurriedDriver(): ProcessDriver {
-  const created = new ProcessDriver({ root, binaries, livenessIntervalMs: 50, clock: fastClock(5) });
-  drivers.push(created);
-  return created;
-}
+const hurriedDriver = (): ProcessDriver => driver(fastClock(5));
 
 function plan(...components: ComponentPlan[]): ControlPlanePlan {
   return { id: 'blue', labels: {}, components };
@@ -405,19 +402,32 @@ describe('ProcessDriver', () => {
   });
 
   it('says why a component did not become ready in time, and lets it run', async () => {
-    const d = driver();
     const port = await freePort();
-    const probe = { scheme: 'http', host: '127.0.0.1', port, path: '/readyz', timeoutMs: 2_000 } as const;
-    const wanted = plan(fakeComponent('server', port, ['unready'], { probe }));
-    const tooEarly = await failure(d.ensure(wanted, { signal }));
-    expect(tooEarly.code).toBe('NotReady');
+    const probe = { scheme: 'http', host: '127.0.0.1', port, path: '/readyz', timeoutMs: 60_000 } as const;
+    const late = Promise.withResolvers<void>();
+    /** Of the probe: what it asked before each has been answered. */
+    let pauses = 0;
+    const clock: Clock = {
+      ...systemClock,
+      sleep: (ms, stop) => {
+        if (ms === probe.timeoutMs) return late.promise;
+        if (ms <= 1_000) pauses += 1;
+        return systemClock.sleep(ms, stop);
+      },
+    };
+    const d = driver(clock);
+    const failed = failure(d.ensure(plan(fakeComponent('server', port, ['unready'], { probe })), { signal }));
     const status = (): Promise<number | undefined> =>
       fetch(`http://127.0.0.1:${port}/`).then(
         (response) => response.status,
         () => undefined,
       );
     await expect.poll(status).toBe(500);
-    const error = await failure(d.ensure(wanted, { signal }));
+    const before = pauses;
+    // The first of them may end what was asked before it listened.
+    await expect.poll(() => pauses).toBeGreaterThan(before + 1);
+    late.resolve();
+    const error = await failed;
     expect(error.code).toBe('NotReady');
     expect(error.message).toContain('/readyz answered 500');
     expect(await identify(await pidOf(d, 'server'))).toBeDefined();
@@ -532,14 +542,28 @@ describe('ProcessDriver', () => {
   });
 
   it('stops dependants first, kills what does not listen, and keeps files and data', async () => {
-    const d = driver();
+    const stopTimeoutMs = 600_000;
+    let [isDeaf, aheadMs] = [false, 0];
+    const clock: Clock = {
+      ...systemClock,
+      monotonic: () => systemClock.monotonic() + aheadMs,
+      sleep: (ms, stop) => {
+        if (isDeaf && ms < 1_000) aheadMs = stopTimeoutMs;
+        return systemClock.sleep(ms, stop);
+      },
+    };
+    const d = driver(clock);
     const [a, b] = [await freePort(), await freePort()];
-    const deaf = fakeComponent('second', b, ['deaf'], { dependsOn: ['first'], stopTimeoutMs: 3_000 });
+    const deaf = fakeComponent('second', b, ['deaf'], { dependsOn: ['first'], stopTimeoutMs });
     await d.ensure(plan(fakeComponent('first', a), deaf), { signal });
     const pids = [await pidOf(d, 'first'), await pidOf(d, 'second')];
     const exits: string[] = [];
     d.watch((_id, component, what) => exits.push(`${component} ${what}`));
-    await d.stop('blue', { signal });
+    const stopping = d.stop('blue', { signal });
+    for await (const line of d.logs('blue', 'second', { follow: true, signal })) if (line === 'deaf') break;
+    expect(await identify(pids[0] ?? 0)).toBeDefined();
+    isDeaf = true;
+    await stopping;
     for (const pid of pids) expect(await identify(pid)).toBeUndefined();
     expect(exits).toEqual([]);
     expect(existsSync(join(root, 'blue/data/first'))).toBe(true);
