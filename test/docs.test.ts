@@ -4,11 +4,17 @@ import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { itInTestAll } from '../kube/testing/broad.ts';
 import { codeBlocks, scriptOf, scriptRunBy } from '../scripts/docs-commands.ts';
-import { Binaries, defaultCacheDirectory, defaultVersions } from '../vc-manager/binaries/index.ts';
+import {
+  Binaries,
+  buildFromModule,
+  defaultCacheDirectory,
+  defaultVersions,
+  hostPlatform,
+} from '../vc-manager/binaries/index.ts';
 import { freePort } from '../vc-manager/os/network.ts';
-import { provideEtcdTool } from './harness/etcdctl.ts';
 import { pageOf, Reader } from './harness/reader.ts';
 import { World } from './harness/world.ts';
+import { Cache } from './real-node/build/programs.ts';
 
 const root = join(import.meta.dirname, '..');
 
@@ -139,3 +145,20 @@ describe('the documentation', () => {
     expect(stdout.split('\n').toSorted()).toEqual(pages.toSorted());
   });
 });
+
+/** Path of a program of etcd's, of the version that Skerry has; built from its Go module unless it was built before. */
+async function provideEtcdTool(name: 'etcdctl' | 'etcdutl'): Promise<string> {
+  const { env } = process;
+  const signal = new AbortController().signal;
+  const cache = new Cache({ env, signal, tell: () => undefined });
+  const module = `go.etcd.io/etcd/${name}/v3`;
+  const recipe = { module, moduleVersion: `v${defaultVersions.etcd}`, package: module, ldflags: '-s -w' };
+  return cache.ensure(
+    join(defaultCacheDirectory(env), 'tools', `${name}-${defaultVersions.etcd}`),
+    (directory) =>
+      buildFromModule(name, recipe, {
+        ...{ platform: hostPlatform(), directory, home: cache.directory, env, signal, offline: false },
+        report: () => undefined,
+      }),
+  );
+}
