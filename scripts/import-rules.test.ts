@@ -1,5 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { findFolderCircles, findImportCircles, findImportFaults, type SourceFile } from './import-rules.ts';
+import {
+  findFolderCircles,
+  findImportCircles,
+  findImportFaults,
+  type SourceFile,
+  sourceFile,
+} from './import-rules.ts';
 
 /** The faults of one import in a project where the given folders have an `index.ts`. */
 function faults(path: string, target: string, ...indexed: string[]): string[] {
@@ -128,5 +134,38 @@ describe('circles of folders', () => {
     expect(circles({ 's/1.ts': ['s/a/1.ts'], 's/a/1.ts': ['s/2.ts'] })).toEqual([]);
     expect(circles({ 's/a/1.ts': ['s/b/1.ts'], 's/b/1.test.ts': ['s/a/1.ts'] })).toEqual([]);
     expect(circles({ 's/a/1.ts': ['s/b/1.ts'], 's/b/testing/2.ts': ['s/a/1.ts'] })).toEqual([]);
+  });
+});
+
+describe('what a file imports', () => {
+  it('is found however it is written', () => {
+    const text = `
+      import { readFileSync } from 'node:fs';
+      import './effect.ts';
+      import type { Policy } from '../api/policy.ts';
+      import { type Clock } from '../kube/clock.ts';
+      export * from './all.ts';
+      export type { Row } from '../api/rows.ts';
+      export { one } from '../kube/one.ts';
+      const lazy = () => import("./lazy.ts");
+      const computed = () => import(readFileSync('a', 'utf8'));
+    `;
+    const { path, imports, typeImports, packages } = sourceFile('syncer/engine.ts', text);
+    expect(path).toBe('syncer/engine.ts');
+    expect(imports.toSorted()).toEqual([
+      ...['api/policy.ts', 'api/rows.ts', 'kube/clock.ts', 'kube/one.ts'],
+      ...['syncer/all.ts', 'syncer/effect.ts', 'syncer/lazy.ts'],
+    ]);
+    expect(typeImports?.toSorted()).toEqual(['api/policy.ts', 'api/rows.ts']);
+    expect(packages).toEqual(['node:fs']);
+  });
+
+  it('is no type where it is imported as a value, too', () => {
+    const text = `import type { Clock } from './clock.ts'; import { systemClock } from './clock.ts';`;
+    expect(sourceFile('kube/lease.ts', text)).toMatchObject({ imports: ['kube/clock.ts'], typeImports: [] });
+  });
+
+  it('is not nothing where the file cannot be parsed', () => {
+    expect(() => sourceFile('kube/lease.ts', `import { from './clock.ts'`)).toThrow('kube/lease.ts: ');
   });
 });

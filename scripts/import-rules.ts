@@ -1,3 +1,6 @@
+import { posix } from 'node:path';
+import { parseSync } from 'oxc-parser';
+
 /** One file and what it imports, types included: files of this project as paths from the root, packages by name. */
 export interface SourceFile {
   readonly path: string;
@@ -5,6 +8,35 @@ export interface SourceFile {
   readonly packages?: readonly string[];
   /** Those of the imports of which nothing is left at run time. */
   readonly typeImports?: readonly string[];
+}
+
+/** What a file imports, given its path from the root. Throws where it cannot be parsed. */
+export function sourceFile(path: string, text: string): SourceFile {
+  const { module, errors } = parseSync(path, text);
+  if (errors[0] !== undefined) throw new Error(`${path}: ${errors[0].message}`);
+  // With `verbatimModuleSyntax` an import of nothing but `{ type X }` stays, and loads the file.
+  const isType = ({ start, end }: { start: number; end: number }): boolean =>
+    /^(import|export) type\b/.test(text.slice(start, end));
+  // Undefined where an `import()` computes what it names.
+  const literal = ({ start, end }: { start: number; end: number }): string | undefined =>
+    /^(['"])(.*)\1$/s.exec(text.slice(start, end))?.[2];
+  const found = [
+    ...module.staticImports.map((each) => ({ name: each.moduleRequest.value, isType: isType(each) })),
+    ...module.staticExports.flatMap((each) =>
+      each.entries.map((entry) => ({ name: entry.moduleRequest?.value, isType: isType(each) })),
+    ),
+    ...module.dynamicImports.map((each) => ({ name: literal(each.moduleRequest), isType: false })),
+  ];
+  const names = [...new Set(found.map(({ name }) => name))].filter((name) => name !== undefined);
+  const loaded = new Set(found.filter((each) => !each.isType).map(({ name }) => name));
+  const relatives = names.filter((name) => name.startsWith('.'));
+  const resolved = (name: string): string => posix.join(posix.dirname(path), name);
+  return {
+    path,
+    imports: relatives.map(resolved),
+    typeImports: relatives.filter((name) => !loaded.has(name)).map(resolved),
+    packages: names.filter((name) => !name.startsWith('.')),
+  };
 }
 
 /** Which top-level folders may import which others. */
