@@ -167,7 +167,7 @@ async function driversById(
 }
 
 /** Removes an object only if it is still the one that was found: by a mark that names what it was made for. */
-async function removeObject(
+export async function removeObject(
   client: KubeClient,
   resource: Resource,
   ref: ObjectRef,
