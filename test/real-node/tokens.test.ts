@@ -155,7 +155,7 @@ describe('tokens in pods', () => {
     // Through the tenant's API server it would be this test that wakes it.
     const pods = 'https://kubernetes.default.svc/api/v1/namespaces/shop/pods';
     // A busy machine takes its time to start an API server.
-    const patient = `${curl} -m 120`;
+    const patient = `${curl} -m 180`;
     expect(await shellInPod(world.superCluster, there, `${patient} ${bearer} ${pods}`)).toContain('"client"');
     // It is let in when the API server is ready, a moment before the manager says so.
     await poll('the tenant to be Ready', async () => (await phase()) === 'Ready');
