@@ -114,7 +114,7 @@ describe('the documentation', () => {
     );
     try {
       const password = await readFile(join(datastore, 'pki', 'etcd-root.password'), 'utf8');
-      const asked = ['--endpoints', client, '--user', `root:${password.trim()}`, '--command-timeout=60s'];
+      const asked = ['--endpoints', client, '--user', `root:${password.trim()}`, '--command-timeout=180s'];
       // There is a user for each tenant, but not always a tenant.
       const { stdout } = await execa(join(reader.programs, 'etcdctl'), [...asked, 'user', 'list']);
       expect(stdout.split('\n')).toContain('root');
