@@ -37,10 +37,7 @@ export function reportControllerRestarts(meta: TaskMeta): void {
  * under one name give it ("informer cache is out of date"). Takes twice the time at the most, and is counted
  * (`controllerRestarts`).
  */
-export async function expectAgreementAfterLoad(
-  world: World,
-  tenants: readonly Tenant[],
-): Promise<void> {
+export async function expectAgreementAfterLoad(world: World, tenants: readonly Tenant[]): Promise<void> {
   try {
     await world.expectAgreement(tenants, patienceMs);
   } catch (error) {

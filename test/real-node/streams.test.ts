@@ -196,26 +196,26 @@ describe('streams between kubectl and containers', () => {
       });
 
       it(`cp: ${copied} MB into a pod and back are the same bytes`, async () => {
-          const there = world.file(`there-${protocol}`);
-          const back = world.file(`back-${protocol}`);
-          writeFileSync(there, randomBytes(copied * 1_000_000));
-          const hash = await hashOf(there);
-          const copy = (from: string, to: string) =>
-            execa(kubectl, args('cp', '--retries=0', from, to), {
-              env,
-              timeout: patienceMs,
-              cwd: '/',
-            });
-          await copy(there, `idle:/tmp/copied-${protocol}`);
-          const inside = await inPod(
-            tenant,
-            { namespace: ns, name: 'idle' },
-            'sha256sum',
-            `/tmp/copied-${protocol}`,
-          );
-          expect(inside.split(' ')[0]).toBe(hash);
-          await copy(`idle:/tmp/copied-${protocol}`, back);
-          expect(await hashOf(back)).toBe(hash);
+        const there = world.file(`there-${protocol}`);
+        const back = world.file(`back-${protocol}`);
+        writeFileSync(there, randomBytes(copied * 1_000_000));
+        const hash = await hashOf(there);
+        const copy = (from: string, to: string) =>
+          execa(kubectl, args('cp', '--retries=0', from, to), {
+            env,
+            timeout: patienceMs,
+            cwd: '/',
+          });
+        await copy(there, `idle:/tmp/copied-${protocol}`);
+        const inside = await inPod(
+          tenant,
+          { namespace: ns, name: 'idle' },
+          'sha256sum',
+          `/tmp/copied-${protocol}`,
+        );
+        expect(inside.split(' ')[0]).toBe(hash);
+        await copy(`idle:/tmp/copied-${protocol}`, back);
+        expect(await hashOf(back)).toBe(hash);
       });
     });
   }

@@ -278,9 +278,8 @@ describe('tokens in pods', () => {
     shortToken = await renewed();
   });
 
-  itInTestAll(
-    'are renewed under the pod by the clock, three minutes before they expire',
-    () => renewed((shortest - 120) * 1000),
+  itInTestAll('are renewed under the pod by the clock, three minutes before they expire', () =>
+    renewed((shortest - 120) * 1000),
   );
 
   it('are worth nothing when the pod is gone', async () => {

@@ -42,7 +42,11 @@ describe('an admission webhook that is served by a pod of the tenant', () => {
             ['webhook', '--tls-cert-file=/pki/tls.crt', '--tls-private-key-file=/pki/tls.key', '--port=8443'],
             {
               volumeMounts: [{ name: 'pki', mountPath: '/pki', readOnly: true }],
-              readinessProbe: { httpGet: { path: '/readyz', port: 8443, scheme: 'HTTPS' }, periodSeconds: 1, timeoutSeconds: 10 },
+              readinessProbe: {
+                httpGet: { path: '/readyz', port: 8443, scheme: 'HTTPS' },
+                periodSeconds: 1,
+                timeoutSeconds: 10,
+              },
             },
           ),
         ],
