@@ -162,7 +162,8 @@ describe('tenants are out of reach of each other', () => {
     const watching = execa(
       one.kubectlPath,
       [
-        ...['--kubeconfig', one.kubeconfigFile, `--server=${server}`, `--tls-server-name=${nameOf(one)}`],
+        ...['--kubeconfig', one.kubeconfigFile, `--cache-dir=${one.kubeconfigFile}.cache`],
+        ...[`--server=${server}`, `--tls-server-name=${nameOf(one)}`],
         ...['get', 'namespaces', '--watch', '--output=name'],
       ],
       { reject: false, buffer: false, timeout: patienceMs },

@@ -32,10 +32,10 @@ export function reportControllerRestarts(meta: TaskMeta): void {
 }
 
 /**
- * Both sides agree; whoever lost a server asks for it ever more rarely. Where nothing but endpoints is missing when the time is up, the controllers of Kubernetes are begun
- * anew, on both sides: the one for endpoints waits up to 1,000 s after errors in a row, which Services that come and go
- * under one name give it ("informer cache is out of date"). Takes twice the time at the most, and is counted
- * (`controllerRestarts`).
+ * Both sides agree; whoever lost a server asks for it ever more rarely. Where nothing but endpoints is missing when the
+ * time is up, the controllers of Kubernetes are begun anew, on both sides: the one for endpoints waits up to 1,000 s after
+ * errors in a row, which Services that come and go under one name give it ("informer cache is out of date"). Takes twice
+ * the time at the most, and is counted (`controllerRestarts`).
  */
 export async function expectAgreementAfterLoad(world: World, tenants: readonly Tenant[]): Promise<void> {
   try {
