@@ -192,6 +192,9 @@ describe('the Helm chart', () => {
         const port = at<string>(rest, probe, 'httpGet', 'port');
         expect([name, probe, ports.some((each) => each.name === port)]).toEqual([name, probe, true]);
       }
+      // A slow node is given five minutes to start a program: nothing is gained when that begins anew before.
+      const tries = { periodSeconds: 1, failureThreshold: 300, timeoutSeconds: 5 };
+      expect([name, at(rest, 'startupProbe')]).toEqual([name, expect.objectContaining(tries)]);
       expect(Object.keys(asked.requests ?? {}).sort()).toEqual(['cpu', 'memory']);
       expect(args.filter((argument) => /password|redis:\/\/|token=/i.test(argument))).toEqual([]);
     }
