@@ -82,10 +82,13 @@ describe('the local stack', () => {
     ]);
 
   it('comes up with a tenant whose sample runs', async () => {
-    podsBefore = await pods();
-    expect(podsBefore).toHaveLength(4);
+    // "up" waits for them, but on a slow machine not to the end.
+    await tenant.until(
+      { resource: resources.pods, namespace: 'shop', what: 'the four pods of the sample to run' },
+      (all) => all.length === 4 && all.every((pod) => at(pod, 'status', 'phase') === 'Running'),
+    );
     await world.expectAgreement();
-    for (const [, phase] of podsBefore as string[][]) expect(phase).toBe('Running');
+    podsBefore = await pods();
     const nodes = (await tenant.client.list(resources.nodes)).items;
     expect(nodes.map(({ metadata }) => metadata.labels?.['skerry.dev/simulated'])).toEqual(['true', 'true']);
   });
