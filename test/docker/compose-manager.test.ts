@@ -74,7 +74,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     redis = await RedisContainer.start(engine, containers, '20683');
     const up = ['up', '--detach', '--tenants', '0', '--nodes', '1', '--no-samples', '--unsafe-no-fsync'];
     const args = [...up, '--tenant-egress', tenantEgress];
-    const { exitCode, stderr } = await runCli(stateDir, args, { timeoutMs: 300_000 });
+    const { exitCode, stderr } = await runCli(stateDir, args, { timeoutMs: 600_000 });
     if (exitCode !== 0) throw new Error(`"vc-manager up" ended with ${exitCode}: ${stderr}`);
     const binaries = new Binaries({ cacheDir: defaultCacheDirectory(process.env), env: process.env });
     const kubectl = await binaries.ensure(
