@@ -65,7 +65,7 @@ describe('a pool of parts', () => {
     expect(two?.['containers']).toBe(one?.['containers']);
     expect(two?.['nodeName']).toBe('node-2');
     expect(Object.isFrozen(two)).toBe(false);
-    const [container] = one?.['containers'] as { ports: { containerPort: number }[] }[];
+    const [container] = (one?.['containers'] ?? []) as { ports: { containerPort: number }[] }[];
     expect(() => container?.ports.push({ containerPort: 81 })).toThrow(TypeError);
     const other = kept(pool, { containers: [{ ...containers[0], ports: [{ containerPort: 81 }] }] });
     expect(other['containers']).toEqual([{ ...containers[0], ports: [{ containerPort: 81 }] }]);
