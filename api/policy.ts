@@ -256,23 +256,6 @@ export type TenantPolicy = ReadonlyLists<
   Omit<EffectivePolicy, 'ceiling' | 'nodeSelector' | 'hideNodes' | 'weight' | 'cacheMiB'>
 >;
 
-/** What a tenant may as long as no VirtualClusterPolicy allows more. */
-export const defaultEffectivePolicy: EffectivePolicy = {
-  podSecurity: 'baseline',
-  daemonSets: 'deny',
-  volumeTypes: [],
-  schedulerNames: [],
-  externalIPs: false,
-  loadBalancerOptions: false,
-  endpointCIDRs: [],
-  ingressHosts: [],
-  nodeSelector: {},
-  hideNodes: false,
-};
-
-const { nodeSelector: _everyNode, hideNodes: _shown, ...tenantsDefault } = defaultEffectivePolicy;
-export const defaultPolicy: TenantPolicy = tenantsDefault;
-
 export type RequestedPolicy = z.input<typeof requestedPolicySchema>;
 export type EffectivePolicy = z.input<typeof effectivePolicySchema>;
 export type PodSecurityLevel = (typeof podSecurityLevels)[number];

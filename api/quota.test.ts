@@ -1,11 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import {
-  defaultQuota,
-  effectiveQuotaSchema,
-  isLimitedResource,
-  quotaSchema,
-  usedQuotaSchema,
-} from './quota.ts';
+import { defaultQuota } from './default-policy.ts';
+import { effectiveQuotaSchema, isLimitedResource, quotaSchema, usedQuotaSchema } from './quota.ts';
 
 describe('what a quota limits', () => {
   it.each([

@@ -62,26 +62,3 @@ export const usedQuantity = z
 export const usedQuotaSchema = quantities(usedQuantity, 192);
 
 export type Quota = Readonly<Record<string, string>>;
-
-/** What a tenant may have in the super cluster as long as no VirtualClusterPolicy allows more. */
-export const defaultQuota: Quota = {
-  pods: '5000',
-  'requests.cpu': '2000',
-  'requests.memory': '8Ti',
-  'requests.ephemeral-storage': '8Ti',
-  services: '2000',
-  'services.nodeports': '200',
-  'services.loadbalancers': '20',
-  persistentvolumeclaims: '2000',
-  'requests.storage': '50Ti',
-  'count/namespaces': '1000',
-  'count/ingresses.networking.k8s.io': '1000',
-  configmaps: '10000',
-  secrets: '10000',
-  customresources: '10000',
-  objects: '50000',
-  'objects.bytes': '1Gi',
-  'writes.bytes-per-minute': '64Mi',
-  'datastore.keys': '100000',
-  'datastore.bytes': '512Mi',
-};

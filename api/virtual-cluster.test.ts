@@ -1,10 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import {
-  newRequest,
-  sleepAfterIdleMs,
-  type VirtualClusterSpec,
-  virtualClusterProblems,
-} from './virtual-cluster.ts';
+import { newRequest, sleepAfterIdleMs } from './tenant-state.ts';
+import { type VirtualClusterSpec, virtualClusterProblems } from './virtual-cluster.ts';
 
 function problems(spec: VirtualClusterSpec, name = 'a'): string {
   return virtualClusterProblems({ metadata: { name, namespace: 'team' }, spec }).join('; ');

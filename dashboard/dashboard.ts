@@ -23,7 +23,9 @@ import {
   KubeClient,
   messageOf,
   namespacedName,
+  systemClock,
   untilAborted,
+  Wakeup,
 } from '../kube/index.ts';
 import { hostInUrl, isLoopback, ListenError } from '../program/addresses.ts';
 import { FairShares } from '../program/fair-shares.ts';
@@ -46,7 +48,7 @@ import {
 } from './http.ts';
 import { isCancelled, Oidc, OidcRefusal, type OidcSettings } from './oidc.ts';
 import { isSameSecret, type Session, Sessions, SessionTooLarge } from './sessions.ts';
-import { Syncers } from './syncers.ts';
+import { refreshMs, Syncers } from './syncers.ts';
 import { ownTenant, tenantDetail } from './views.ts';
 
 export interface DashboardOptions {
@@ -87,7 +89,6 @@ export class UnprotectedError extends Error {
   override readonly name = 'UnprotectedError';
 }
 
-const refreshMs = 10_000;
 /** Changes within it are sent together. */
 const coalesceMs = 500;
 /** How long a page waits for a dashboard that has just been started. */
@@ -172,6 +173,8 @@ export class Dashboard {
   readonly #clients: Clients;
   readonly #fleet: Fleet;
   readonly #syncers: Syncers;
+  /** Someone looks at what is old. */
+  readonly #looked = new Wakeup();
   readonly #access: Access;
   readonly #sessions: Sessions;
   readonly #oidc: Oidc | undefined;
@@ -288,10 +291,15 @@ export class Dashboard {
 
   async #refresh(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await this.#syncers.refresh(this.#program, signal);
+      if (this.#syncers.isDue) await this.#syncers.refresh(this.#program, signal);
       await this.refreshCertificate();
-      await setTimeout(refreshMs, undefined, { signal });
+      await this.#looked.waitFor(refreshMs, systemClock, signal);
     }
+  }
+
+  /** Someone is shown what the syncers say. */
+  #look(): void {
+    if (this.#syncers.look()) this.#looked.signal();
   }
 
   /** Takes the certificate as it is now. One that cannot be used is reported, and the one before stays. */
@@ -823,6 +831,7 @@ export class Dashboard {
   }
 
   async #system(session: Session): Promise<object> {
+    this.#look();
     const { view } = this.#syncers;
     if (await this.#may(session, seesAll)) return view;
     const { isVisible } = await this.#visible(session);
@@ -840,7 +849,8 @@ export class Dashboard {
     const release = shares.take(whose, () => taken.abort(tooMany));
     const ends = AbortSignal.any([signal, taken.signal]);
     let wake = (): void => undefined;
-    const unsubscribe = this.#fleet.subscribe(() => wake());
+    const shown = session.tenant === undefined ? [this.#fleet, this.#syncers] : [this.#fleet];
+    const subscriptions = shown.map((each) => each.subscribe(() => wake()));
     try {
       response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' });
       const stream = new EventStream(response, ends, unreadMs);
@@ -861,6 +871,7 @@ export class Dashboard {
         const isNew = event.version !== since || event.isWhole === true || event.problem !== problem;
         ({ version: since, problem } = event);
         if (isNew) await stream.event('tenants', event, since);
+        if (session.tenant === undefined) this.#look();
         if (session.tenant === undefined && this.#syncers.view.at !== systemAt) {
           systemAt = this.#syncers.view.at;
           await stream.event('system', await this.#system(session));
@@ -882,7 +893,7 @@ export class Dashboard {
       const { status, message } = this.#explain(taken.signal.aborted ? tooMany : error);
       response.write(`event: ended\ndata: ${JSON.stringify({ status, message })}\n\n`);
     } finally {
-      unsubscribe();
+      for (const unsubscribe of subscriptions) unsubscribe();
       release();
       response.end();
     }

@@ -43,6 +43,9 @@ describe('what syncers say', () => {
     return {
       api,
       syncers,
+      pass: (ms: number) => {
+        now += ms;
+      },
       later: async (ms: number) => {
         now += ms;
         await syncers.refresh(client, signal);
@@ -131,6 +134,22 @@ describe('what syncers say', () => {
     expect(syncers.view.loads[0]?.items).toBe(60);
     expect(syncers.view.overMs).toBe(600_000);
     expect(syncers.remembered('syncer-0')).toBeLessThanOrEqual(12);
+  });
+
+  it('is asked for every ten seconds while someone looks, and else once a minute', async () => {
+    const { syncers, pass, later } = await world();
+    await later(0);
+    const isDueAfter = (ms: number): boolean => {
+      pass(ms);
+      return syncers.isDue;
+    };
+    expect([isDueAfter(10_000), isDueAfter(49_000), isDueAfter(1_000)]).toEqual([false, false, true]);
+    await later(0);
+    expect([isDueAfter(9_000), syncers.look(), isDueAfter(1_000)]).toEqual([false, false, true]);
+    await later(0);
+    pass(30_000);
+    // Nobody looks any more; whoever comes does not wait for the rest of the minute.
+    expect([syncers.isDue, syncers.look()]).toEqual([false, true]);
   });
 
   it('begins anew with a syncer that was started anew', async () => {

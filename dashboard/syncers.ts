@@ -27,6 +27,10 @@ const names: ReadonlySet<string> = new Set([
 const hourMs = 3_600_000;
 /** Between scrapes that are kept: each holds counters of all tenants. */
 const keptEveryMs = 60_000;
+/** Between scrapes while someone looks. */
+export const refreshMs = 10_000;
+/** A timer may be early, by the other clock. */
+const toleranceMs = 500;
 const timeoutMs = 10_000;
 const longestAnswer = 32 << 20;
 
@@ -52,6 +56,8 @@ export class Syncers {
   readonly #now: () => number;
   readonly #history = new Map<string, Scrape[]>();
   #view: SyncerView;
+  #lookedAt = Number.NEGATIVE_INFINITY;
+  readonly #listeners = new Set<() => void>();
 
   constructor(namespace: string, now: () => number) {
     this.#namespace = namespace;
@@ -63,6 +69,27 @@ export class Syncers {
     return this.#view;
   }
 
+  /** Someone is shown the view. Returns whether it is time for another one. */
+  look(): boolean {
+    this.#lookedAt = this.#now();
+    return this.isDue;
+  }
+
+  /** Rendering the metrics of many tenants takes a syncer tens of milliseconds: while nobody looks, only what is kept is asked for. */
+  get isDue(): boolean {
+    const now = this.#now();
+    const isWatched = now - this.#lookedAt < 3 * refreshMs;
+    const sinceMs = now - this.#view.at;
+    // Clocks are set back, too.
+    return sinceMs < 0 || sinceMs >= (isWatched ? refreshMs : keptEveryMs) - toleranceMs;
+  }
+
+  /** Called after each `refresh`. Returns how to stop that. */
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
   /** Answers that are remembered of one syncer. */
   remembered(name: string): number {
     return this.#history.get(name)?.length ?? 0;
@@ -70,6 +97,11 @@ export class Syncers {
 
   /** Asks all of them once. */
   async refresh(client: KubeClient, signal: AbortSignal): Promise<void> {
+    await this.#refresh(client, signal);
+    for (const listener of this.#listeners) listener();
+  }
+
+  async #refresh(client: KubeClient, signal: AbortSignal): Promise<void> {
     const at = this.#now();
     let leases: Lease[];
     try {

@@ -1,6 +1,6 @@
 import { isOverVirtualClusterLimit } from '../api/conditions.ts';
+import { sleepAfterIdleMs, weightOf } from '../api/tenant-state.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
-import { sleepAfterIdleMs, weightOf } from '../api/virtual-cluster.ts';
 import { wakeReasonText } from '../api/wake-reasons.ts';
 import { type Condition, printable } from '../kube/index.ts';
 import type { Assessment } from './backend.ts';

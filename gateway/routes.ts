@@ -1,5 +1,6 @@
 import { backgroundPrefix, idPattern } from '../api/names.ts';
-import { isPaused, sleepAfterIdleMs, type VirtualCluster } from '../api/virtual-cluster.ts';
+import { isPaused, sleepAfterIdleMs } from '../api/tenant-state.ts';
+import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { namespacedName } from '../kube/index.ts';
 
 /** Where connections of one tenant go. */

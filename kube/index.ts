@@ -60,7 +60,7 @@ export { type ListMeter, Reflector, type ReflectorProblem } from './reflector.ts
 export { apiVersionOf, groupResource, resource, resources } from './resources.ts';
 export { findCondition, metaTime, modifyStatus, setCondition } from './status.ts';
 export { Store, type StoreEvent } from './store.ts';
-export { StringPool } from './string-pool.ts';
+export { PartPool, StringPool } from './string-pool.ts';
 export {
   type Condition,
   type ConfigMap,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { defaultEffectivePolicy } from '../api/policy.ts';
+import { defaultEffectivePolicy } from '../api/default-policy.ts';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import type { KubeObject } from '../kube/index.ts';
 import { FakeClock } from '../kube/testing/index.ts';

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { isPaused, type VirtualCluster } from '../api/virtual-cluster.ts';
+import { isPaused } from '../api/tenant-state.ts';
+import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { connectionFromSecret, type KubeObject, resources } from '../kube/index.ts';
 import { itInTestAll } from '../kube/testing/broad.ts';
 import { scriptRunBy } from '../scripts/docs-commands.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { defaultPolicy } from '../../api/default-policy.ts';
 import { labelKeys } from '../../api/labels.ts';
-import { defaultPolicy } from '../../api/policy.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { podStateOf } from '../controllers/pod-admission.ts';
 import { TwoSides } from '../reconcile/testing/two-sides.ts';

@@ -1,6 +1,6 @@
 import ipaddr from 'ipaddr.js';
 import { labelKeys } from '../../api/labels.ts';
-import { reservedOffsets } from '../../api/virtual-cluster.ts';
+import { reservedOffsets } from '../../api/tenant-state.ts';
 import { ignoreNotFound, type KubeClient, resources } from '../../kube/index.ts';
 import type { TenantInfo } from '../context.ts';
 import type { ActionGate } from '../reconcile/execute.ts';

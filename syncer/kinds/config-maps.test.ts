@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { defaultPolicy } from '../../api/policy.ts';
+import { defaultPolicy } from '../../api/default-policy.ts';
 import type { KubeObject } from '../../kube/index.ts';
 import type { TenantInfo } from '../context.ts';
 import { superNamespaceName } from '../mapping/names.ts';

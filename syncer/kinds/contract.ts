@@ -103,6 +103,11 @@ interface KindBase {
     readonly super?: (object: KubeObject, previous?: KubeObject) => KubeObject;
   };
   /**
+   * There are many of it which are equal in part, to each other and on both sides: caches keep equal parts once, and
+   * frozen.
+   */
+  readonly sharesParts?: true;
+  /**
    * Keys of other objects whose agreement depends on this one; queued when it appears, changes or goes.
    * Called with the old and with the new state.
    */

@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
+import { defaultPolicy } from '../../api/default-policy.ts';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import { defaultPolicy } from '../../api/policy.ts';
 import type { KubeObject } from '../../kube/index.ts';
 import type { TenantInfo } from '../context.ts';
 import { superNamespaceName } from '../mapping/names.ts';

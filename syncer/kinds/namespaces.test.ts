@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { defaultPolicy } from '../../api/default-policy.ts';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import { defaultPolicy } from '../../api/policy.ts';
 import { applyMergePatch, type KubeObject } from '../../kube/index.ts';
 import { isOurs, originalUid } from '../mapping/labels.ts';
 import { superNamespaceName } from '../mapping/names.ts';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
+import { defaultPolicy } from '../../api/default-policy.ts';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import { defaultPolicy } from '../../api/policy.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { runtimeClassKind } from './classes.ts';
 import { isBeingPublished, isOffered, isPublished } from './published-kind.ts';

@@ -1,5 +1,5 @@
+import { defaultPolicy } from '../../api/default-policy.ts';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import { defaultPolicy } from '../../api/policy.ts';
 import {
   applyMergePatch,
   type KubeObject,

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { defaultPolicy } from '../../api/default-policy.ts';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import { defaultPolicy, type TenantPolicy } from '../../api/policy.ts';
+import type { TenantPolicy } from '../../api/policy.ts';
 import { isRecord, type KubeObject, type Resource, resource, resources } from '../../kube/index.ts';
 import { fuzzed } from '../../kube/testing/fuzz.ts';
 import { superNamespaceName } from '../mapping/names.ts';

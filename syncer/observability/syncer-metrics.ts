@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import { defaultQuota } from '../../api/quota.ts';
+import { defaultQuota } from '../../api/default-policy.ts';
 import type { EngineObserver } from '../engine.ts';
 import type { DirectoryHooks } from '../tenants/directory.ts';
 import { observePods, type PodTraces } from './pod-traces.ts';

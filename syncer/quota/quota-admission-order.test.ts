@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { defaultPolicy } from '../../api/policy.ts';
+import { defaultPolicy } from '../../api/default-policy.ts';
 import { resources } from '../../kube/index.ts';
 import type { KeyRef } from '../context.ts';
 import type { Caches } from '../reconcile/caches.ts';

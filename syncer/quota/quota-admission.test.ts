@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from 'vitest';
+import { defaultPolicy } from '../../api/default-policy.ts';
 import { labelKeys } from '../../api/labels.ts';
-import { defaultPolicy } from '../../api/policy.ts';
 import type { Quota } from '../../api/quota.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { allKinds } from '../kinds/registry.ts';

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { labelKeys } from '../../api/labels.ts';
 import { resources } from '../../kube/index.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
+import type { Pod } from '../kinds/pods/types.ts';
 import { allKinds } from '../kinds/registry.ts';
 import { byTenantIndex, Caches } from './caches.ts';
 
@@ -38,5 +39,26 @@ describe('the caches of one side', () => {
     const kept = caches.get(resources.pods, { namespace: 'n', name: 'web' });
     expect(kept?.metadata).not.toHaveProperty('managedFields');
     expect(kept?.['spec']).toEqual({ nodeName: 'n1' });
+  });
+
+  it('keep equal parts of pods once, on both sides, and frozen, so that no tenant sees what another one changes', () => {
+    const there = new Caches(allKinds, 'super');
+    const own = new Caches(allKinds, 'tenant');
+    const pod = (name: string) => ({
+      metadata: { name, namespace: 'n', uid: name, resourceVersion: '1', labels: { app: 'web' } },
+      spec: { containers: [{ name: 'main', resources: { limits: { cpu: '1' } } }] },
+      status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },
+    });
+    own.store(resources.pods).apply('ADDED', pod('a'));
+    there.store(resources.pods).apply('ADDED', pod('b'));
+    const [first, second] = [
+      own.get(resources.pods, { namespace: 'n', name: 'a' }),
+      there.get(resources.pods, { namespace: 'n', name: 'b' }),
+    ] as Pod[];
+    expect(second?.spec?.containers).toBe(first?.spec?.containers);
+    expect(second?.status?.conditions).toBe(first?.status?.conditions);
+    expect(second?.metadata.labels).toBe(first?.metadata.labels);
+    expect(second).toMatchObject(pod('b'));
+    expect(() => (first?.spec?.containers ?? []).pop()).toThrow(TypeError);
   });
 });

@@ -1,5 +1,12 @@
 import { labelKeys } from '../../api/labels.ts';
-import { type KubeObject, type ObjectRef, type Resource, Store, StringPool } from '../../kube/index.ts';
+import {
+  type KubeObject,
+  type ObjectRef,
+  PartPool,
+  type Resource,
+  Store,
+  StringPool,
+} from '../../kube/index.ts';
 import type { Lookup } from '../context.ts';
 import type { SyncedKind } from '../kinds/contract.ts';
 import { referenceIds, referencesIndex } from '../kinds/references.ts';
@@ -64,15 +71,18 @@ export class Caches implements Lookup {
   add(kind: SyncedKind): Store | undefined {
     const isSecondCopy = kind.direction === 'down' && kind.isSecondCopy === true;
     if (isSecondCopy && this.#side === 'tenant') return undefined;
-    const compact = kind.compact?.[this.#side];
-    const store = makeStore(this.#indexesOf(kind), compact, this.#onGrowth);
+    const store = makeStore(this.#indexesOf(kind), {
+      compact: kind.compact?.[this.#side],
+      sharesParts: kind.sharesParts,
+      onGrowth: this.#onGrowth,
+    });
     if (isSecondCopy) this.#beside.set(kind.name, store);
     else this.#stores.set(storeName(kind.resource), store);
     return store;
   }
 
   #addWatch({ name, resource, indexes = {}, compact }: SuperWatch): void {
-    const store = makeStore({ [byTenantIndex]: tenantLabel, ...indexes }, compact);
+    const store = makeStore({ [byTenantIndex]: tenantLabel, ...indexes }, { compact });
     this.#beside.set(name, store);
     if (!this.#stores.has(storeName(resource))) this.#stores.set(storeName(resource), store);
   }
@@ -146,13 +156,21 @@ export class Caches implements Lookup {
 
 function makeStore(
   indexes: Record<string, (object: KubeObject) => readonly string[]>,
-  compact: ((object: KubeObject, previous: KubeObject | undefined) => KubeObject) | undefined,
-  onGrowth?: () => void,
+  {
+    compact,
+    sharesParts = false,
+    onGrowth,
+  }: {
+    compact?: ((object: KubeObject, previous: KubeObject | undefined) => KubeObject) | undefined;
+    sharesParts?: boolean | undefined;
+    onGrowth?: (() => void) | undefined;
+  },
 ): Store {
   return new Store({
     transform: (object, previous) => {
       delete object.metadata['managedFields'];
-      return sharedTexts.share(compact === undefined ? object : compact(object, previous));
+      const kept = sharedTexts.share(compact === undefined ? object : compact(object, previous));
+      return sharesParts ? sharedParts.share(kept) : kept;
     },
     indexes,
     onGrowth,
@@ -174,3 +192,4 @@ const storeNames = new WeakMap<Resource, string>();
 
 /** Of all caches: pods of all tenants, and both sides of each, say the same. */
 const sharedTexts = new StringPool();
+const sharedParts = new PartPool();

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { defaultPolicy } from '../../api/policy.ts';
+import { defaultPolicy } from '../../api/default-policy.ts';
 import { resources } from '../../kube/index.ts';
 import { ReconcilerHarness } from './testing/reconciler-harness.ts';
 

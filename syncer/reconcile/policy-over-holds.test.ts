@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { defaultPolicy, type TenantPolicy } from '../../api/policy.ts';
+import { defaultPolicy } from '../../api/default-policy.ts';
+import type { TenantPolicy } from '../../api/policy.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { ingressKind } from '../kinds/ingresses.ts';
 import { serviceKind } from '../kinds/services/services.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
-import { defaultEffectivePolicy } from '../../api/policy.ts';
+import { defaultEffectivePolicy } from '../../api/default-policy.ts';
 import { type Clock, type KubeObject, resources } from '../../kube/index.ts';
 import { fastClock } from '../../kube/testing/fast-clock.ts';
 import type { FakeCluster } from '../../kube/testing/index.ts';

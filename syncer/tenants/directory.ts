@@ -1,6 +1,7 @@
 import { getHeapStatistics } from 'node:v8';
 import { isWaitingForSyncer, leftReason } from '../../api/conditions.ts';
-import { isAsleep, isHeldToPolicy, isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isAsleep, isHeldToPolicy, isServed } from '../../api/tenant-state.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   type CallRecord,
   type Clock,

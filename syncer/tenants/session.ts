@@ -1,4 +1,5 @@
-import { type VirtualCluster, weightOf } from '../../api/virtual-cluster.ts';
+import { weightOf } from '../../api/tenant-state.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   type CallRecord,
   type Clock,

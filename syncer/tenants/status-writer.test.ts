@@ -1,7 +1,8 @@
 import { describe, expect, it, vi } from 'vitest';
 import { noSyncerReason } from '../../api/conditions.ts';
+import { isAsleep } from '../../api/tenant-state.ts';
 import { monthlyUsage } from '../../api/usage.ts';
-import { isAsleep, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { findCondition, resources } from '../../kube/index.ts';
 import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts';
 import { definitionOf, widgets } from '../controllers/testing/custom-world.ts';

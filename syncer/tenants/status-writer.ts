@@ -8,7 +8,8 @@ import {
   superClusterUnknownReason,
   switchedOffReason,
 } from '../../api/conditions.ts';
-import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isServed } from '../../api/tenant-state.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   type Condition,
   findCondition,

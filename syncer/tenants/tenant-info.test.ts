@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { defaultEffectivePolicy, defaultPolicy, defaultQuota } from '../../api/default-policy.ts';
 import type { DriverName } from '../../api/drivers.ts';
-import { defaultEffectivePolicy, defaultPolicy } from '../../api/policy.ts';
-import { defaultQuota } from '../../api/quota.ts';
-import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isServed } from '../../api/tenant-state.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   defaultAllowedAnnotations,
   defaultAllowedLabels,

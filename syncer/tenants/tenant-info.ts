@@ -1,6 +1,6 @@
-import { defaultPolicy } from '../../api/policy.ts';
-import { defaultQuota } from '../../api/quota.ts';
-import { isExposedByService, podEndpoint, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { defaultPolicy, defaultQuota } from '../../api/default-policy.ts';
+import { isExposedByService, podEndpoint } from '../../api/tenant-state.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { TenantInfo } from '../context.ts';
 import {
   defaultAllowedAnnotations,

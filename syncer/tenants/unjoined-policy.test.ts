@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { defaultEffectivePolicy, type EffectivePolicy } from '../../api/policy.ts';
+import { defaultEffectivePolicy } from '../../api/default-policy.ts';
+import type { EffectivePolicy } from '../../api/policy.ts';
 import { type KubeObject, type Resource, resources } from '../../kube/index.ts';
 import { fastClock } from '../../kube/testing/fast-clock.ts';
 import type { SyncContext } from '../context.ts';

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { labelKeys } from '../../api/labels.ts';
-import { isAsleep, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isAsleep } from '../../api/tenant-state.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { FakeClock } from '../../kube/testing/index.ts';
 import { allKinds } from '../kinds/registry.ts';

@@ -1,5 +1,6 @@
 import type { JobKind } from '../../api/job-status.ts';
-import { storedRequest, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { storedRequest } from '../../api/tenant-state.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeClient, resources } from '../../kube/index.ts';
 import type { Cli } from './context.ts';
 import { CliError } from './errors.ts';

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
+import { defaultQuota } from '../../api/default-policy.ts';
 import type {
   EffectivePolicy,
   RequestedPolicy,
   VirtualClusterPolicy,
   VirtualClusterPolicySpec,
 } from '../../api/policy.ts';
-import { defaultQuota } from '../../api/quota.ts';
 import type { VirtualClusterSpec } from '../../api/virtual-cluster.ts';
 import {
   effectivePolicy,

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
+import { defaultPolicy, defaultQuota } from '../../api/default-policy.ts';
 import {
-  defaultPolicy,
   type EffectivePolicy,
   type PodSecurityLevel,
   podSecurityLevels,
@@ -10,7 +10,7 @@ import {
   type VirtualClusterPolicySpec,
 } from '../../api/policy.ts';
 import { isPortRangeListed, isRepositoryListed, isTaintKeyListed } from '../../api/policy-lists.ts';
-import { defaultQuota, isLimitedResource, type Quota } from '../../api/quota.ts';
+import { isLimitedResource, type Quota } from '../../api/quota.ts';
 import type { VirtualClusterSpec } from '../../api/virtual-cluster.ts';
 import { parseExactQuantity } from '../../kube/index.ts';
 

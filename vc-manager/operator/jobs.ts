@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { CurrentJob, JobKind, JobStatus } from '../../api/job-status.ts';
 import { annotationKeys } from '../../api/labels.ts';
-import { newRequest, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { newRequest } from '../../api/tenant-state.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { WakeReason } from '../../api/wake-reasons.ts';
 import { withoutUndefined } from '../../kube/index.ts';
 import {

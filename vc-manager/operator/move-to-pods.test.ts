@@ -1,7 +1,8 @@
 import { X509Certificate } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { labelKeys } from '../../api/labels.ts';
-import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isServed } from '../../api/tenant-state.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import {
   Connection,
   ConnectionError,

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys } from '../../api/labels.ts';
-import { isPaused, isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isPaused, isServed } from '../../api/tenant-state.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { ConnectionError, resources } from '../../kube/index.ts';
 import { componentHash } from '../drivers/driver.ts';
 import { DriverError } from '../drivers/errors.ts';

@@ -1,10 +1,6 @@
 import { type DriverName, defaultDriver } from '../../api/drivers.ts';
-import {
-  type ControlPlanePlacement,
-  isForPods,
-  type Move,
-  type VirtualCluster,
-} from '../../api/virtual-cluster.ts';
+import { isForPods } from '../../api/tenant-state.ts';
+import type { ControlPlanePlacement, Move, VirtualCluster } from '../../api/virtual-cluster.ts';
 import { isLoopback } from '../../program/addresses.ts';
 import type { TemplateChoice } from '../control-plane/template.ts';
 import type { ControlPlaneDriver } from '../drivers/driver.ts';

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
 import { activityLeaseName } from '../../api/names.ts';
-import { isServed, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isServed } from '../../api/tenant-state.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { type KubeObject, resources } from '../../kube/index.ts';
 import { condition, fastPace, jobRequests, World } from './testing/world.ts';
 

@@ -1,6 +1,7 @@
 import { annotationKeys } from '../../api/labels.ts';
 import { activityLeaseName } from '../../api/names.ts';
-import { newRequest, sleepAfterIdleMs, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { newRequest, sleepAfterIdleMs } from '../../api/tenant-state.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { LeaseWakeReason, WakeReason } from '../../api/wake-reasons.ts';
 import { findCondition, type KubeObject } from '../../kube/index.ts';
 import { sleepSchedule } from './schedules.ts';

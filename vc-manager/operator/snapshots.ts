@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { annotationKeys } from '../../api/labels.ts';
-import { isPaused, newRequest, snapshotEveryMs, type VirtualCluster } from '../../api/virtual-cluster.ts';
+import { isPaused, newRequest, snapshotEveryMs } from '../../api/tenant-state.ts';
+import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import type { Clock } from '../../kube/index.ts';
 import { type SnapshotStore, snapshotSuffix } from '../snapshot/store.ts';
 

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { annotationKeys, labelKeys } from '../../api/labels.ts';
-import { isServed, type VirtualCluster, type VirtualClusterSpec } from '../../api/virtual-cluster.ts';
+import { isServed } from '../../api/tenant-state.ts';
+import type { VirtualCluster, VirtualClusterSpec } from '../../api/virtual-cluster.ts';
 import { isUnclaimed, warmClaim } from '../../api/warm-pool.ts';
 import { Connection, ConnectionError, resources } from '../../kube/index.ts';
 import type { OperatorSettingsInput } from './settings.ts';

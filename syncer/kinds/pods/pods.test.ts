@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { defaultPolicy } from '../../../api/default-policy.ts';
 import { annotationKeys } from '../../../api/labels.ts';
-import { defaultPolicy } from '../../../api/policy.ts';
 import { applyMergePatch, type KubeObject } from '../../../kube/index.ts';
 import { lateName } from '../late-references.ts';
 import { carryOut } from '../testing.ts';

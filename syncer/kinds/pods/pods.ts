@@ -187,6 +187,7 @@ export const podKind: DownKind = {
   indexes: { tenant: tenantIndexes, super: superIndexes },
   references: { of: references, needed: ['configmaps', 'secrets'], needs: needsReferences },
   compact: { tenant: wellFormed({ spec: 'PodSpec', status: 'PodStatus' }), super: compactSuperPod },
+  sharesParts: true,
   touches: { membershipOnly: true, tenant: touched, super: touchedFromSuper },
   admit: admitPod,
   enforce,

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { defaultPolicy } from '../../../api/default-policy.ts';
 import { annotationKeys } from '../../../api/labels.ts';
-import { defaultPolicy, type TenantPolicy } from '../../../api/policy.ts';
+import type { TenantPolicy } from '../../../api/policy.ts';
 import { podKind } from './pods.ts';
 import { podContext, superPod, tenantPod } from './testing.ts';
 import type { Container, Pod, PodSpec, Volume } from './types.ts';

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { defaultPolicy } from '../../../api/default-policy.ts';
 import { annotationKeys, labelKeys } from '../../../api/labels.ts';
-import { defaultPolicy, type TenantPolicy } from '../../../api/policy.ts';
+import type { TenantPolicy } from '../../../api/policy.ts';
 import type { KubeObject } from '../../../kube/index.ts';
 import type { SyncContext } from '../../context.ts';
 import { isOurs, originalUid } from '../../mapping/labels.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { defaultPolicy } from '../../../api/policy.ts';
+import { defaultPolicy } from '../../../api/default-policy.ts';
 import { applyMergePatch, type KubeObject, resources } from '../../../kube/index.ts';
 import type { SyncContext } from '../../context.ts';
 import type { Action } from '../contract.ts';

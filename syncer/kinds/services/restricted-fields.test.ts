@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { defaultPolicy, type TenantPolicy } from '../../../api/policy.ts';
+import { defaultPolicy } from '../../../api/default-policy.ts';
+import type { TenantPolicy } from '../../../api/policy.ts';
 import type { KubeObject } from '../../../kube/index.ts';
 import type { SyncContext, TenantInfo } from '../../context.ts';
 import { carryOut } from '../testing.ts';

@@ -1,11 +1,8 @@
 import { type Command, Option } from 'commander';
 import { noSyncerReason } from '../../../api/conditions.ts';
 import { traitsOf } from '../../../api/drivers.ts';
-import {
-  sleepAfterIdleMs,
-  type VirtualCluster,
-  type VirtualClusterStatus,
-} from '../../../api/virtual-cluster.ts';
+import { sleepAfterIdleMs } from '../../../api/tenant-state.ts';
+import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { wakeReasonText } from '../../../api/wake-reasons.ts';
 import { printable } from '../../../kube/index.ts';
 import { inMiB } from '../../operator/errors.ts';

@@ -1,6 +1,6 @@
 import { isIPv6 } from 'node:net';
 import { labelKeys } from '../../../api/labels.ts';
-import { podEndpoint } from '../../../api/virtual-cluster.ts';
+import { podEndpoint } from '../../../api/tenant-state.ts';
 import {
   ConnectionError,
   createIfAbsent,

@@ -1,6 +1,7 @@
 import { hash, X509Certificate } from 'node:crypto';
 import { backgroundPrefix, kubeconfigKey, secretNames } from '../../../api/names.ts';
-import { reservedOffsets, type VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import { reservedOffsets } from '../../../api/tenant-state.ts';
+import type { VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { isWarmPoolMember } from '../../../api/warm-pool.ts';
 import { renderKubeconfig, withoutUndefined } from '../../../kube/index.ts';
 import { isFilledIn } from '../../control-plane/template.ts';

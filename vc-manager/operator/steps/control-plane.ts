@@ -1,6 +1,6 @@
 import { fetchingReason, fetchingText } from '../../../api/conditions.ts';
 import { labelKeys } from '../../../api/labels.ts';
-import { isPaused, weightOf } from '../../../api/virtual-cluster.ts';
+import { isPaused, weightOf } from '../../../api/tenant-state.ts';
 import { ConnectionError, findCondition, resources } from '../../../kube/index.ts';
 import { hostInUrl } from '../../../program/addresses.ts';
 import { BinaryError } from '../../binaries/index.ts';

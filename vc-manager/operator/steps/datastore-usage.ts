@@ -1,4 +1,5 @@
-import { isPaused, type VirtualCluster, type VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import { isPaused } from '../../../api/tenant-state.ts';
+import type { VirtualCluster, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import type { WriteStop } from '../../control-plane/authorizers.ts';
 import { isFilledIn } from '../../control-plane/template.ts';
 import { EtcdError } from '../../etcd/errors.ts';

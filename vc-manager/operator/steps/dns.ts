@@ -1,5 +1,6 @@
 import { backgroundPrefix } from '../../../api/names.ts';
-import { type DnsChoice, reservedOffsets, type VirtualCluster } from '../../../api/virtual-cluster.ts';
+import { reservedOffsets } from '../../../api/tenant-state.ts';
+import type { DnsChoice, VirtualCluster } from '../../../api/virtual-cluster.ts';
 import { findCondition, type KubeObject, printable, resources } from '../../../kube/index.ts';
 import { addressAt } from '../../os/network.ts';
 import { type AddonObject, installAddon, removeAddon, renderAddon } from '../addons.ts';

@@ -1,10 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import {
-  type ControlPlanePlacement,
-  isPaused,
-  type Move,
-  type VirtualClusterStatus,
-} from '../../../api/virtual-cluster.ts';
+import { isPaused } from '../../../api/tenant-state.ts';
+import type { ControlPlanePlacement, Move, VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { ApiError, ConnectionError, findCondition } from '../../../kube/index.ts';
 import { EtcdError } from '../../etcd/errors.ts';
 import { copyTooSlow, datastoreNotKept, explain, moveOutpaced, OperatorError } from '../errors.ts';

@@ -1,6 +1,6 @@
 import { labelKeys } from '../../../api/labels.ts';
 import { group } from '../../../api/names.ts';
-import { isForPods, reservedOffsets } from '../../../api/virtual-cluster.ts';
+import { isForPods, reservedOffsets } from '../../../api/tenant-state.ts';
 import {
   deleteIfPresent,
   ignoreNotFound,

@@ -1,7 +1,8 @@
 import { traitsOf } from '../../../api/drivers.ts';
 import { annotationKeys } from '../../../api/labels.ts';
 import { hasRunSince } from '../../../api/running-pods.ts';
-import { sleepAfterIdleMs, storedRequest, type VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
+import { sleepAfterIdleMs, storedRequest } from '../../../api/tenant-state.ts';
+import type { VirtualClusterStatus } from '../../../api/virtual-cluster.ts';
 import { wakeReasonText } from '../../../api/wake-reasons.ts';
 import { type KubeObject, resources } from '../../../kube/index.ts';
 import { explain, OperatorError, tooManySchedules } from '../errors.ts';
