@@ -12,6 +12,8 @@ export interface TenantRef {
 export interface Assessment {
   /** Reasons of conditions that are wrong, the most telling first. */
   readonly problems: readonly string[];
+  /** Types of these conditions. */
+  readonly failing: readonly string[];
   /** What to do next; commands that can be copied. */
   readonly advice: readonly string[];
   readonly quota: readonly QuotaRow[];

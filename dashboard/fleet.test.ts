@@ -15,7 +15,7 @@ async function startedFleet(
 ): Promise<Fleet> {
   const connection = new Connection(api.connectionOptions);
   const stop = new AbortController();
-  const fleet = new Fleet(() => ({ problems: [], advice: [], quota: [], jobs: [] }), startedMs);
+  const fleet = new Fleet(() => ({ problems: [], failing: [], advice: [], quota: [], jobs: [] }), startedMs);
   const running = fleet.run(new KubeClient(connection), stop.signal, () => onProblem(fleet.problem));
   cleanups.push(
     () => connection.close(),

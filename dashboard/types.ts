@@ -89,6 +89,8 @@ export interface TenantDetail extends TenantRow {
 export interface ConditionRow {
   readonly type: string;
   readonly status: string;
+  /** `asleep`: it does not hold or is unknown, and that is no problem. */
+  readonly health: Health;
   readonly reason: string;
   readonly message: string;
   readonly since: string;

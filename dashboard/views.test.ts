@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import type { Assessment } from './backend.ts';
-import type { Health, JobRow } from './types.ts';
+import type { Health, JobRow, OwnTenant } from './types.ts';
 import { ownTenant, tenantDetail, tenantRow } from './views.ts';
 
-const quiet: Assessment = { problems: [], advice: ['look at it'], quota: [], jobs: [] };
+const quiet: Assessment = { problems: [], failing: [], advice: ['look at it'], quota: [], jobs: [] };
 
 type Status = NonNullable<VirtualCluster['status']>;
 
@@ -28,16 +28,11 @@ describe('how a tenant does', () => {
     ['wrong', { phase: 'Failed' }, []],
     ['wrong', { phase: 'Cancelled' }, []],
     ['wrong', { phase: 'Ready', jobs: { current: { ...job, failing: true } } }, []],
-    ['limited', { phase: 'Ready', conditions: [condition('PolicyLimited', 'Limited')] }, ['Limited']],
-    // What has no reason is known by its type.
-    ['limited', { phase: 'Ready', conditions: [condition('Placed', '')] }, ['Placed']],
-    [
-      'wrong',
-      { phase: 'Ready', conditions: [condition('PolicyLimited', 'Limited'), condition('Synced', 'Lost')] },
-      ['Limited', 'Lost'],
-    ],
-  ])('is %s', (health, status, problems) => {
-    expect(tenantRow(virtualCluster(status), { ...quiet, problems })).toMatchObject({ health });
+    ['limited', { phase: 'Ready' }, ['PolicyLimited']],
+    ['limited', { phase: 'Ready' }, ['Placed', 'DatastoreWithinQuota']],
+    ['wrong', { phase: 'Ready' }, ['PolicyLimited', 'Synced']],
+  ])('is %s', (health, status, failing) => {
+    expect(tenantRow(virtualCluster(status), { ...quiet, failing })).toMatchObject({ health });
   });
 
   it('comes with advice only where that is needed', () => {
@@ -70,6 +65,32 @@ describe('the page of a tenant', () => {
     const vc = virtualCluster({ conditions: [condition('Synced', 'Lost', 'a\u001b[2Jb\nc')] });
     expect(tenantDetail(vc, quiet).conditions).toMatchObject([{ message: 'a?[2Jb c' }]);
     expect(tenantDetail(vc, { ...quiet, advice: ['x\u202ey'] }).advice).toEqual(['x?y']);
+  });
+
+  it('marks as wrong only the conditions that are problems of the tenant', () => {
+    const conditions = [
+      { ...condition('Ready', 'Ready'), status: 'True' as const },
+      condition('DeletionHeld', 'None'),
+      condition('NetworkPoliciesEnforced', 'NoEngine'),
+      condition('TenantsIsolated', 'NoEngine'),
+      { ...condition('Synced', 'NoSyncer'), status: 'Unknown' as const },
+      condition('DNSReady', 'Unavailable'),
+      { ...condition('PolicyLimited', 'Limited'), status: 'True' as const },
+    ];
+    const assessment = { ...quiet, failing: ['DNSReady', 'PolicyLimited'] };
+    const healths = ({ conditions: rows }: Pick<OwnTenant, 'conditions'>) =>
+      Object.fromEntries(rows.map(({ type, health }) => [type, health]));
+    const wanted = {
+      ...{ Ready: 'well', NetworkPoliciesEnforced: 'asleep', Synced: 'asleep' },
+      ...{ DNSReady: 'wrong', PolicyLimited: 'limited' },
+    };
+    expect(healths(ownTenant(virtualCluster({ conditions }), assessment))).toEqual(wanted);
+    expect(healths(tenantDetail(virtualCluster({ conditions }), assessment))).toEqual({
+      ...wanted,
+      ...{ DeletionHeld: 'well', TenantsIsolated: 'asleep' },
+    });
+    const noSyncer = { ...quiet, failing: ['Synced'] };
+    expect(healths(ownTenant(virtualCluster({ conditions }), noSyncer))).toMatchObject({ Synced: 'wrong' });
   });
 
   it('leaves out facts that are not there', () => {

@@ -29,25 +29,19 @@ function phaseOf({ metadata, status }: VirtualCluster): string {
 const busy: readonly string[] = ['Pending', 'Provisioning', 'Deleting', 'Upgrading', 'Restoring', 'Moving'];
 const limits: readonly string[] = ['PolicyLimited', 'DatastoreWithinQuota', 'VersionCurrent', 'Placed'];
 
-function healthOf(vc: VirtualCluster, problems: readonly string[]): Health {
+function healthOf(vc: VirtualCluster, failing: readonly string[]): Health {
   const phase = phaseOf(vc);
   if (phase === 'Failed' || phase === 'Cancelled' || vc.status?.jobs?.current?.failing === true)
     return 'wrong';
-  if (problems.length > 0) {
-    const conditions = vc.status?.conditions ?? [];
-    const reasons = new Set(
-      conditions.filter(({ type }) => limits.includes(type)).map(({ type, reason }) => reason || type),
-    );
-    if (!problems.every((each) => reasons.has(each))) return 'wrong';
-    return 'limited';
-  }
+  if (failing.length > 0) return failing.every((type) => limits.includes(type)) ? 'limited' : 'wrong';
   if (phase === 'Asleep') return 'asleep';
   return busy.includes(phase) ? 'busy' : 'well';
 }
 
-export function tenantRow(vc: VirtualCluster, { problems, advice, quota, jobs }: Assessment): TenantRow {
+export function tenantRow(vc: VirtualCluster, assessment: Assessment): TenantRow {
+  const { problems, failing, advice, quota, jobs } = assessment;
   const { metadata, spec, status } = vc;
-  const health = healthOf(vc, problems);
+  const health = healthOf(vc, failing);
   const needsHelp = health === 'wrong' || health === 'limited';
   const fullest = quota.reduce<QuotaRow | undefined>(
     (most, each) => ((each.share ?? -1) > (most?.share ?? -1) ? each : most),
@@ -87,7 +81,7 @@ export function tenantDetail(vc: VirtualCluster, assessment: Assessment): Tenant
     uid: metadata.uid ?? '',
     facts: facts(vc),
     isOverLimit: isOverVirtualClusterLimit(vc),
-    conditions: (status?.conditions ?? []).map(conditionRow),
+    conditions: (status?.conditions ?? []).map((each) => conditionRow(each, assessment.failing)),
     quota: assessment.quota,
     jobs: assessment.jobs.map(jobRow),
     certificates: certificateRows(vc),
@@ -130,8 +124,20 @@ function facts({ metadata, spec, status }: VirtualCluster): [string, string][] {
   );
 }
 
-function conditionRow({ type, status, reason, message, lastTransitionTime }: Condition): ConditionRow {
-  return { type, status, reason: shown(reason), message: shown(message), since: shown(lastTransitionTime) };
+/** Conditions that are fine when they are false. */
+const fineWhenFalse: readonly string[] = ['IdentityMismatch', 'DeletionHeld', 'PolicyLimited'];
+
+function conditionHealth({ type, status }: Condition, failing: readonly string[]): Health {
+  if (failing.includes(type)) return limits.includes(type) ? 'limited' : 'wrong';
+  return status === (fineWhenFalse.includes(type) ? 'False' : 'True') ? 'well' : 'asleep';
+}
+
+function conditionRow(condition: Condition, failing: readonly string[]): ConditionRow {
+  const { type, status, reason, message, lastTransitionTime } = condition;
+  return {
+    ...{ type, status, health: conditionHealth(condition, failing) },
+    ...{ reason: shown(reason), message: shown(message), since: shown(lastTransitionTime) },
+  };
 }
 
 function certificateRows({ status }: VirtualCluster): CertificateRow[] {
@@ -169,9 +175,9 @@ const ownConditions: readonly string[] = [
   'VersionCurrent',
 ];
 
-export function ownTenant(vc: VirtualCluster, { problems, quota, jobs }: Assessment): OwnTenant {
+export function ownTenant(vc: VirtualCluster, { problems, failing, quota, jobs }: Assessment): OwnTenant {
   const { metadata, status } = vc;
-  const row = tenantRow(vc, { problems, advice: [], quota, jobs });
+  const row = tenantRow(vc, { problems, failing, advice: [], quota, jobs });
   const { phase, health, createdAt, pods, services, cpu, memory, certificatesDue } = row;
   const conditions = (status?.conditions ?? []).filter(({ type }) => ownConditions.includes(type));
   return {
@@ -180,7 +186,7 @@ export function ownTenant(vc: VirtualCluster, { problems, quota, jobs }: Assessm
     ...{ phase, health, createdAt, pods, services, cpu, memory, certificatesDue },
     quota,
     conditions: conditions
-      .map(conditionRow)
+      .map((each) => conditionRow(each, failing))
       .map((each) => (ownMessages.includes(each.type) ? each : { ...each, message: '' })),
     jobs: jobs.map(({ kind, state, target, startedAt, finishedAt }) => ({
       kind,

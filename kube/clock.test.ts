@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { systemClock } from './clock.ts';
 import { FakeClock } from './testing/index.ts';
 
@@ -23,6 +23,27 @@ describe.each([
     controller.abort(reason);
     await expect(sleeping).rejects.toBe(reason);
   });
+});
+
+it('systemClock sleeps for longer than a timer of Node.js can wait', async () => {
+  vi.useFakeTimers();
+  try {
+    const woken = vi.fn();
+    const sleeping = systemClock.sleep(2 ** 32).then(woken);
+    await vi.advanceTimersByTimeAsync(2 ** 32 - 1);
+    expect(woken).not.toHaveBeenCalled();
+    await vi.advanceTimersByTimeAsync(1);
+    expect(woken).toHaveBeenCalledOnce();
+    await sleeping;
+    const aborted = new AbortController();
+    const cut = systemClock.sleep(2 ** 32, aborted.signal);
+    await vi.advanceTimersByTimeAsync(2 ** 31);
+    aborted.abort('enough');
+    await expect(cut).rejects.toBe('enough');
+    expect(vi.getTimerCount()).toBe(0);
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 describe('FakeClock', () => {

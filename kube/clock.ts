@@ -10,15 +10,27 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
+/** Node.js fires a timer at once that is to wait for longer. */
+const longestTimerMs = 2 ** 31 - 1;
+
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
   sleep(ms, signal) {
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
-        release();
-        resolve();
-      }, ms);
+      const wait = (leftMs: number): NodeJS.Timeout =>
+        setTimeout(
+          () => {
+            if (leftMs > longestTimerMs) {
+              timer = wait(leftMs - longestTimerMs);
+              return;
+            }
+            release();
+            resolve();
+          },
+          Math.min(leftMs, longestTimerMs),
+        );
+      let timer = wait(ms);
       const release = onAbort(signal, () => {
         clearTimeout(timer);
         reject(signal?.reason);

@@ -5,7 +5,6 @@ import type {
   ComponentRow,
   ConditionRow,
   EventRow,
-  Health,
   JobRow,
   QuotaRow,
   SnapshotRow,
@@ -29,21 +28,11 @@ const quotaColumns: Column<QuotaRow>[] = [
   },
 ];
 
-/** True says that something is wrong. */
-const wrongWhenTrue = ['IdentityMismatch', 'DeletionHeld', 'PolicyLimited'];
-
-function conditionHealth({ type, status }: ConditionRow): Health {
-  if (status === 'Unknown') return 'asleep';
-  if (type === 'PolicyLimited' && status === 'True') return 'limited';
-  return (status === 'True') === wrongWhenTrue.includes(type) ? 'wrong' : 'well';
-}
-
 const conditionColumns: Column<ConditionRow>[] = [
   { title: 'Condition', isName: true, cell: ({ type }) => type },
   {
     title: 'Status',
-    cell: (condition) =>
-      html`<${HealthMark} health=${conditionHealth(condition)} text=${condition.status} />`,
+    cell: ({ health, status }) => html`<${HealthMark} health=${health} text=${status} />`,
   },
   { title: 'Reason', cell: ({ reason }) => reason || '–' },
   { title: 'Since', isNumber: true, cell: ({ since: at }) => since(at) },

@@ -117,6 +117,7 @@ export async function dashboardWorld(options: Partial<DashboardOptions> = {}, wa
   const backend: Backend = {
     assess: ({ status }) => ({
       problems: [],
+      failing: [],
       advice: ['Its logs: vc-manager logs blue'],
       quota: [{ resource: 'pods', used: '1', allowed: '4', share: 0.25 }],
       jobs: (status?.jobs?.history ?? []).map((job) => ({ ...job, state: job.result, holder: 'manager-0' })),

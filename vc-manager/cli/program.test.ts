@@ -616,11 +616,21 @@ describe('the command line', () => {
     ['a version that is none', ['create', 'x', '--version', 'newest']],
     ['a shell that it does not know', ['completion', 'tcsh']],
     ['an address that is none', ['up', '--bind-address', 'here']],
+    ['to check a cluster that is named as for other commands', ['doctor']],
     ['to delete where nobody can be asked', ['delete', 'blue']],
     ['to restore where nobody can be asked', ['restore', 'blue', '--from', 'a.snapshot']],
   ])('refuses %s', async (_, args) => {
     expect(await run(...args)).toMatchObject({ exitCode: 2, stdout: '' });
     expect(server.requests).toEqual([]);
+  });
+
+  it('refuses an amount of memory that is none before it starts anything', async () => {
+    // In a directory that is no stack's, where nothing is ever started.
+    const args = ['up', '--warm-memory', 'much', '--state-dir', import.meta.dirname];
+    expect(await runCaptured(args, { HOME: home })).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringContaining('Give an amount of memory'),
+    });
   });
 
   it.each([['describe'], ['kubeconfig'], ['logs'], ['delete', '--yes']])(

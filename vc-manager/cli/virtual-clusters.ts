@@ -247,8 +247,10 @@ const noProblem: readonly string[] = [
   'Moving',
 ];
 
-/** Reasons of the conditions that say what is wrong with a tenant, the most telling first. */
-export function problems({ status }: VirtualCluster): string[] {
+type TenantCondition = NonNullable<NonNullable<VirtualCluster['status']>['conditions']>[number];
+
+/** The conditions that say what is wrong with a tenant, the most telling first. */
+export function failingConditions({ status }: VirtualCluster): TenantCondition[] {
   const wrong = (status?.conditions ?? []).filter(({ type, status: is, reason = '' }) => {
     if (problemWhenTrue.includes(type)) return is === 'True';
     // One that is asleep needs none.
@@ -257,8 +259,12 @@ export function problems({ status }: VirtualCluster): string[] {
     return reason === superClusterUnknownReason || (is === 'False' && !noProblem.includes(reason));
   });
   // What Ready says is most often the reason of another condition too.
-  const inOrder = wrong.toSorted((a, b) => Number(b.type === 'Ready') - Number(a.type === 'Ready'));
-  return [...new Set(inOrder.map(({ type, reason }) => reason || type))];
+  return wrong.toSorted((a, b) => Number(b.type === 'Ready') - Number(a.type === 'Ready'));
+}
+
+/** Their reasons. */
+export function problems(vc: VirtualCluster): string[] {
+  return [...new Set(failingConditions(vc).map(({ type, reason }) => reason || type))];
 }
 
 /** Messages of conditions that limit a tenant though nothing is broken. */

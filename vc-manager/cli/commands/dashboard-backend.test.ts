@@ -307,6 +307,36 @@ describe('what the dashboard does', () => {
     expect(backend.explain(new Error('odd')).status).toBe(500);
   });
 
+  it('names the conditions that are wrong, and why, and none that is no problem', () => {
+    const condition = (type: string, reason: string) => ({ type, reason, status: 'False' as const });
+    const conditions = [
+      condition('Synced', 'Unreachable'),
+      condition('NetworkPoliciesEnforced', 'NotSynced'),
+      condition('TenantsIsolated', 'NoEngine'),
+      condition('Ready', 'Unreachable'),
+    ];
+    expect(backend.assess({ metadata: ref, status: { conditions } } as VirtualCluster)).toMatchObject({
+      problems: ['Unreachable'],
+      failing: ['Ready', 'Synced'],
+    });
+  });
+
+  it('knows no log of a component that a control plane does not have, and names the tenant', async () => {
+    const id = 'abcdefghij';
+    const labels = { [labelKeys.id]: id, [labelKeys.component]: 'kube-apiserver' };
+    server.put(resources.namespaces, { metadata: { name: namespaceOf(id), labels } });
+    const set = { namespace: namespaceOf(id), name: 'kube-apiserver', labels };
+    server.put(resources.statefulSets, { metadata: set, spec: { replicas: 0 } });
+    const vc = { metadata: { ...ref }, status: { ...ready, id, driver: 'kubernetes' } } as const;
+    const asked = { component: 'scheduler', lines: 1, signal };
+    const error: unknown = await backend.logs(client, vc, asked).catch((thrown: unknown) => thrown);
+    const { status, message } = backend.explain(error);
+    expect([status, message]).toEqual([
+      404,
+      expect.stringMatching(/^blue has no log of a component scheduler/),
+    ]);
+  });
+
   it('says of a job what it is, and not again whose', () => {
     const current = {
       kind: 'snapshot',

@@ -13,13 +13,20 @@ import { CliError, describeFailure, exitCodes } from '../errors.ts';
 import { jobsOf } from '../job-table.ts';
 import { sendRequest } from '../manager-request.ts';
 import { tenantKubeconfig } from '../tenant-kubeconfig.ts';
-import { adminKubeconfig, getVirtualCluster, problems, quotaOf } from '../virtual-clusters.ts';
+import {
+  adminKubeconfig,
+  failingConditions,
+  getVirtualCluster,
+  problems,
+  quotaOf,
+} from '../virtual-clusters.ts';
 import { waitFor } from '../wait-for.ts';
 import { refuseIfNotRunning } from './certificates.ts';
 import { createVirtualCluster, refuseInvalid } from './create.ts';
 import { describeDeletion, refuseProtected } from './delete.ts';
 import { advice } from './describe.ts';
 import { type Event, eventsOf, latestTenantEvents, shownEvent } from './events.ts';
+import { withTenantName } from './logs.ts';
 import { shareOf } from './quota.ts';
 import { refuseSleep, refuseWake } from './sleep.ts';
 import { expectedSnapshot, refuseUnmade, snapshotRequest } from './snapshot.ts';
@@ -36,6 +43,7 @@ export function dashboardBackend(context: BackendContext): Backend {
   return {
     assess: (vc) => ({
       problems: problems(vc),
+      failing: failingConditions(vc).map(({ type }) => type),
       advice: advice(vc, clock.now()),
       quota: quotaOf(vc).map((row) => {
         const share = shareOf(row);
@@ -93,8 +101,12 @@ export function dashboardBackend(context: BackendContext): Backend {
           `the control plane of ${vc.metadata.name} does not run where this dashboard does`,
         );
       const all: string[] = [];
-      for await (const line of found.driver.logs(found.id, component, { tailLines: lines, signal }))
-        all.push(line);
+      try {
+        for await (const line of found.driver.logs(found.id, component, { tailLines: lines, signal }))
+          all.push(line);
+      } catch (error) {
+        throw withTenantName(error, found.id, vc.metadata.name ?? '');
+      }
       return all.slice(-lines);
     },
     kubeconfig: adminKubeconfig,

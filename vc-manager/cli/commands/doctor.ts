@@ -12,7 +12,7 @@ import { freePort, machineAddress, NetworkError } from '../../os/network.ts';
 import { type CheckResult, checkCluster, missing, ok, warn } from '../cluster-checks.ts';
 import { outputOption } from '../command-line.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { exitCodes } from '../errors.ts';
+import { exitCodes, invalidArgument } from '../errors.ts';
 import { type Style, serialize, styler, type TableFormat, table } from '../output.ts';
 import { findSupervisor, stateChoice } from '../state-directory.ts';
 import { withConnection } from '../super-cluster.ts';
@@ -43,6 +43,11 @@ export function configure(command: Command, cli: Cli): void {
 
 async function doctor(cli: Cli, flags: Flags): Promise<void> {
   const { superKubeconfig, context } = flags;
+  // Nothing of that cluster would be checked.
+  if (superKubeconfig === undefined && (flags.kubeconfig !== undefined || context !== undefined))
+    throw invalidArgument(
+      '"doctor" checks a cluster that is named with --super-kubeconfig, not with --kubeconfig',
+    );
   const findings =
     superKubeconfig === undefined
       ? await runChecks(cli, stateChoice(cli.env, flags).directory)

@@ -87,12 +87,16 @@ async function print(cli: Cli, place: LogSource, flags: Flags): Promise<void> {
     if (flags.follow) await Promise.all(components.map(printOne));
     else for (const each of components) await printOne(each);
   } catch (error) {
-    if (error instanceof DriverError && error.code === 'UnknownComponent')
-      throw new CliError('NotFound', nameTenant(error.message, id, place.name));
-    throw error;
+    throw withTenantName(error, id, place.name);
   } finally {
     ended.abort();
   }
+}
+
+/** `NotFound` for a component that the control plane does not have, by the name that people know; else the error. */
+export function withTenantName(error: unknown, id: string, name: string): unknown {
+  if (!(error instanceof DriverError && error.code === 'UnknownComponent')) return error;
+  return new CliError('NotFound', nameTenant(error.message, id, name), { cause: error });
 }
 
 const longestLine = 64 * 1024;

@@ -1,5 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
+import { runCaptured } from '../testing/captured.ts';
 import { redact, redacted, withoutSecrets } from './support-bundle.ts';
 
 describe('redact', () => {
@@ -158,5 +159,13 @@ describe('withoutSecrets', () => {
   it('leaves the flags of a template, which are no list', () => {
     const template = { components: [{ name: 'etcd', args: { 'quota-backend-bytes': '1' } }] };
     expect(withoutSecrets(template)).toEqual(template);
+  });
+});
+
+it('refuses a directory in the place of a file before anything is gathered', async () => {
+  expect(await runCaptured(['support-bundle', '--file', import.meta.dirname])).toEqual({
+    exitCode: 2,
+    stdout: '',
+    stderr: `error: ${import.meta.dirname} is a directory: name the file that is to be written\n`,
   });
 });

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import type { Command } from 'commander';
@@ -19,6 +19,7 @@ import { ProcessDriver } from '../../drivers/process/process-driver.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { noBinaries, noteProblems, readOnlyDriver } from '../drivers.ts';
+import { invalidArgument } from '../errors.ts';
 import { json } from '../output.ts';
 import { progressFor, withStep } from '../progress.ts';
 import { stateChoice } from '../state-directory.ts';
@@ -58,6 +59,8 @@ async function supportBundle(cli: Cli, flags: Flags): Promise<void> {
   const time = new Date(cli.clock.now()).toISOString().replaceAll(/[-:]|\.[0-9]+/g, '');
   const name = `skerry-support-${time}`;
   const file = resolve(flags.file ?? `${name}.tar.gz`);
+  if ((await stat(file).catch(() => undefined))?.isDirectory() === true)
+    throw invalidArgument(`${file} is a directory: name the file that is to be written`);
   const root = await mkdtemp(join(tmpdir(), 'skerry-support-'));
   const progress = progressFor(cli);
   try {

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { dnsChoices } from '../../../api/virtual-cluster.ts';
 import { repeatable } from '../../../program/flags.ts';
-import { egressTarget, ipAddress, wholeNumber } from '../arguments.ts';
+import { egressTarget, ipAddress, memoryQuantity, wholeNumber } from '../arguments.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { describeFailure, invalidArgument } from '../errors.ts';
 import { progressFor } from '../progress.ts';
@@ -84,7 +84,11 @@ export function configure(command: Command, cli: Cli): void {
       wholeNumber(0, 100),
       0,
     )
-    .option('--warm-memory <quantity>', 'what all that wait may take (default: a quarter of this machine)')
+    .option(
+      '--warm-memory <quantity>',
+      'what all that wait may take (default: a quarter of this machine)',
+      warmMemoryArgument,
+    )
     .option('--no-dashboard', 'serve no dashboard; otherwise a link to it is printed')
     .option('--detach', 'go on in the background once everything is up')
     .option(
@@ -107,6 +111,12 @@ const loadBackend = async () => (await import('./dashboard-backend.ts')).dashboa
 function egressArgument(text: string, before?: readonly string[]): string[] {
   egressTarget(text);
   return repeatable(text, before);
+}
+
+/** The same. */
+function warmMemoryArgument(text: string): string {
+  memoryQuantity(text);
+  return text;
 }
 
 async function up(cli: Cli, command: Command): Promise<void> {

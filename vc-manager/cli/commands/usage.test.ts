@@ -126,6 +126,23 @@ describe('the command usage', () => {
     expect((JSON.parse(stdout) as { tenant: string }[]).map(({ tenant }) => tenant)).toEqual(tenants);
   });
 
+  it.each([
+    [[], 'usage from'],
+    [['-n', 'teams'], 'usage in namespace teams from'],
+    [['blue', '-n', 'teams'], 'usage of teams/blue from'],
+    [['blue'], 'usage of default/blue from'],
+  ])('says whose usage is not known: %j', async (args, said) => {
+    await using world = await CommandWorld.start();
+    const { stdout, stderr } = await world.run('usage', ...args, '--since', '2026-03', '--until', '2026-03');
+    expect([stdout, stderr]).toEqual(['', `Nothing is known of ${said} 2026-03-01 to 2026-03-31.\n`]);
+  });
+
+  it('says when more is known, where there may be more', async () => {
+    await using world = await CommandWorld.start();
+    const { stderr } = await world.run('usage', 'blue');
+    expect(stderr).toMatch(/^Nothing is known of usage of default\/blue from .* every ten minutes\.$/m);
+  });
+
   it('refuses what is no name of a namespace', async () => {
     await using world = await CommandWorld.start();
     expect(await world.run('usage', '-n', 'Teams')).toMatchObject({

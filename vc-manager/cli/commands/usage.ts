@@ -79,7 +79,12 @@ async function usage(cli: Cli, name: string | undefined, flags: Flags): Promise<
   if (flags.output === 'csv') cli.stdout.write(usageCsv(rows));
   else if (flags.output === 'json') cli.stdout.write(json(rows));
   else if (rows.length > 0) cli.stdout.write(usageTable(usageTotals(rows)));
-  else cli.stderr.write(`Nothing is known of usage from ${since} to ${until}.\n`);
+  else {
+    const inNamespace = flags.namespace === undefined ? '' : ` in namespace ${flags.namespace}`;
+    const whose = ref === undefined ? inNamespace : ` of ${ref.namespace}/${ref.name}`;
+    const again = until < today ? '' : ' The manager writes it down every ten minutes.';
+    cli.stderr.write(`Nothing is known of usage${whose} from ${since} to ${until}.${again}\n`);
+  }
 }
 
 /** What a tenant has used in one day. */
