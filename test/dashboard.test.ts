@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { parse } from 'yaml';
+import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { startBrowser, whyNoBrowser } from '../dashboard/testing/browser.ts';
 import { connectionFromSecret, isNotFound, resource, resources } from '../kube/index.ts';
 import { scriptRunBy } from '../scripts/docs-commands.ts';
@@ -9,6 +10,7 @@ import type { Cluster } from './harness/cluster.ts';
 import { type StartedDashboard, startDashboard } from './harness/dashboard.ts';
 import { container, namespace, pod } from './harness/manifests.ts';
 import { patienceMs } from './harness/poll.ts';
+import { suspendComponent } from './harness/processes.ts';
 import { pageOf, Reader } from './harness/reader.ts';
 import { type Tenant, World } from './harness/world.ts';
 
@@ -95,6 +97,24 @@ describe.skipIf(missing !== undefined)(
 
     const state = () => operator.locator('header.card .mark');
 
+    /** Decides for an action in its dialog. */
+    async function ask(name: string): Promise<void> {
+      const dialog = operator.getByRole('dialog');
+      await operator.getByRole('button', { name, exact: true }).click();
+      await dialog.getByRole('button', { name, exact: true }).click();
+      await dialog.waitFor({ state: 'detached' });
+    }
+
+    /** Resolves once the tenant's first job waits for an API server that stands still, to what lets that go on. */
+    async function heldProvision(): Promise<() => void> {
+      const ref = { namespace: 'default', name: 'dash-blue', what: 'its API server to be started' };
+      const id = await world.superCluster.until<string, VirtualCluster>(
+        { resource: resources.virtualClusters, ...ref },
+        ([vc]) => vc?.status?.jobs?.current?.step === 'control-plane' && vc.status.id,
+      );
+      return suspendComponent({ stateDir: world.stateDir, id, component: 'kube-apiserver' });
+    }
+
     it('makes a tenant before the eyes of who looks', async () => {
       await operator.goto(`${dashboard.origin}/#/tenants`);
       await operator.getByRole('button', { name: 'Create a tenant' }).click();
@@ -105,9 +125,18 @@ describe.skipIf(missing !== undefined)(
       await dialog.getByLabel('Name', { exact: true }).fill(there.name);
       await dialog.getByRole('button', { name: 'Create' }).click();
       await dialog.getByRole('alert').filter({ hasText: 'exists already' }).waitFor();
+      // Looked for before there is anything to see, so that it cannot be over by then.
+      const holding = heldProvision();
       await dialog.getByLabel('Name', { exact: true }).fill('dash-blue');
       await dialog.getByRole('button', { name: 'Create' }).click();
       await operator.getByRole('heading', { name: 'dash-blue' }).waitFor();
+      const goOn = await holding;
+      await ask('Cancel the job').finally(goOn);
+      await state().getByText('Cancelled').waitFor();
+      const job = operator.getByRole('row', { name: /^provision/ });
+      await job.getByRole('cell', { name: 'Cancelled', exact: true }).waitFor();
+      await ask('Try again');
+      await job.getByText('Succeeded').waitFor();
       await state().getByText('Ready').waitFor();
 
       tenant = await world.openTenant('dash-blue');
@@ -287,11 +316,6 @@ describe.skipIf(missing !== undefined)(
       await operator.goto(`${dashboard.origin}/#/tenants/default/dash-blue`);
       await operator.getByRole('heading', { name: 'dash-blue' }).waitFor();
       const dialog = operator.getByRole('dialog');
-      const ask = async (name: string): Promise<void> => {
-        await operator.getByRole('button', { name, exact: true }).click();
-        await dialog.getByRole('button', { name, exact: true }).click();
-        await dialog.waitFor({ state: 'detached' });
-      };
       await ask('Snapshot');
       await operator.getByRole('table', { name: 'Snapshots' }).getByText('Requested').waitFor();
       const due = (await world.virtualCluster('dash-blue')).status?.certificatesDue ?? '';

@@ -19,8 +19,8 @@ export async function followLink(): Promise<boolean> {
   const link = /^#link=([\w-]+)$/.exec(location.hash)?.[1];
   if (link === undefined) return false;
   history.replaceState(null, '', '/');
-  await reload(false, async () => {
-    await post('/api/sign-in', { link });
+  await reload(false, async (signal) => {
+    await post('/api/sign-in', { link }, signal);
     await reload();
   });
   return true;

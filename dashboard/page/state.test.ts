@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Refused } from './api.ts';
-import { load, reload, state } from './state.ts';
+import { load, loadAnew, reload, state } from './state.ts';
 
 class Source extends EventTarget {
   static readonly CLOSED = 2;
@@ -25,11 +25,17 @@ let statuses: number[] = [];
 let isExpired = false;
 let isSignedOut = false;
 let tenant: string | undefined;
+/** What the next request waits for. */
+let held: Promise<void> | undefined;
 
 beforeEach(() => {
   vi.useFakeTimers();
   vi.stubGlobal('EventSource', Source);
-  vi.stubGlobal('fetch', async (path: string) => {
+  vi.stubGlobal('fetch', async (path: string, { signal }: RequestInit = {}) => {
+    const wait = held;
+    held = undefined;
+    await wait;
+    signal?.throwIfAborted();
     const status = statuses.shift() ?? 200;
     if (status === 0) throw new TypeError('Failed to fetch');
     if (status === 1) return new Response('{"user":');
@@ -96,6 +102,38 @@ it('tries to load again from the first time on, less and less often, and then do
   await reload();
   await vi.advanceTimersByTimeAsync(60_000);
   expect([statuses, state.problem]).toEqual([[], 'not now']);
+});
+
+describe('when somebody else signs in', () => {
+  it('does not go on with a try that is under way, and makes no other one', async () => {
+    const { promise: answer, reject } = Promise.withResolvers<void>();
+    const tries: AbortSignal[] = [];
+    const first = reload(false, (signal) => {
+      tries.push(signal);
+      return answer;
+    });
+    await vi.advanceTimersByTimeAsync(0);
+    await loadAnew();
+    expect(tries.map(({ aborted }) => aborted)).toEqual([true]);
+    reject(new Refused(502, 'not now'));
+    await first;
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect([tries.length, state.problem]).toEqual([1, '']);
+  });
+
+  it('does nothing after a load that was begun before, and shows nothing of it', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    held = promise;
+    let done = 0;
+    const first = reload(false, async () => {
+      done += 1;
+    });
+    await loadAnew();
+    isSignedOut = true;
+    resolve();
+    await first;
+    expect([done, state.session?.user, state.problem]).toEqual([0, 'ann', '']);
+  });
 });
 
 it('begins with short pauses again once changes arrive', async () => {

@@ -48,19 +48,24 @@ interface Changes {
 
 let source: EventSource | undefined;
 let nextTry: ReturnType<typeof setTimeout> | undefined;
+/** What follows a load. The signal: it is not wanted any more. */
+type Afterwards = (signal: AbortSignal) => Promise<void>;
+
 /** What is to be done once a try succeeds, also when something else has failed meanwhile. */
-let putOff: (() => Promise<void>) | undefined;
+let putOff: Afterwards | undefined;
+/** Aborted once somebody else may be signed in: what is under way was begun for whoever was there before. */
+let person = new AbortController();
 /** In a row. */
 let failures = 0;
 const longestTryAgainMs = 60_000;
 
 /** Asks who is signed in, and follows what they may see. */
-export async function load(isAgain = false): Promise<void> {
+export async function load(isAgain = false, signal = person.signal): Promise<void> {
   source?.close();
   source = undefined;
   clearTimeout(nextTry);
   if (!isAgain) failures = 0;
-  const session = await get<SessionInfo>('/api/session');
+  const session = await get<SessionInfo>('/api/session', signal);
   useCsrf(session.csrf ?? '');
   // What is shown stays until there is something newer for the same person.
   const isSame = session.user === state.session?.user && session.tenant === state.session?.tenant;
@@ -72,7 +77,7 @@ export async function load(isAgain = false): Promise<void> {
   if (session.user === undefined) return;
   let since = 0;
   if (session.tenant === undefined) {
-    const changes = await get<Changes>('/api/tenants');
+    const changes = await get<Changes>('/api/tenants', signal);
     take(changes);
     since = changes.version;
   } else change({ isLoaded: true, problem: '' });
@@ -150,12 +155,14 @@ function isUnauthorized(error: unknown): error is Refused {
 /** Loads, and again when that, or what is done `afterwards`, fails for a reason that may pass. */
 export async function reload(isAgain = false, afterwards = putOff): Promise<void> {
   putOff = undefined;
+  const { signal } = person;
   let hasLoaded = false;
   try {
     await load(isAgain);
     hasLoaded = true;
-    await afterwards?.();
+    await afterwards?.(signal);
   } catch (error) {
+    if (signal.aborted) return;
     const problem = messageOf(error);
     change({ problem });
     // The server says for some seconds of a token that has expired that it is signed in.
@@ -166,8 +173,10 @@ export async function reload(isAgain = false, afterwards = putOff): Promise<void
   }
 }
 
-/** For somebody else: a link that waits for its next try is not followed any more. */
+/** For somebody else: a link that is being tried, or waits for its next try, is not followed any more. */
 export function loadAnew(): Promise<void> {
+  person.abort();
+  person = new AbortController();
   return reload(false, async () => undefined);
 }
 

@@ -89,10 +89,12 @@ const loads: Column<TenantLoad>[] = [
 /** Replicas of the syncer, and how each tenant uses them. */
 export function Syncer(): VNode {
   const { system } = state;
-  if (system === undefined) return html`<p class="loading" role="status">The syncers are being asked…</p>`;
+  const heading = html`<h1 class="hidden">Syncer</h1>`;
+  if (system === undefined)
+    return html`${heading}<p class="loading" role="status">The syncers are being asked…</p>`;
   const over =
     system.overMs < 60_000 ? 'since the syncers were started' : `over the last ${duration(system.overMs)}`;
-  return html`<${Section} title="Replicas of the syncer">
+  return html`${heading}<${Section} title="Replicas of the syncer">
       ${system.problem !== undefined && html`<p class="problem" role="alert">${system.problem}</p>`}
       <${Table} caption="Replicas of the syncer" columns=${replicas} rows=${system.syncers} keyOf=${({ name }: SyncerRow) => name} empty="No syncer has a Lease that you may see." />
     </${Section}>

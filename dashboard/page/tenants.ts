@@ -125,6 +125,7 @@ export function Tenants(): VNode {
     </button>`;
   return html`<${Section}
     title="Tenants"
+    isPage
     aside=${
       session?.mayCreate === true &&
       html`<button type="button" class="primary" onClick=${() => setCreating(true)}>Create a tenant</button>`
@@ -171,7 +172,7 @@ export function Attention(): VNode {
         html`<ul class="plain">${advice.map((text) => html`<li><${Advice} text=${text} /></li>`)}</ul>`,
     },
   ];
-  return html`<${Section} title="Attention">
+  return html`<${Section} title="Attention" isPage>
     <${Table} caption="Tenants that are held or limited" columns=${columns} rows=${rows} keyOf=${tenantName} empty="All tenants are well." pageSize=${25} />
   </${Section}>`;
 }
@@ -225,7 +226,7 @@ export function Jobs(): VNode {
     },
     ...(jobColumns as Column<Row>[]).map((column) => ({ ...column, isName: false })),
   ];
-  return html`<${Section} title="Jobs under way">
+  return html`<${Section} title="Jobs under way" isPage>
     <${Table} caption="Long operations under way" columns=${columns} rows=${rows} keyOf=${({ tenant }: Row) => tenantName(tenant)} empty="Nothing is under way." />
   </${Section}>`;
 }
@@ -254,7 +255,7 @@ export function Certificates(): VNode {
       cell: ({ certificatesDue = '' }) => dateOf(certificatesDue),
     },
   ];
-  return html`<${Section} title="Certificates">
+  return html`<${Section} title="Certificates" isPage>
     <p class="hint">The manager renews them by itself, when the first certificate of a tenant is due.</p>
     <${Table} caption="When the certificates of each tenant are renewed" columns=${columns} rows=${rows} keyOf=${tenantName} order="Renewed" empty="There are no certificates yet." />
   </${Section}>`;

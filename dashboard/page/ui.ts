@@ -180,17 +180,20 @@ export function Meter({ share, label }: { share: number | undefined; label: stri
 
 export function Section({
   title,
+  isPage,
   children,
   aside,
 }: {
   title: string;
+  /** It is all that there is on the page: its title is the page's. */
+  isPage?: boolean;
   children: ComponentChildren;
   aside?: unknown;
 }): VNode {
   const id = `section-${title.toLowerCase().replaceAll(/\W+/g, '-')}`;
   return html`<section aria-labelledby=${id} class="card">
     <div class="card-head">
-      <h2 id=${id}>${title}</h2>
+      ${isPage ? html`<h1 id=${id}>${title}</h1>` : html`<h2 id=${id}>${title}</h2>`}
       ${aside}
     </div>
     ${children}

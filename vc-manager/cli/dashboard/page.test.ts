@@ -491,6 +491,19 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     await expect.poll(() => page.title()).toBe('Jobs · Skerry');
   });
 
+  it.each([
+    ['Tenants', 'Tenants'],
+    ['Attention', 'Attention'],
+    ['Jobs', 'Jobs under way'],
+    ['Certificates', 'Certificates'],
+    ['Syncer', 'Syncer'],
+  ])('has one heading of the first level in the view %s', async (name, title) => {
+    await view(name);
+    await page.getByRole('heading', { level: 1, name: title, exact: true }).waitFor();
+    expect(await page.getByRole('heading', { level: 1 }).count()).toBe(1);
+    await expectNoOverflow(page);
+  });
+
   it('shows a tenant what it is told of itself, without empty columns, until its token has expired', async () => {
     await putKubeconfig('blue', world.tenantServer.url);
     world.tenantServer.people.set('admin-of-blue', { name: 'blue-admin', may: () => true });
