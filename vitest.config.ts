@@ -19,11 +19,14 @@ const leftOut = (process.env['SKERRY_E2E_LEFT_OUT'] ?? '').split(',').filter((ea
 /** What a failed comparison says in its message, which is all that the closing lines of a run tell. Characters. */
 const chaiConfig = { truncateThreshold: 1_000 };
 
+/** Several waits of a test that each take most of `patienceMs` must not come to more: like that, it ends a hang only. */
+const wholeTestMs = 5 * patienceMs;
+
 export default defineConfig({
   test: {
     sequence: { sequencer: LongestSuiteFirst },
     // What suites find wrong when they go down counts; by default it is cut off, silently, after 10 s.
-    teardownTimeout: 300_000,
+    teardownTimeout: 600_000,
     projects: [
       {
         test: {
@@ -38,10 +41,10 @@ export default defineConfig({
           ],
           // A process and all modules anew for each file cost as much as the tests. Files put back what they change of the process.
           isolate: false,
-          // Property tests take a quarter of it alone; a busy machine must not make them fail.
-          testTimeout: 60_000,
-          hookTimeout: 120_000,
-          expect: { poll: { timeout: 30_000 } },
+          // Property tests take a tenth of it alone, and what waits for leases a quarter; a busy machine must not make them fail.
+          testTimeout: patienceMs,
+          hookTimeout: patienceMs,
+          expect: { poll: { timeout: patienceMs / 3 } },
           // By default one processor is left free, which is half of a small machine.
           maxWorkers: '100%',
         },
@@ -58,8 +61,8 @@ export default defineConfig({
             ...leftOut,
             ...(process.env['SKERRY_E2E_EARLIER_VERSIONS'] ? [] : ['test/version-change.test.ts']),
           ],
-          testTimeout: 300_000,
-          hookTimeout: 900_000,
+          testTimeout: wholeTestMs,
+          hookTimeout: wholeTestMs,
           expect: { poll: { timeout: patienceMs } },
           fileParallelism: false,
           globalSetup: ['test/harness/global-setup.ts'],
@@ -71,8 +74,8 @@ export default defineConfig({
           chaiConfig,
           include: ['test/real-node/*.test.ts'],
           exclude: broadSuites,
-          testTimeout: 400_000,
-          hookTimeout: 300_000,
+          testTimeout: wholeTestMs,
+          hookTimeout: wholeTestMs,
           expect: { poll: { timeout: patienceMs } },
           maxWorkers: 2,
           globalSetup: ['test/real-node/suite/global-setup.ts'],
@@ -83,8 +86,8 @@ export default defineConfig({
           name: 'docker',
           chaiConfig,
           include: ['test/docker/*.test.ts'],
-          testTimeout: 600_000,
-          hookTimeout: 600_000,
+          testTimeout: wholeTestMs,
+          hookTimeout: wholeTestMs,
           expect: { poll: { timeout: patienceMs } },
           fileParallelism: false,
           globalSetup: ['test/docker/engine/global-setup.ts'],

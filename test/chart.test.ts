@@ -6,11 +6,11 @@ import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { isNotFound, type KubeObject, type Resource, resources } from '../kube/index.ts';
+import { freePort } from '../kube/testing/free-port.ts';
 import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { packageChart } from '../scripts/release.ts';
 import { defaultVersions } from '../vc-manager/binaries/index.ts';
 import { etcdServerArguments } from '../vc-manager/etcd/server-arguments.ts';
-import { freePort } from '../vc-manager/os/network.ts';
 import { loadRights, type PolicyRule, programs } from '../vc-manager/rights.ts';
 import { at } from './harness/checker/view.ts';
 import { type HelmResult, helmErrors, provideHelm, runHelm } from './harness/helm.ts';
@@ -192,6 +192,9 @@ describe('the Helm chart', () => {
         const port = at<string>(rest, probe, 'httpGet', 'port');
         expect([name, probe, ports.some((each) => each.name === port)]).toEqual([name, probe, true]);
       }
+      // A slow node is given five minutes to start a program: nothing is gained when that begins anew before.
+      const tries = { periodSeconds: 1, failureThreshold: 300, timeoutSeconds: 5 };
+      expect([name, at(rest, 'startupProbe')]).toEqual([name, expect.objectContaining(tries)]);
       expect(Object.keys(asked.requests ?? {}).sort()).toEqual(['cpu', 'memory']);
       expect(args.filter((argument) => /password|redis:\/\/|token=/i.test(argument))).toEqual([]);
     }
@@ -515,7 +518,7 @@ describe('the Helm chart', () => {
     });
 
     it('is installed and upgraded, and its pods run', async () => {
-      const first = await install('install', '--wait', '--timeout', '90s');
+      const first = await install('install', '--wait', patiently);
       expect(helmErrors(first)).toEqual([]);
       expect(first.stdout).toContain('"kind": "VirtualCluster"');
       expect(first.stdout).toContain('port-forward service/kube-apiserver');
@@ -523,7 +526,7 @@ describe('the Helm chart', () => {
       const { stdout } = await install('upgrade', '--dry-run=server', ...gateway);
       expect(stdout).toContain('which people reach at ID.tenants.example.com, port 443');
       expect(stdout).not.toContain('port-forward service/kube-apiserver');
-      const second = await install('upgrade', '--wait', '--timeout', '90s', '--set', 'manager.replicas=3');
+      const second = await install('upgrade', '--wait', patiently, '--set', 'manager.replicas=3');
       expect(helmErrors(second)).toEqual([]);
       // A server may have shown helm the Deployment as it was before.
       await world.superCluster.until(
@@ -564,7 +567,7 @@ describe('the Helm chart', () => {
     });
 
     it('has a manager that makes its Secrets with the rights of a manager, and tells how it is', async () => {
-      healthPort = await freePort({ host: '127.0.0.1', range: [20_000, 20_999], taken: [] });
+      healthPort = await freePort();
       const names = { pki: 'chart-test-pki', etcd: 'chart-test-etcd' };
       const refs = Object.values(names).map((name) => ({ namespace: 'skerry-system', name }));
       const standby = execa(
@@ -613,7 +616,7 @@ describe('the Helm chart', () => {
     it('leaves nothing when it is uninstalled but the volume of etcd', async () => {
       const uninstalled = await runHelm(
         program,
-        ['uninstall', release, '-n', namespace, '--wait', '--timeout', '60s'],
+        ['uninstall', release, '-n', namespace, '--wait', patiently],
         { home, kubeconfig: world.superCluster.kubeconfigFile },
       );
       expect(helmErrors(uninstalled)).toEqual([]);

@@ -22,7 +22,7 @@ import {
   service,
   statefulSet,
 } from './harness/manifests.ts';
-import { patiently } from './harness/poll.ts';
+import { patienceMs, patiently } from './harness/poll.ts';
 import { send } from './harness/processes.ts';
 import { type Tenant, World } from './harness/world.ts';
 
@@ -98,7 +98,8 @@ describe('the checker', () => {
     } finally {
       send(syncer, 'SIGCONT');
     }
-    await checker.untilAgreed();
+    // It may have to take its part of the tenants up again.
+    await checker.untilAgreed({ timeoutMs: patienceMs });
     checker.close();
   });
 });

@@ -8,6 +8,7 @@ import { scriptRunBy } from '../scripts/docs-commands.ts';
 import type { Cluster } from './harness/cluster.ts';
 import { type StartedDashboard, startDashboard } from './harness/dashboard.ts';
 import { container, namespace, pod } from './harness/manifests.ts';
+import { patienceMs } from './harness/poll.ts';
 import { pageOf, Reader } from './harness/reader.ts';
 import { type Tenant, World } from './harness/world.ts';
 
@@ -53,7 +54,7 @@ describe.skipIf(missing !== undefined)(
     /** In a browser that knows nothing of the others. */
     async function visit(address: string): Promise<Page> {
       const page = await browser.newPage({ viewport: desktop });
-      page.setDefaultTimeout(120_000);
+      page.setDefaultTimeout(patienceMs);
       page.on('pageerror', ({ message, stack }) => complaints.push(stack ?? message));
       page.on('console', (message) => {
         // A refused request is a line in the console of its own accord.
@@ -107,7 +108,7 @@ describe.skipIf(missing !== undefined)(
       await dialog.getByLabel('Name', { exact: true }).fill('dash-blue');
       await dialog.getByRole('button', { name: 'Create' }).click();
       await operator.getByRole('heading', { name: 'dash-blue' }).waitFor();
-      await state().getByText('Ready').waitFor({ timeout: 120_000 });
+      await state().getByText('Ready').waitFor();
 
       tenant = await world.openTenant('dash-blue');
       await tenant.apply(namespace('shop'));
@@ -327,7 +328,7 @@ describe.skipIf(missing !== undefined)(
       expect(await remove.isDisabled()).toBe(true);
       await dialog.getByRole('textbox').fill('dash-blue');
       await remove.click();
-      await rowOf(operator, 'dash-blue').waitFor({ state: 'detached', timeout: 120_000 });
+      await rowOf(operator, 'dash-blue').waitFor({ state: 'detached' });
     });
 
     it('has nothing in it that its own policy refuses, and no error of its own', () => {

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { itInTestAll } from '../kube/testing/broad.ts';
+import { freePort } from '../kube/testing/free-port.ts';
 import { codeBlocks, scriptOf, scriptRunBy } from '../scripts/docs-commands.ts';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../vc-manager/binaries/index.ts';
-import { freePort } from '../vc-manager/os/network.ts';
 import { provideEtcdTool } from './harness/etcdctl.ts';
 import { pageOf, Reader } from './harness/reader.ts';
 import { World } from './harness/world.ts';
@@ -100,10 +100,7 @@ describe('the documentation', () => {
     const put = { FILE: backup, DIRECTORY: restored };
     await reader.run('the restore', scriptRunBy(page, 'test/docs.test.ts', 'etcdutl', put));
 
-    const taken: number[] = [];
-    for (let count = 0; count < 2; count++)
-      taken.push(await freePort({ host: '127.0.0.1', range: [20_000, 20_999], taken }));
-    const [client, peer] = taken.map((port) => `http://127.0.0.1:${port}`) as [string, string];
+    const [client, peer] = [`http://127.0.0.1:${await freePort()}`, `http://127.0.0.1:${await freePort()}`];
     const binaries = new Binaries({ cacheDir: defaultCacheDirectory(process.env), env: process.env });
     const { signal } = new AbortController();
     const { path } = await binaries.ensure({ name: 'etcd', version: defaultVersions.etcd }, { signal });
@@ -117,7 +114,7 @@ describe('the documentation', () => {
     );
     try {
       const password = await readFile(join(datastore, 'pki', 'etcd-root.password'), 'utf8');
-      const asked = ['--endpoints', client, '--user', `root:${password.trim()}`, '--command-timeout=60s'];
+      const asked = ['--endpoints', client, '--user', `root:${password.trim()}`, '--command-timeout=180s'];
       // There is a user for each tenant, but not always a tenant.
       const { stdout } = await execa(join(reader.programs, 'etcdctl'), [...asked, 'user', 'list']);
       expect(stdout.split('\n')).toContain('root');

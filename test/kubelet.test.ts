@@ -159,9 +159,7 @@ describe('the kubelet of a tenant', () => {
       expect(exitCode, path).not.toBe(0);
       expect(stderr, path).toContain('the node is shared, and this would show more than your own pods');
     }
-    // The syncer itself asks what pods use, now and then.
-    const asked = kubelet.asked.slice(before).filter((each) => !each.startsWith('GET /stats/summary?'));
-    expect(asked).toEqual([]);
+    expect(kubelet.asked.slice(before)).toEqual([]);
   });
 
   it("answers for a node with the tenant's own pods there, by the port of kubelets and by no other", async () => {

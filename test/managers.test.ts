@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { anotherManager, endManager, leader, untilLeads } from './harness/managers.ts';
-import { poll } from './harness/poll.ts';
+import { patiently, poll } from './harness/poll.ts';
 import { isAlive, send } from './harness/processes.ts';
 import { type Tenant, World } from './harness/world.ts';
 
@@ -28,7 +28,7 @@ describe('two managers', () => {
     const first = await leader(world);
     expect(first).not.toBe('second');
     const manager = await world.process('vc-manager');
-    const create = ['create', 'begun', '--wait', '--timeout', '2m'];
+    const create = ['create', 'begun', '--wait', patiently];
     const created = world.cli(create);
     try {
       await poll('the first to begin', async () => {

@@ -5,6 +5,7 @@ import { itInTestAll } from '../kube/testing/broad.ts';
 import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { at } from './harness/checker/view.ts';
 import { configMap, deployment, namespace, secret } from './harness/manifests.ts';
+import { heldRequestMs, patienceMs } from './harness/poll.ts';
 import { kill } from './harness/processes.ts';
 import { pageOf, Reader } from './harness/reader.ts';
 import { expectAllServed, SteadyWriter, whileAsked } from './harness/steady-load.ts';
@@ -61,17 +62,20 @@ describe('a tenant that is moved', () => {
       { type: 'merge' },
     );
     expect(await superPods()).toEqual(before);
-    await world.expectAgreement([tenant]);
+    // The syncer asks for a server that was away ever more rarely.
+    await world.expectAgreement([tenant], patienceMs);
   };
 
   it('to an etcd of its own keeps address, credentials, data and pods, and says how long it was away', async () => {
     const { resourceVersion } = (await tenant.client.list(resources.configMaps)).metadata;
-    const writer = new SteadyWriter(connectionFromSecret(tenant.kubeconfig));
+    const patience = { patienceMs: heldRequestMs };
+    const writer = new SteadyWriter(connectionFromSecret(tenant.kubeconfig), patience);
     let said = '';
-    const client = await whileAsked(tenant.kubeconfig, 'moved to an etcd of its own', async () => {
+    const move = async (): Promise<void> => {
       const [dryRun, toOwn] = documented;
       ({ stdout: said } = await reader.run('docs/move.md', `${dryRun}\n${toOwn}`));
-    });
+    };
+    const client = await whileAsked(tenant.kubeconfig, 'moved to an etcd of its own', move, patience);
     const written = await writer.stop();
     console.log(`${said}\n${JSON.stringify(written)}`);
     const pausedSeconds = /paused for (\S+) s$/.exec(said)?.[1];

@@ -48,6 +48,8 @@ describe('what the super cluster publishes', () => {
         if (!isNotFound(error)) throw error;
       });
     }
+    // Definitions go when their objects have gone, and other suites look at which ones there are.
+    for (const [kind, name] of operatorsObjects) await world.superCluster.untilGone(kind, { name });
   };
 
   const offer = (kind: Resource, name: string, parts: Record<string, unknown>): Promise<KubeObject> =>

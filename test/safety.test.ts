@@ -196,14 +196,23 @@ describe('an empty answer is no order to delete', () => {
   });
 
   describe('a syncer that starts anew', () => {
+    let refusal: string;
+
     beforeAll(async () => {
-      // Just before: the manager puts such a Secret right when it looks at the tenant again, which is once a minute.
-      await bribe(['touch', world.file('was-here')]);
-      await restartSyncer();
+      const manager = await world.process('vc-manager');
+      // It puts such a Secret right when it looks at the tenant again. Not killed: it would be started again.
+      send(manager, 'SIGSTOP');
+      try {
+        await bribe(['touch', world.file('was-here')]);
+        await restartSyncer();
+        refusal = await condition(neighbour, 'Synced', 'False', 'CannotServe');
+      } finally {
+        send(manager, 'SIGCONT');
+      }
     });
 
     it('runs nothing that a kubeconfig in a Secret names', async () => {
-      expect(await condition(neighbour, 'Synced', 'False', 'CannotServe')).toContain('exec');
+      expect(refusal).toContain('exec');
       expect(existsSync(world.file('was-here'))).toBe(false);
       await mendCredentials();
       await condition(neighbour, 'Synced', 'True', 'Joined');

@@ -6,12 +6,11 @@ import { itInTestAll } from '../kube/testing/broad.ts';
 import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { at } from './harness/checker/view.ts';
 import { deployment, namespace, pod } from './harness/manifests.ts';
-import { patiently, poll } from './harness/poll.ts';
+import { patienceMs, patiently, poll } from './harness/poll.ts';
 import { pageOf } from './harness/reader.ts';
 import { SecondSyncer } from './harness/second-syncer.ts';
 import { type Tenant, World } from './harness/world.ts';
 
-const agreementTimeoutMs = 120_000;
 const shardMap = { namespace: 'skerry-system', name: 'vc-syncer-shards' };
 const inShardMap = { namespace: shardMap.namespace, fieldSelector: `metadata.name=${shardMap.name}` };
 
@@ -26,7 +25,7 @@ function wins(replica: string, other: string, bucket: string): boolean {
   return score(replica) > score(other);
 }
 
-describe('several syncers', { timeout: 400_000 }, () => {
+describe('several syncers', () => {
   let world: World;
   let tenants: Tenant[];
   /** Of each tenant, as its super objects say. */
@@ -163,7 +162,7 @@ describe('several syncers', { timeout: 400_000 }, () => {
     await isServedByBoth(its);
     const names = await makesPods(tenants, 'shared', 3);
     await Promise.all(tenants.map((tenant) => runs(tenant, ...names)));
-    await world.expectAgreement(tenants, agreementTimeoutMs);
+    await world.expectAgreement(tenants, patienceMs);
     expect(await calmPods()).toEqual(calm);
     expect(await second?.metric('skerry_syncer_objects', { side: 'super', kind: 'pods' })).toBe(
       its.length * 5,
@@ -174,7 +173,7 @@ describe('several syncers', { timeout: 400_000 }, () => {
     const [gone] = await untilShared('a share', (theirs) => theirs.length === 2);
     await world.deleteTenant((gone as Tenant).name);
     tenants = tenants.filter((each) => each !== gone);
-    await world.expectAgreement(tenants, agreementTimeoutMs);
+    await world.expectAgreement(tenants, patienceMs);
   });
 
   it('hand over what they have when they end', async () => {
@@ -183,7 +182,7 @@ describe('several syncers', { timeout: 400_000 }, () => {
     await untilShared('the first syncer to have everything', (_its, owners) => owners.size === 1);
     const names = await makesPods(its, 'handed-over', 3);
     await Promise.all(its.map((tenant) => runs(tenant, ...names)));
-    await world.expectAgreement(tenants, agreementTimeoutMs);
+    await world.expectAgreement(tenants, patienceMs);
   });
 
   it('take over from one that is killed, and what was made meanwhile gets through', async () => {
@@ -192,7 +191,7 @@ describe('several syncers', { timeout: 400_000 }, () => {
     await second?.end('SIGKILL');
     const names = await makesPods(its, 'meanwhile', 3);
     await Promise.all(its.map((tenant) => runs(tenant, ...names)));
-    await world.expectAgreement(tenants, agreementTimeoutMs);
+    await world.expectAgreement(tenants, patienceMs);
     expect(await calmPods()).toEqual(calm);
   });
 
@@ -224,14 +223,14 @@ describe('several syncers', { timeout: 400_000 }, () => {
       await tenant.client.create(resources.pods, pod('shop', 'early-3'));
       await runs(tenant, 'early-3');
     }
-    await world.expectAgreement(tenants, agreementTimeoutMs);
+    await world.expectAgreement(tenants, patienceMs);
     asleep?.send('SIGCONT');
     await untilShared('it to get its share again', (theirs) => theirs.length === its.length);
     await untilServed(asleep as SecondSyncer, its.length);
     const names = await makesPods(tenants, 'awake', 2);
     await Promise.all(tenants.map((tenant) => runs(tenant, ...names)));
     await Promise.all(its.map((tenant) => runs(tenant, ...late.slice(10))));
-    await world.expectAgreement(tenants, agreementTimeoutMs);
+    await world.expectAgreement(tenants, patienceMs);
     expect(await calmPods()).toEqual(calm);
     await isServedByBoth(its);
   });

@@ -5,7 +5,7 @@ import { connectionFromSecret, resources } from '../kube/index.ts';
 import { scriptRunBy } from '../scripts/docs-commands.ts';
 import { answerTo } from './harness/certificates.ts';
 import { at } from './harness/checker/view.ts';
-import { patiently } from './harness/poll.ts';
+import { patienceMs, patiently } from './harness/poll.ts';
 import { identify, isAlive, kill, type ProcessIdentity, processesOf } from './harness/processes.ts';
 import { pageOf, Reader } from './harness/reader.ts';
 import { makeRunDirectory, removeRun, stateDirOf } from './harness/stack.ts';
@@ -82,10 +82,13 @@ describe('the local stack', () => {
     ]);
 
   it('comes up with a tenant whose sample runs', async () => {
-    podsBefore = await pods();
-    expect(podsBefore).toHaveLength(4);
+    // "up" waits for them, but on a slow machine not to the end.
+    await tenant.until(
+      { resource: resources.pods, namespace: 'shop', what: 'the four pods of the sample to run' },
+      (all) => all.length === 4 && all.every((pod) => at(pod, 'status', 'phase') === 'Running'),
+    );
     await world.expectAgreement();
-    for (const [, phase] of podsBefore as string[][]) expect(phase).toBe('Running');
+    podsBefore = await pods();
     const nodes = (await tenant.client.list(resources.nodes)).items;
     expect(nodes.map(({ metadata }) => metadata.labels?.['skerry.dev/simulated'])).toEqual(['true', 'true']);
   });
@@ -178,7 +181,8 @@ describe('the local stack', () => {
     const { stdout: kept } = await reader.run('tar', 'tar tzf skerry.tar.gz');
     for (const part of ['datastore/pki/', 'stack/data/datastore/', `control-planes/${tenant.id}/`])
       expect(kept).toContain(`${basename(stateDir)}/${part}`);
-    await world.expectAgreement();
+    // Programs that start before their servers ask for them ever more rarely.
+    await world.expectAgreement(undefined, patienceMs);
     expect(await pods()).toEqual(podsBefore);
   });
 
@@ -186,7 +190,7 @@ describe('the local stack', () => {
     const before = [supervisor(), ...(await running())];
     await Promise.all(before.map((process) => kill(process)));
     await start('docs/quickstart.md');
-    await world.expectAgreement();
+    await world.expectAgreement(undefined, patienceMs);
     await tenant.kubectl('-n', 'shop', 'scale', 'deployment/web', '--replicas=2');
     await tenant.kubectl('-n', 'shop', 'rollout', 'status', 'deployment/web', patiently);
     await world.expectAgreement();

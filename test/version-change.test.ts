@@ -4,6 +4,7 @@ import { defaultVersions } from '../vc-manager/binaries/index.ts';
 import { startDashboard } from './harness/dashboard.ts';
 import { changeVersion, serverVersion, setVersion, upgradeAndRollBack } from './harness/managers.ts';
 import { namespace } from './harness/manifests.ts';
+import { patienceMs } from './harness/poll.ts';
 import { Reader } from './harness/reader.ts';
 import { earlierBuilds, minorOf, upgradableBuilds } from './harness/real-builds.ts';
 import { World } from './harness/world.ts';
@@ -67,7 +68,7 @@ describe('real builds of other versions', () => {
       ]);
       try {
         const page = await browser.newPage();
-        page.setDefaultTimeout(120_000);
+        page.setDefaultTimeout(patienceMs);
         await page.goto(dashboard.link);
         await page.getByRole('link', { name, exact: true }).click();
         await page.getByText(from, { exact: true }).first().waitFor();

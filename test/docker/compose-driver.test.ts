@@ -13,6 +13,7 @@ import { egressFilterProblem } from '../../vc-manager/os/egress-filter.ts';
 import { freePort } from '../../vc-manager/os/network.ts';
 import { describeDriver } from '../drivers/conformance.ts';
 import { type DriverWorld, localWorldParts } from '../drivers/driver-world.ts';
+import { patienceMs } from '../harness/poll.ts';
 import { describeWithEngine } from './engine/describe-with-engine.ts';
 import { type EngineInfo, mustDocker } from './engine/engine.ts';
 import { withKubernetesImages } from './images/index.ts';
@@ -80,7 +81,7 @@ async function etcd(): Promise<ComponentPlan> {
     env: {},
     files: [{ path: 'etcd.json', content: JSON.stringify(configuration), mode: 0o600 }],
     ports: [{ name: 'client', port, host }],
-    probe: { scheme: 'http', host, port, path: '/health', timeoutMs: 30_000 },
+    probe: { scheme: 'http', host, port, path: '/health', timeoutMs: patienceMs },
     dependsOn: [],
     stopTimeoutMs: 5_000,
     data: true,

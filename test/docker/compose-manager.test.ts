@@ -27,7 +27,7 @@ import {
   upgradeUnderLoad,
   withManagerKilled,
 } from '../harness/managers.ts';
-import { poll } from '../harness/poll.ts';
+import { patienceMs, poll } from '../harness/poll.ts';
 import { pageOf, Reader } from '../harness/reader.ts';
 import { upgradableBuilds } from '../harness/real-builds.ts';
 import { Sleeper } from '../harness/sleeper.ts';
@@ -72,7 +72,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     redis = await RedisContainer.start(engine, containers, '20683');
     const up = ['up', '--detach', '--tenants', '0', '--nodes', '1', '--no-samples', '--unsafe-no-fsync'];
     const args = [...up, '--tenant-egress', tenantEgress];
-    const { exitCode, stderr } = await runCli(stateDir, args, { timeoutMs: 300_000 });
+    const { exitCode, stderr } = await runCli(stateDir, args, { timeoutMs: 600_000 });
     if (exitCode !== 0) throw new Error(`"vc-manager up" ended with ${exitCode}: ${stderr}`);
     const binaries = new Binaries({ cacheDir: defaultCacheDirectory(process.env), env: process.env });
     const kubectl = await binaries.ensure(
@@ -237,7 +237,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
   it('stops the containers of a tenant that sleeps, and starts them for its first request', async () => {
     const sleeper = new Sleeper(world, tenant, runningContainers);
     await sleeper.sleepAndWake('default');
-    await world.expectAgreement([tenant]);
+    await world.expectAgreement([tenant], patienceMs);
   });
 
   itInTestAll(
@@ -476,7 +476,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     await move('compose');
     expect(await runningContainers()).toHaveLength(2);
     expect(await pods()).toEqual(before);
-    await world.expectAgreement([tenant]);
+    await world.expectAgreement([tenant], patienceMs);
 
     const identityFile = world.file('identity.txt');
     writeFileSync(identityFile, `${identity}\n`, { mode: 0o600 });
@@ -513,7 +513,7 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
       expect([await answerTo(before), await answerTo({ ...before, cert, key })]).toEqual([200, 401]);
       tenant = await world.openTenant('boxed');
       await snapshotWithManagerKilled(world, tenant, replaceManager);
-      await world.expectAgreement([tenant]);
+      await world.expectAgreement([tenant], patienceMs);
     },
   );
 

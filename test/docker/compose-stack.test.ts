@@ -7,7 +7,7 @@ import { itInTestAll } from '../../kube/testing/broad.ts';
 import { scriptRunBy } from '../../scripts/docs-commands.ts';
 import { Binaries, defaultCacheDirectory, defaultVersions } from '../../vc-manager/binaries/index.ts';
 import { loadRights } from '../../vc-manager/rights.ts';
-import { poll } from '../harness/poll.ts';
+import { patiently, poll } from '../harness/poll.ts';
 import { pageOf, Reader } from '../harness/reader.ts';
 import { expectAllServed, whileAsked } from '../harness/steady-load.ts';
 import { describeWithEngine } from './engine/describe-with-engine.ts';
@@ -174,7 +174,7 @@ describeWithEngine('docker compose up', (engine) => {
     expect(readFileSync(join(home, `${tenant}.kubeconfig`), 'utf8')).toContain('kind: Config');
     await kubectl(['create', 'namespace', ns]);
     // Without it pods are refused; the tenant's controllers make it in their own time.
-    const account = ['--for=create', 'serviceaccount/default', '--timeout=120s'];
+    const account = ['--for=create', 'serviceaccount/default', patiently];
     await kubectl(['wait', '--namespace', ns, ...account]);
     const pod = {
       apiVersion: 'v1',
@@ -189,7 +189,7 @@ describeWithEngine('docker compose up', (engine) => {
       ns,
       '--for=jsonpath={.status.phase}=Running',
       'pod/web',
-      '--timeout=120s',
+      patiently,
     ]);
   });
 
@@ -278,7 +278,7 @@ describeWithEngine('docker compose up', (engine) => {
       );
     await poll('the API server of the tenant', answers);
     const pod = parse(
-      await kubectl(['get', 'pod', 'web', '--namespace', ns, '--output', 'yaml', '--request-timeout=60s']),
+      await kubectl(['get', 'pod', 'web', '--namespace', ns, '--output', 'yaml', '--request-timeout=180s']),
     ) as { status: { phase: string } };
     expect(pod.status.phase).toBe('Running');
   });

@@ -2,11 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { freePort } from '../../kube/testing/free-port.ts';
 import { defaultVersions } from '../../vc-manager/binaries/index.ts';
 import type { ControlPlanePlan } from '../../vc-manager/control-plane/plan.ts';
 import { ComposeDriver } from '../../vc-manager/drivers/compose/compose-driver.ts';
 import { imageOf } from '../../vc-manager/drivers/images.ts';
-import { freePort } from '../../vc-manager/os/network.ts';
+import { patienceMs } from '../harness/poll.ts';
 import { describeWithEngine } from './engine/describe-with-engine.ts';
 import { mustDocker } from './engine/engine.ts';
 import { withKubernetesImages } from './images/index.ts';
@@ -28,9 +29,8 @@ describeWithEngine('the volumes of the compose driver', (engine) => {
     await withKubernetesImages(engine);
     root = await mkdtemp(join(tmpdir(), 'skerry-compose-'));
     driver = new ComposeDriver({ root, environment });
-    const wanted = { host: '127.0.0.1', range: [21_000, 21_999] } as const;
-    port = await freePort(wanted);
-    peerPort = await freePort({ ...wanted, taken: [port] });
+    port = await freePort();
+    peerPort = await freePort();
   });
 
   afterAll(async () => {
@@ -66,7 +66,7 @@ describeWithEngine('the volumes of the compose driver', (engine) => {
             },
           ],
           ports: [{ name: 'client', port, host: '127.0.0.1' }],
-          probe: { scheme: 'http', host: '127.0.0.1', port, path: '/health', timeoutMs: 60_000 },
+          probe: { scheme: 'http', host: '127.0.0.1', port, path: '/health', timeoutMs: patienceMs },
           dependsOn: [],
           stopTimeoutMs: 10_000,
         },

@@ -216,7 +216,7 @@ export function describeDriver(
       world = await makeWorld();
       driver = newDriver();
       life = await ConformancePlan.prepare(world, id);
-    }, 600_000);
+    });
 
     afterAll(async () => {
       if (world === undefined) return;
@@ -224,7 +224,7 @@ export function describeDriver(
       for (const each of [id, otherId]) await last.remove(each, { signal });
       await Promise.all(drivers.map((each) => each.close?.()));
       await world.close();
-    }, 300_000);
+    });
 
     afterEach(() => {
       for (const log of logs.splice(0)) log.close();

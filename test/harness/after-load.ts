@@ -1,6 +1,6 @@
 import type { TaskMeta } from 'vitest';
 import { Disagreement } from './checker/checker.ts';
-import { poll } from './poll.ts';
+import { patienceMs, poll } from './poll.ts';
 import { componentProcess, kill, type ProcessIdentity } from './processes.ts';
 import type { Tenant, World } from './world.ts';
 
@@ -32,18 +32,14 @@ export function reportControllerRestarts(meta: TaskMeta): void {
 }
 
 /**
- * Both sides agree. Where nothing but endpoints is missing when the time is up, the controllers of Kubernetes are begun
- * anew, on both sides: the one for endpoints waits up to 1,000 s after errors in a row, which Services that come and go
- * under one name give it ("informer cache is out of date"). Takes twice the time at the most, and is counted
- * (`controllerRestarts`).
+ * Both sides agree; whoever lost a server asks for it ever more rarely. Where nothing but endpoints is missing when the
+ * time is up, the controllers of Kubernetes are begun anew, on both sides: the one for endpoints waits up to 1,000 s after
+ * errors in a row, which Services that come and go under one name give it ("informer cache is out of date"). Takes twice
+ * the time at the most, and is counted (`controllerRestarts`).
  */
-export async function expectAgreementAfterLoad(
-  world: World,
-  tenants: readonly Tenant[],
-  timeoutMs: number,
-): Promise<void> {
+export async function expectAgreementAfterLoad(world: World, tenants: readonly Tenant[]): Promise<void> {
   try {
-    await world.expectAgreement(tenants, timeoutMs);
+    await world.expectAgreement(tenants, patienceMs);
   } catch (error) {
     const isEndpoints = (difference: string): boolean => difference.includes(': ready endpoints: ');
     if (!(error instanceof Disagreement) || !error.differences.every(isEndpoints)) throw error;
@@ -52,6 +48,6 @@ export async function expectAgreementAfterLoad(
       `started the controllers of Kubernetes anew after load, for ${error.differences.length} endpoints`,
     );
     await Promise.all([undefined, ...tenants].map((of) => killed(world, 'kube-controller-manager', of)));
-    await world.expectAgreement(tenants, timeoutMs);
+    await world.expectAgreement(tenants, patienceMs);
   }
 }

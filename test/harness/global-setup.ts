@@ -8,7 +8,7 @@ import { auditLogOf, rightsFaults } from './rights.ts';
 import { makeRunDirectory, removeLeftovers, removeRun, runCli, stateDirOf } from './stack.ts';
 import { mayMirrorCustomResources } from './world.ts';
 
-const upTimeoutMs = 300_000;
+const upTimeoutMs = 600_000;
 
 /**
  * Starts the one stack that all suites share, by the command that a user types, and takes it away again.

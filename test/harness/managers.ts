@@ -11,7 +11,7 @@ import type { SteadyClient } from '../../scripts/bench/steady-client.ts';
 import { defaultVersions } from '../../vc-manager/binaries/index.ts';
 import type { RunResult } from './cluster.ts';
 import { bulk, configMap, namespace } from './manifests.ts';
-import { poll } from './poll.ts';
+import { heldRequestMs, poll } from './poll.ts';
 import { isAlive, type ProcessIdentity, suspendComponent } from './processes.ts';
 import { expectAllServed, expectAllWritten, SteadyWriter, whileAsked } from './steady-load.ts';
 import type { Tenant, World } from './world.ts';
@@ -316,9 +316,8 @@ export async function moveUnderLoad(
   replace: ReplaceManager | undefined,
   move: () => Promise<{ stdout: string }>,
 ): Promise<void> {
-  // As long as the gateway holds requests, however slow the machine is.
-  const patienceMs = 300_000;
-  const writer = new SteadyWriter(connectionFromSecret(tenant.kubeconfig), { prefix, patienceMs });
+  const patience = { patienceMs: heldRequestMs };
+  const writer = new SteadyWriter(connectionFromSecret(tenant.kubeconfig), { prefix, ...patience });
   let said = '';
   const work = async (client: SteadyClient): Promise<void> => {
     const kill = { kind: 'move' as const, is: isPaused, replace };
@@ -326,7 +325,7 @@ export async function moveUnderLoad(
     await client.served(20);
   };
   try {
-    const client = await whileAsked(tenant.kubeconfig, `moved ${prefix}`, work, { patienceMs });
+    const client = await whileAsked(tenant.kubeconfig, `moved ${prefix}`, work, patience);
     expectAllServed(client, 1);
     const written = await writer.stop();
     console.log(`${said}; ${JSON.stringify(written)}`);

@@ -14,6 +14,9 @@ export const patientRequests = {
   connectTimeoutMs: patienceMs / 2,
 } as const;
 
+/** For requests that the gateway holds while nothing serves: as long as it does, however slow the machine is. */
+export const heldRequestMs = 300_000;
+
 const everyMs = 50;
 
 /**

@@ -7,7 +7,7 @@ import {
   type KubeObject,
   resources,
 } from '../../kube/index.ts';
-import { patientRequests } from './poll.ts';
+import { heldRequestMs } from './poll.ts';
 import type { Tenant, World } from './world.ts';
 
 /** A tenant that is put to sleep and woken, whatever runs its control plane. */
@@ -56,7 +56,8 @@ export class Sleeper {
   /** The pods of a namespace, by the first request of a client that is new. */
   async podsByFirstRequest(namespace: string): Promise<KubeObject[]> {
     const options = connectionFromSecret(this.#tenant.kubeconfig);
-    const connection = new Connection({ ...options, ...patientRequests });
+    const patient = { requestTimeoutMs: heldRequestMs, connectTimeoutMs: heldRequestMs };
+    const connection = new Connection({ ...options, ...patient });
     try {
       return (await new KubeClient(connection).list(resources.pods, { namespace })).items;
     } finally {

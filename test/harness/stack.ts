@@ -32,6 +32,7 @@ const script = fileURLToPath(new URL('../../bin/vc-manager.js', import.meta.url)
 
 export interface CliOptions {
   env?: Record<string, string>;
+  /** Default: later than the five minutes after which a command that waits says what did not come. */
   timeoutMs?: number;
 }
 
@@ -39,7 +40,7 @@ export interface CliOptions {
 export async function runCli(
   stateDir: string,
   args: readonly string[],
-  { env = {}, timeoutMs = 290_000 }: CliOptions = {},
+  { env = {}, timeoutMs = 330_000 }: CliOptions = {},
 ): Promise<RunResult> {
   const result = await execa(process.execPath, [script, ...args], {
     reject: false,

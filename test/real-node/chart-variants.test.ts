@@ -246,7 +246,7 @@ describe.skipIf(missing !== undefined)(
     });
 
     it('is rid of all that helm has installed when that is uninstalled', async () => {
-      expect(helmErrors(await release.uninstall('--wait', '--timeout=180s'))).toEqual([]);
+      expect(helmErrors(await release.uninstall('--wait', patiently))).toEqual([]);
       for (const component of ['manager', 'syncer', 'etcd'] as const)
         await release.untilPods(component, 'its pods to go', (pods) => pods.length === 0);
     });

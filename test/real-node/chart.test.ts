@@ -6,16 +6,16 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { VirtualCluster } from '../../api/virtual-cluster.ts';
 import { findCondition, type KubeObject, type Resource, resources } from '../../kube/index.ts';
 import { itInTestAll } from '../../kube/testing/broad.ts';
+import { freePort } from '../../kube/testing/free-port.ts';
 import { scriptRunBy } from '../../scripts/docs-commands.ts';
 import { defaultVersions } from '../../vc-manager/binaries/index.ts';
 import { RedisServer, whyNoRedis } from '../../vc-manager/jobs/testing/redis-server.ts';
-import { freePort } from '../../vc-manager/os/network.ts';
 import { whyNoEngine } from '../docker/engine/engine.ts';
 import { provideSkerryArchives, repository, skerryImage } from '../docker/images/index.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { helmErrors } from '../harness/helm.ts';
 import { configMap, namespace, pod, service } from '../harness/manifests.ts';
-import { poll } from '../harness/poll.ts';
+import { patiently, poll } from '../harness/poll.ts';
 import { kill, type ProcessIdentity, send } from '../harness/processes.ts';
 import { pageOf } from '../harness/reader.ts';
 import { chartRightsFaults } from '../harness/rights.ts';
@@ -175,7 +175,7 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
     (await world.superCluster.kubectl('-n', release.namespace, 'get', what, '-o', 'name')).split('\n').sort();
 
   const untilUninstalled = async (): Promise<void> => {
-    expect(helmErrors(await release.uninstall('--wait', '--timeout=180s'))).toEqual([]);
+    expect(helmErrors(await release.uninstall('--wait', patiently))).toEqual([]);
     for (const component of ['manager', 'syncer', 'gateway', 'etcd'] as const)
       await release.untilPods(component, 'its pods to go', (pods) => pods.length === 0);
   };
@@ -189,7 +189,7 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
     port: string,
     ask: (url: string) => Promise<R>,
   ): Promise<R> => {
-    const own = await freePort({ host: '127.0.0.1', range: [20_000, 20_999], taken: [] });
+    const own = await freePort();
     const forwarding = release.reader.start(command.replace(port, `${own}:${port}`));
     try {
       for await (const line of createInterface({ input: forwarding.stdout }))
@@ -514,7 +514,7 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
   /** Types what the page says about removal. When it fails, or waits in vain, the error says what is being deleted. */
   const remove = async (script: string): Promise<string> => {
     try {
-      return (await release.reader.runWithin(240, 'docs/kubernetes-install.md', script)).stdout;
+      return (await release.reader.runWithin(600, 'docs/kubernetes-install.md', script)).stdout;
     } catch (error) {
       const left = await world.superCluster
         .terminating()

@@ -3,6 +3,7 @@ import { type KubeObject, resources } from '../../kube/index.ts';
 import { at } from '../harness/checker/view.ts';
 import type { Cluster } from '../harness/cluster.ts';
 import { configMap, namespace, pod, service } from '../harness/manifests.ts';
+import { patienceMs } from '../harness/poll.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { idlePod, inPod, server, shellInPod, untilReady } from './suite/pods.ts';
 
@@ -245,6 +246,6 @@ describe('the environment of a pod', () => {
     expect(items.length).toBeGreaterThan(0);
     for (const { metadata } of items) expect(seen).not.toContain(metadata.name);
     expect(seen).not.toContain('10.96.');
-    await world.expectAgreement();
+    await world.expectAgreement(undefined, patienceMs);
   });
 });

@@ -47,7 +47,7 @@ describe('a control plane with an etcd of its own on a volume', () => {
     // Then what comes is told.
     await first.until(`${etcd} ready`);
     first.close();
-  }, 300_000);
+  });
 
   afterAll(async () => {
     await driver?.remove(id, { signal });

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { resources } from '../../kube/index.ts';
 import { at } from '../harness/checker/view.ts';
 import { namespace, service, statefulSet } from '../harness/manifests.ts';
-import { patiently } from '../harness/poll.ts';
+import { patienceMs, patiently } from '../harness/poll.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { idlePod, onNode, shellInPod, untilNamesResolve, untilReady, web, webPod } from './suite/pods.ts';
 
@@ -52,14 +52,14 @@ describe('services', () => {
     shellInPod(
       of,
       { namespace: ns, name: 'client' },
-      `for i in $(seq 1 ${times}); do curl -sS -m 5 ${url} || exit; echo; done`,
+      `for i in $(seq 1 ${times}); do curl -sS -m 20 ${url} || exit; echo; done`,
     );
   /** What one question to the DNS server gives, sorted; rejects if that does not answer. */
   const lookUp = (of: Tenant, name: string, type = 'A'): Promise<string> =>
     shellInPod(
       of,
       { namespace: ns, name: 'client' },
-      `answer=$(dig +short +search +tries=1 ${name} ${type}) || exit; echo "$answer" | sort`,
+      `answer=$(dig +short +search +tries=1 +time=20 ${name} ${type}) || exit; echo "$answer" | sort`,
     );
 
   it('are reached by address, on the own node and on the other one', async () => {
@@ -164,6 +164,6 @@ describe('services', () => {
         interval: 200,
       })
       .toEqual(new Set(['web-node-2', 'web-later']));
-    await world.expectAgreement();
+    await world.expectAgreement(undefined, patienceMs);
   });
 });

@@ -3,7 +3,7 @@ import { type KubeObject, resource, resources } from '../../kube/index.ts';
 import { createAuthority, issue } from '../../vc-manager/pki/index.ts';
 import { at } from '../harness/checker/view.ts';
 import { configMap, namespace, pod, service } from '../harness/manifests.ts';
-import { patiently } from '../harness/poll.ts';
+import { patienceMs, patiently } from '../harness/poll.ts';
 import { type Tenant, World } from '../harness/world.ts';
 import { server, untilReady } from './suite/pods.ts';
 
@@ -42,7 +42,11 @@ describe('an admission webhook that is served by a pod of the tenant', () => {
             ['webhook', '--tls-cert-file=/pki/tls.crt', '--tls-private-key-file=/pki/tls.key', '--port=8443'],
             {
               volumeMounts: [{ name: 'pki', mountPath: '/pki', readOnly: true }],
-              readinessProbe: { httpGet: { path: '/readyz', port: 8443, scheme: 'HTTPS' }, periodSeconds: 1 },
+              readinessProbe: {
+                httpGet: { path: '/readyz', port: 8443, scheme: 'HTTPS' },
+                periodSeconds: 1,
+                timeoutSeconds: 10,
+              },
             },
           ),
         ],
@@ -132,6 +136,6 @@ describe('an admission webhook that is served by a pod of the tenant', () => {
         { interval: 100 },
       )
       .toBe(0);
-    await world.expectAgreement();
+    await world.expectAgreement(undefined, patienceMs);
   });
 });

@@ -85,7 +85,7 @@ describe('workloads', () => {
       name: 'data-db-0',
     });
     expect(at(claim, 'status', 'phase')).toBe('Bound');
-    await world.expectAgreement();
+    await world.expectAgreement(undefined, patienceMs);
   });
 
   it('goes with its claim: volume and data are removed in the super cluster, too', async () => {
@@ -98,7 +98,7 @@ describe('workloads', () => {
     await k('delete', 'statefulset', 'db', patiently);
     await k('delete', 'pvc', 'data-db-0', patiently);
     await tenant.untilGone(resources.persistentVolumes, { name: volume ?? '' });
-    await world.superCluster.untilGone(resources.persistentVolumes, { name: volume ?? '' }, 120_000);
+    await world.superCluster.untilGone(resources.persistentVolumes, { name: volume ?? '' });
   });
 
   itInTestAll(
@@ -244,7 +244,7 @@ describe('workloads', () => {
       // The checker takes what the operator has put there for a difference.
       await k('delete', 'pod/optional', 'pod/waiting', 'secret/absent', patiently);
       await world.superCluster.kubectl('-n', superNamespace, 'delete', 'secret', 'absent');
-      await world.expectAgreement();
+      await world.expectAgreement(undefined, patienceMs);
     },
   );
 
@@ -262,7 +262,7 @@ describe('workloads', () => {
       ([found]) => found?.metadata.deletionTimestamp !== undefined,
     );
     await k('delete', 'pod', 'stubborn', '--grace-period=0', '--force', patiently);
-    await world.expectAgreement();
+    await world.expectAgreement(undefined, patienceMs);
   });
 
   const version = (text: string, healthy = true): KubeObject => {
@@ -292,7 +292,7 @@ describe('workloads', () => {
     await shellInPod(
       tenant,
       customer,
-      `until curl -s -m 5 -o /dev/null http://${address}/hostname; do sleep 0.05; done`,
+      `until curl -s -m 20 -o /dev/null http://${address}/hostname; do sleep 0.05; done`,
     );
     await shellInPod(
       tenant,
@@ -357,7 +357,7 @@ describe('workloads', () => {
     await k('rollout', 'status', 'deployment/spread', patiently);
     const nodes = (await podsOf('spread')).map((each) => at<string>(each, 'spec', 'nodeName'));
     expect(nodes.sort()).toEqual(['node-1', 'node-1', 'node-2', 'node-2']);
-    await world.expectAgreement();
+    await world.expectAgreement(undefined, patienceMs);
     await world.deleteTenant('spreading');
   });
 
@@ -407,6 +407,6 @@ describe('workloads', () => {
         ),
     );
     expect(await k('describe', 'pod', 'sick')).toContain('Liveness probe failed');
-    await world.expectAgreement();
+    await world.expectAgreement(undefined, patienceMs);
   });
 });

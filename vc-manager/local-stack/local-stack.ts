@@ -95,7 +95,7 @@ interface LocalStackStart {
 const stackId = 'stack';
 const defaultServiceCIDR = '10.96.0.0/16';
 const clusterDomain = 'cluster.local';
-const nodesReadyTimeoutMs = 60_000;
+const nodesReadyTimeoutMs = 180_000;
 
 /**
  * Everything that a machine of its own needs: a local super cluster with simulated nodes and storage,

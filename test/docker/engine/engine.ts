@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { execa } from 'execa';
 import type { BuildRecipe } from '../../../vc-manager/binaries/index.ts';
+import { patienceMs } from '../../harness/poll.ts';
 import { built, type Cache } from '../../real-node/build/programs.ts';
 import { isOnPath } from '../../real-node/machine/machine.ts';
 
@@ -67,7 +68,7 @@ interface DockerOptions {
   timeoutMs?: number;
 }
 
-const defaultTimeoutMs = 120_000;
+const defaultTimeoutMs = patienceMs;
 
 /** Runs `docker ...` at the engine; gives what happened, and throws only when it did not end in time. */
 export async function docker(
@@ -155,7 +156,7 @@ export function engineAt(directory: string): EngineInfo {
   return { host, env: { DOCKER_HOST: host, DOCKER_CONFIG: join(directory, 'config') } };
 }
 
-const startTimeoutMs = 60_000;
+const startTimeoutMs = patienceMs;
 
 /**
  * Starts a Docker engine beside any other on this machine. It has no networks: containers use the host's

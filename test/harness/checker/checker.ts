@@ -24,7 +24,10 @@ interface CheckerOptions {
 /** Is told which lists were read, and of what version they were. */
 type Seen = (api: PlainApi, owner: string, versions: ReadonlyMap<string, string>) => void;
 
-/** Less than the minute after which a resync mends what the events have missed: that would be a fault, too. */
+/**
+ * Less than the minute after which a resync mends what the events have missed: that would be a fault, too. Not for suites that
+ * change a tenant beside others, which seldom leave both sides as they are while they are read, nor for what was away.
+ */
 const defaultTimeoutMs = 45_000;
 /** A server that was killed tells nobody when it is back. */
 const retryMs = 250;

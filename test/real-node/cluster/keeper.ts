@@ -39,7 +39,7 @@ export interface KeeperOptions {
   tell: Tell;
 }
 
-const upTimeoutMs = 300_000;
+const upTimeoutMs = 600_000;
 const usualServiceRange = '10.96.0.0/16';
 const marker = 'SKERRY-REAL-NODE';
 

@@ -5,6 +5,7 @@ import { EtcdAdmin } from '../../../vc-manager/etcd/admin.ts';
 import { etcdServerArguments } from '../../../vc-manager/etcd/server-arguments.ts';
 import { freePort } from '../../../vc-manager/os/network.ts';
 import { etcdServerName, type ManagerPki } from '../../../vc-manager/pki/index.ts';
+import { patienceMs } from '../../harness/poll.ts';
 
 const { signal } = new AbortController();
 const id = 'datastore';
@@ -78,7 +79,7 @@ export class BridgeDatastore {
               host: '127.0.0.1',
               port: metricsPort,
               path: '/readyz',
-              timeoutMs: 60_000,
+              timeoutMs: patienceMs,
             },
             dependsOn: [],
             stopTimeoutMs: 20_000,

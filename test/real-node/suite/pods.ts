@@ -127,7 +127,7 @@ export function shellInPod(cluster: Cluster, pod: InPod, line: string): Promise<
 /** The tenant's DNS runs, and the pod's node knows the way to it: pods start without waiting for either. */
 export async function untilNamesResolve(cluster: Cluster, { namespace, name }: InPod): Promise<void> {
   await cluster.kubectl(...['-n', 'kube-system', 'rollout', 'status', 'deployment/coredns', patiently]);
-  const look = ['curl', '-k', '-s', '-m', '5', '-o', '/dev/null', 'https://kubernetes.default.svc/livez'];
+  const look = ['curl', '-k', '-s', '-m', '20', '-o', '/dev/null', 'https://kubernetes.default.svc/livez'];
   await poll(
     'names to resolve',
     async () => (await cluster.tryKubectl(['-n', namespace, 'exec', name, '--', ...look])).exitCode === 0,

@@ -63,7 +63,7 @@ export interface UpOptions {
 
 const ofTheSuperCluster: readonly BinaryName[] = ['kube-scheduler', 'kwok'];
 const ownPortRange = { first: 22_000, last: 22_999 };
-const managerTimeoutMs = 90_000;
+const managerTimeoutMs = 180_000;
 /** Other templates may be in the place of the package's: then there is nothing to wait for. */
 const templatesTimeoutMs = 10_000;
 const defaultTenants = 2;
