@@ -74,20 +74,22 @@ const changedBuilds = ['1.36.1', '1.35.4'];
 const allBuilds = [...changedBuilds, '1.34.4'];
 const buildsSuite = 'test/version-change.test.ts';
 /**
- * End-to-end suites of the second row, on a stack of their own, so that both rows take about as long. What they make
- * manager and syncer do is done in suites of the first row too: there each right has to be of use.
+ * End-to-end suites that the row takes which ends first, each group on a stack of its own, the longest first: both rows
+ * end at about the same time, however fast the machine is. What they make manager and syncer do is done in suites of the
+ * first row too: there each right has to be of use.
  */
-const endToEndOfSecondRow = [
-  'test/drivers/process.test.ts',
-  ...['managers', 'move', 'renewal', 'stack'].map((name) => `test/${name}.test.ts`),
+const endToEndAtEnd = [
+  ['test/stack.test.ts', 'test/renewal.test.ts'],
+  ['test/drivers/process.test.ts', buildsSuite],
+  ['test/managers.test.ts', 'test/move.test.ts'],
 ];
 
 /**
  * `npm test`: fetches or builds the control plane binaries, then runs two rows of suites beside each other: most
- * end-to-end suites; and the unit tests and, where the machine can, the suites on a Docker engine, on real nodes, some
- * of upstream's conformance specs, then the other end-to-end suites. `--all` (`npm run test:all`) adds the broad suites
- * and specs. Other arguments go to vitest: `npm test -- -t "four cases"`; with them conformance is left out, and the
- * first row has all end-to-end suites.
+ * end-to-end suites; and the unit tests and, where the machine can, the suites on a Docker engine, on real nodes and some
+ * of upstream's conformance specs. The row that ends first takes the other end-to-end suites, group by group, and so does
+ * the other one then. `--all` (`npm run test:all`) adds the broad suites and specs. Other arguments go to vitest:
+ * `npm test -- -t "four cases"`; with them conformance is left out, and the first row has all end-to-end suites.
  *
  * With CI=true, or `--rerun`, each file that failed runs once more. If it then passes, the run is green and the closing
  * lines name its tests as flaky. At SKERRY_TEST_DEADLINE (seconds since the epoch) all but the unit tests end, and the closing
@@ -127,27 +129,35 @@ class TestRun {
       console.log(`the suites on ${each.title} will not run: ${reason}`);
     }
     this.#isNewMachine = await provideBinaries();
-    const onControlPlanes = (): Promise<void> =>
-      this.#project('e2e', 'e2e', this.#hasTwoStacks ? { otherRow: endToEndOfSecondRow } : {});
     const prepare = async (each: TestEnvironment): Promise<string | undefined> =>
       missing.get(each) ?? each.prepare().then(nothing, (error: Error) => error.message);
+    // One after the other, as each build takes all processors; beside the suites that can run meanwhile.
+    const docker = prepare(dockerEngine);
+    const nodes = docker.then(() => prepare(realNodes));
+    const otherBuilds = nodes.then(() =>
+      this.#builds.length > 0 ? provideBinaries(this.#builds) : undefined,
+    );
+    otherBuilds.catch(nothing);
+    const atEnd = this.#groupsAtEnd();
+    const takeAtEnd = async (): Promise<void> => {
+      await otherBuilds;
+      for (let group = atEnd.shift(); group !== undefined; group = atEnd.shift())
+        await this.#project('e2e', group.name, { files: group.files, builds: this.#builds });
+    };
+    const onControlPlanes = async (): Promise<void> => {
+      await this.#project('e2e', 'e2e', this.#hasTwoStacks ? { otherRow: endToEndAtEnd.flat() } : {});
+      await takeAtEnd();
+    };
     const onOthers = async (): Promise<void> => {
-      // One after the other, as each build takes all processors; beside the suites that can run meanwhile.
-      const docker = prepare(dockerEngine);
-      const nodes = docker.then(() => prepare(realNodes));
-      const otherBuilds = nodes.then(() =>
-        this.#builds.length > 0 ? provideBinaries(this.#builds) : undefined,
-      );
-      otherBuilds.catch(nothing);
       await this.#project('unit');
       await this.#on(dockerEngine, await docker, async () => {
         await otherBuilds;
         await this.#project('docker', 'docker', { builds: this.#builds });
       });
       await this.#on(realNodes, await nodes, () => this.#onNodes());
-      if (this.#hasTwoStacks) await this.#endToEndOfSecondRow(otherBuilds);
+      await takeAtEnd();
     };
-    // Both rows take about as long; a machine that is short of memory runs one after the other.
+    // A machine that is short of memory runs one row after the other.
     if (freemem() > freeMemoryToBuild) await Promise.all([onControlPlanes(), onOthers()]);
     else {
       await onOthers();
@@ -193,16 +203,18 @@ class TestRun {
     return process.env['CI'] && !this.#isNewMachine ? changedBuilds : [];
   }
 
-  /** With the suite of changes between real builds, where these are `provided`. */
-  async #endToEndOfSecondRow(provided: Promise<unknown>): Promise<void> {
-    await provided;
-    const builds = this.#builds;
-    if (builds.length === 0)
+  /** With the suite of changes between real builds, where these are started. */
+  #groupsAtEnd(): { name: string; files: string[] }[] {
+    if (!this.#hasTwoStacks) return [];
+    const hasBuilds = this.#builds.length > 0;
+    if (!hasBuilds)
       this.#leftOut.push(
         'changes between real builds did not run: in CI, once the machine has the default build, or by npm run test:all, they do',
       );
-    const files = [...endToEndOfSecondRow, ...(builds.length > 0 ? [buildsSuite] : [])];
-    await this.#project('e2e', 'e2e-other-row', { files, builds });
+    return endToEndAtEnd.map((files, index) => ({
+      name: `e2e-at-end-${index + 1}`,
+      files: files.filter((each) => hasBuilds || each !== buildsSuite),
+    }));
   }
 
   #isLate(project: string): boolean {
@@ -214,7 +226,7 @@ class TestRun {
   }
 
   async #project(project: string, name = project, part: PartOfProject = {}): Promise<void> {
-    if (this.#isLate(project)) return this.#leaveOut([name]);
+    if (this.#isLate(project)) return this.#leaveOut(part.files ?? [name]);
     const first = await this.#vitest(project, name, part);
     const failed = failedFiles(first);
     if (!this.#mayRerun || failed.length === 0 || this.#isLate(project)) {

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { type KubeObject, resources } from '../kube/index.ts';
+import { itInTestAll } from '../kube/testing/broad.ts';
 import { at } from './harness/checker/view.ts';
 import { bulk, claim, configMap, deployment, namespace, pod, secret, service } from './harness/manifests.ts';
 import { kill } from './harness/processes.ts';
@@ -99,7 +100,7 @@ describe('snapshots of a tenant', () => {
     );
   });
 
-  it('are taken although the manager is killed meanwhile, and what it had begun goes', async () => {
+  itInTestAll('are taken although the manager is killed meanwhile, and what it had begun goes', async () => {
     const much = bulk('shop');
     await Promise.all(much.map((each) => tenant.client.create(resources.configMaps, each)));
     const manager = await world.process('vc-manager');

@@ -44,8 +44,6 @@ const { signal } = new AbortController();
 const isConfined = egressFilterProblem() === undefined;
 
 const here = 'test/docker/compose-manager.test.ts';
-/** With npm run test:all each of them, else the last one, which is of another minor version. */
-const changed = isBroad ? upgradableBuilds : upgradableBuilds.slice(-1);
 /** Each kill takes until the job of the one that was killed counts as abandoned in Redis. */
 const thoughItIsKilled = isBroad ? ', though it is killed meanwhile' : '';
 
@@ -236,17 +234,20 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     expect((await world.virtualCluster('boxed')).status?.phase).toBe('Ready');
   });
 
-  it('stops the containers of a tenant that sleeps, and starts them for its first request and by command', async () => {
+  it('stops the containers of a tenant that sleeps, and starts them for its first request', async () => {
     const sleeper = new Sleeper(world, tenant, runningContainers);
     await sleeper.sleepAndWake('default');
     await world.expectAgreement([tenant], patienceMs);
   });
 
-  it('goes on putting a tenant to sleep, and waking it, where one that was killed has left off', async () => {
-    const sleeper = new Sleeper(world, tenant, runningContainers);
-    await sleeper.outlastKills(() => replaceManager());
-    expect(await tenant.kubectl('get', 'pod', 'web', '-o', 'name')).toContain('pod/web');
-  });
+  itInTestAll(
+    'goes on putting a tenant to sleep, and waking it, where one that was killed has left off',
+    async () => {
+      const sleeper = new Sleeper(world, tenant, runningContainers);
+      await sleeper.outlastKills(() => replaceManager());
+      expect(await tenant.kubectl('get', 'pod', 'web', '-o', 'name')).toContain('pod/web');
+    },
+  );
 
   it.skipIf(!isConfined)(
     'has its API server dial what the operator lists, and nothing else here (only where root has nftables)',
@@ -332,18 +333,19 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     },
   );
 
-  it.each(changed)(
-    `changes the version of a tenant between real builds, with a new API server beside the old one${thoughItIsKilled}: %s`,
-    async (from) => {
-      await withControlPlaneImages(engine, from);
-      const name = `build-${from.replaceAll('.', '-')}`;
-      const built = await world.createTenant(name, '--version', from, '--dns', 'none');
-      expect(await serverVersion(built)).toBe(`v${from}`);
-      if (isBroad) await upgradeAndRollBack(world, built);
-      await upgradeUnderLoad(world, built, killer);
-      await world.deleteTenant(name);
-    },
-  );
+  for (const from of upgradableBuilds)
+    itInTestAll(
+      `changes the version of a tenant between real builds, with a new API server beside the old one, though it is killed meanwhile: ${from}`,
+      async () => {
+        await withControlPlaneImages(engine, from);
+        const name = `build-${from.replaceAll('.', '-')}`;
+        const built = await world.createTenant(name, '--version', from, '--dns', 'none');
+        expect(await serverVersion(built)).toBe(`v${from}`);
+        await upgradeAndRollBack(world, built);
+        await upgradeUnderLoad(world, built, replaceManager);
+        await world.deleteTenant(name);
+      },
+    );
 
   /** Creates a tenant, and does this while its containers are being started; gives how its job has ended. */
   async function disturbed(name: string, disturb: () => Promise<unknown>): Promise<unknown> {
@@ -408,32 +410,35 @@ describeWithEngine('vc-manager operator --driver compose', (engine) => {
     },
   );
 
-  it(`gives a new tenant containers that have waited for one${thoughItIsKilled}`, async () => {
-    const { client } = world.superCluster;
-    const warm = { name: 'kept-warm' };
-    const packaged = await client.get(resources.controlPlaneTemplates, { name: 'v1-36' });
-    const spec = { ...(packaged['spec'] as object), warm: 1 };
-    await client.create(resources.controlPlaneTemplates, { metadata: warm, spec });
-    const members = { resource: resources.virtualClusters, namespace: 'skerry-system' };
-    const member = await world.superCluster.until<VirtualCluster, VirtualCluster>(
-      { ...members, what: 'a control plane that waits' },
-      (all) => all.find(({ status }) => status?.phase === 'Ready' && status.jobs?.current === undefined),
-    );
-    const seen = async (): Promise<string[]> =>
-      (await containersOf('{{.ID}} {{.State}}', member.status?.id)).split('\n').sort();
-    const before = await seen();
-    expect(before).toEqual(Array(2).fill(expect.stringMatching(/^[0-9a-f]{64} running$/)));
-    const named = ['--template', warm.name, '--dns', 'none'];
-    const quick = await createFromPool(world, 'quick', named, killer);
-    // One is enough.
-    await client.patch(resources.controlPlaneTemplates, warm, { spec: { warm: 0 } }, { type: 'merge' });
-    expect(quick.id).toBe(member.status?.id);
-    expect(await quick.kubectl('get', 'namespaces')).toContain('kube-system');
-    expect(await seen()).toEqual(before);
-    await world.deleteTenant('quick');
-    await world.superCluster.until({ ...members, what: 'all that wait to go' }, (all) => all.length === 0);
-    await client.delete(resources.controlPlaneTemplates, warm);
-  });
+  itInTestAll(
+    'gives a new tenant containers that have waited for one, though it is killed meanwhile',
+    async () => {
+      const { client } = world.superCluster;
+      const warm = { name: 'kept-warm' };
+      const packaged = await client.get(resources.controlPlaneTemplates, { name: 'v1-36' });
+      const spec = { ...(packaged['spec'] as object), warm: 1 };
+      await client.create(resources.controlPlaneTemplates, { metadata: warm, spec });
+      const members = { resource: resources.virtualClusters, namespace: 'skerry-system' };
+      const member = await world.superCluster.until<VirtualCluster, VirtualCluster>(
+        { ...members, what: 'a control plane that waits' },
+        (all) => all.find(({ status }) => status?.phase === 'Ready' && status.jobs?.current === undefined),
+      );
+      const seen = async (): Promise<string[]> =>
+        (await containersOf('{{.ID}} {{.State}}', member.status?.id)).split('\n').sort();
+      const before = await seen();
+      expect(before).toEqual(Array(2).fill(expect.stringMatching(/^[0-9a-f]{64} running$/)));
+      const named = ['--template', warm.name, '--dns', 'none'];
+      const quick = await createFromPool(world, 'quick', named, replaceManager);
+      // One is enough.
+      await client.patch(resources.controlPlaneTemplates, warm, { spec: { warm: 0 } }, { type: 'merge' });
+      expect(quick.id).toBe(member.status?.id);
+      expect(await quick.kubectl('get', 'namespaces')).toContain('kube-system');
+      expect(await seen()).toEqual(before);
+      await world.deleteTenant('quick');
+      await world.superCluster.until({ ...members, what: 'all that wait to go' }, (all) => all.length === 0);
+      await client.delete(resources.controlPlaneTemplates, warm);
+    },
+  );
 
   it(`takes a tenant to processes and back while clients are at work${thoughItIsKilled}, and makes it anew, with its certificates, from an encrypted snapshot of there`, async () => {
     const identity = await generateX25519Identity();

@@ -65,22 +65,25 @@ export class Sleeper {
     }
   }
 
-  /** Sleeps, is woken by a request to the gateway, and by command; its pods in the super cluster run on. */
-  async sleepAndWake(namespace: string): Promise<void> {
+  /**
+   * Sleeps, when `whileAsleep` looks at what is left, and is woken by a request to the gateway; its pods in the super
+   * cluster run on.
+   */
+  async sleepAndWake(
+    namespace: string,
+    whileAsleep: () => Promise<void> = async () => undefined,
+  ): Promise<void> {
     const { name } = this.#tenant;
     const parts = await this.#running();
     expect(parts).not.toEqual([]);
     const [pods, seen] = [await this.superPods(), await this.podsByFirstRequest(namespace)];
     await this.sleep();
+    await whileAsleep();
     expect(await this.superPods()).toEqual(pods);
     const uids = (all: KubeObject[]): string[] => all.map(({ metadata }) => metadata.uid ?? '').sort();
     const since = performance.now();
     expect(uids(await this.podsByFirstRequest(namespace))).toEqual(uids(seen));
     console.log(`${name}: answers ${((performance.now() - since) / 1000).toFixed(1)} s after it was asked`);
-    await this.#untilAwake();
-    await this.sleep();
-    const { exitCode, stdout } = await this.#world.cli(['wake', name, '--wait']);
-    expect([exitCode, stdout.trim()]).toEqual([0, `${name} is awake`]);
     await this.#untilAwake();
     expect(await this.#running()).toHaveLength(parts.length);
     expect(await this.superPods()).toEqual(pods);

@@ -362,19 +362,17 @@ describe.skipIf(missing !== undefined)(`the Helm chart on a hardened cluster of 
     );
   });
 
-  it('stops the pods of a control plane that sleeps, and starts them for its first request and by command', async () => {
+  it('stops the pods of a control plane that sleeps, and starts them for its first request', async () => {
     const tenant = await openTenant('first');
     const services = await namesIn(tenant, resources.services);
     expect(services).not.toEqual([]);
-    const sleeper = sleeperOf(tenant);
-    await sleeper.sleepAndWake('default');
-    await sleeper.sleep();
-    // What waits for it to wake up: its address, and sets that have no pods.
-    expect(await namesIn(tenant, resources.services)).toEqual(services);
-    const sets = { namespace: `skerry-tenant-${tenant.id}` };
-    const { items } = await world.superCluster.client.list(resources.statefulSets, sets);
-    expect(items.map(({ spec }) => (spec as { replicas?: number }).replicas)).toEqual(items.map(() => 0));
-    await sleeper.podsByFirstRequest('default');
+    await sleeperOf(tenant).sleepAndWake('default', async () => {
+      // What waits for it to wake up: its address, and sets that have no pods.
+      expect(await namesIn(tenant, resources.services)).toEqual(services);
+      const sets = { namespace: `skerry-tenant-${tenant.id}` };
+      const { items } = await world.superCluster.client.list(resources.statefulSets, sets);
+      expect(items.map(({ spec }) => (spec as { replicas?: number }).replicas)).toEqual(items.map(() => 0));
+    });
     // Served again, as if nothing had been.
     await tenant.apply(webPod('default', 'later'));
     await untilReady(tenant, 'default', 'later');
