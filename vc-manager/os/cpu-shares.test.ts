@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { afterEach, expect, it, vi } from 'vitest';
 import type { Cgroups } from './cgroups.ts';
 import { CpuShares } from './cpu-shares.ts';
 
@@ -39,6 +39,50 @@ class Machine {
     }
   }
 }
+
+afterEach(() => void vi.useRealTimers());
+
+it('looks twice a second while processors are busy, every five seconds while they are not, and forgets nothing meanwhile', () => {
+  vi.useFakeTimers();
+  let partInUse = 0.6;
+  let looks = 0;
+  let used = 0;
+  let share = 0.5;
+  const groups: Partial<Cgroups> = {
+    names: () => {
+      looks += 1;
+      return ['skerry-a-flooded'];
+    },
+    processes: () => [1],
+    setShare: (_, set) => {
+      share = set;
+    },
+  };
+  const shares = new CpuShares({
+    groups: groups as Cgroups,
+    prefix: 'skerry-a-',
+    full: 0.5,
+    now: () => Date.now(),
+    usedBy: () => used,
+    partInUse: () => partInUse,
+  });
+  shares.start();
+  const looksIn = (seconds: number): number => {
+    looks = 0;
+    vi.advanceTimersByTime(seconds * 1_000);
+    return looks;
+  };
+  expect(looksIn(60)).toBe(12);
+  expect(share).toBe(0.5);
+  vi.advanceTimersByTime(4_000);
+  used += 4;
+  partInUse = 0.7;
+  expect(looksIn(0.5)).toBe(1);
+  expect(share).toBeLessThan(0.2);
+  expect(looksIn(10)).toBe(20);
+  shares.close();
+  expect(looksIn(10)).toBe(0);
+});
 
 it('who uses little keeps the full share; who uses much has less, until it has been quiet for a while', () => {
   const machine = new Machine();

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import type { Cgroups } from './cgroups.ts';
 import { cpuSeconds } from './process-identity.ts';
 
@@ -17,6 +18,9 @@ const muchUse = 0.5;
 /** What a program uses when it starts, which a user waits for, does not count. */
 const startMs = 30_000;
 const lookEveryMs = 500;
+/** While less than `busyPart` of the processors' time is used, nobody waits for them, and it looks only this often. */
+const quietLookEveryMs = 5_000;
+const busyPart = 0.7;
 /** Looking takes at most this part of the time. */
 const partOfTime = 0.02;
 
@@ -31,6 +35,8 @@ interface CpuSharesOptions {
   now?: () => number;
   /** Processor time that a process has used so far; undefined: it is gone. Seconds. */
   usedBy?: (pid: number) => number | undefined;
+  /** Part of the time of all processors that was used since the call before; 1 where it is not known. */
+  partInUse?: () => number;
 }
 
 interface ProcessUse {
@@ -62,11 +68,20 @@ export class CpuShares {
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: CpuSharesOptions) {
-    this.#options = { now: () => performance.now(), usedBy: cpuSeconds, weightOf: () => 1, ...options };
+    this.#options = {
+      now: () => performance.now(),
+      usedBy: cpuSeconds,
+      weightOf: () => 1,
+      partInUse: processorUse(),
+      ...options,
+    };
     this.#lastMs = this.#options.now();
   }
 
-  /** Looks twice a second, or less often when there is much to look at, until closed. Does not keep the program alive. */
+  /**
+   * Looks twice a second while processors are busy, less often when there is much to look at or nobody waits for them, until
+   * closed. Does not keep the program alive.
+   */
   start(): void {
     if (this.#timer === undefined) this.#lookAfter(lookEveryMs);
   }
@@ -109,9 +124,11 @@ export class CpuShares {
 
   #lookAfter(ms: number): void {
     this.#timer = setTimeout(() => {
-      const beganMs = performance.now();
-      this.look();
-      const tookMs = performance.now() - beganMs;
+      const { now, partInUse } = this.#options;
+      const beganMs = now();
+      const isBusy = partInUse() >= busyPart;
+      if (isBusy || beganMs - this.#lastMs >= quietLookEveryMs) this.look();
+      const tookMs = now() - beganMs;
       this.#lookAfter(Math.max(lookEveryMs, tookMs / partOfTime));
     }, ms).unref();
   }
@@ -139,6 +156,26 @@ export class CpuShares {
     }
     return { byProcess, usedSeconds, isAnew };
   }
+}
+
+/** See `partInUse`; by proc_stat(5). */
+function processorUse(): () => number {
+  let before = { all: 0, idle: 0 };
+  return () => {
+    try {
+      const [line = ''] = readFileSync('/proc/stat', 'utf8').split('\n', 1);
+      // Times of guests, from the ninth on, are in those of users, too.
+      const times = line.split(/\s+/).slice(1, 9).map(Number);
+      const [, , , idle = 0, waiting = 0] = times;
+      const now = { all: times.reduce((sum, each) => sum + each, 0), idle: idle + waiting };
+      const passed = now.all - before.all;
+      const unused = now.idle - before.idle;
+      before = now;
+      return passed > 0 ? 1 - unused / passed : 1;
+    } catch {
+      return 1;
+    }
+  };
 }
 
 /** What weights mean beside each other: where all are equal, each group has the share that is given as the full one. */
