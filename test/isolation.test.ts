@@ -91,7 +91,6 @@ describe('tenants are out of reach of each other', () => {
 
   it('CRDs of one, and their objects, are unknown to the other and to the super cluster', async () => {
     await one.apply(gadgetDefinition());
-    await one.kubectl('wait', 'crd/gadgets.apart.example.com', '--for=condition=Established', patiently);
     await one.untilServed('apart.example.com/v1', 'gadgets');
     await one.apply({
       apiVersion: 'apart.example.com/v1',

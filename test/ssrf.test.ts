@@ -9,7 +9,7 @@ import { createTestCertificates } from '../kube/testing/index.ts';
 import { egressFilterProblem } from '../vc-manager/os/egress-filter.ts';
 import { listenInReach } from './harness/attacker-server.ts';
 import { at } from './harness/checker/view.ts';
-import { patiently, patientRequests, poll } from './harness/poll.ts';
+import { patientRequests, poll } from './harness/poll.ts';
 import { type Tenant, World } from './harness/world.ts';
 
 /** Where an operator has confined control planes, only servers that it lists are reached; elsewhere all of the machine. */
@@ -89,7 +89,6 @@ describe('what makes an API server dial is no stepping stone', () => {
     for (const [target, { url, ca }] of Object.entries(targets)) await tenant.apply(stone(target, url, ca));
     const readAs = async (target: string): Promise<string> => {
       const plural = `${target}stones`;
-      await tenant.kubectl('wait', `crd/${plural}.example.com`, '--for=condition=Established', patiently);
       await tenant.untilServed('example.com/v1', plural);
       await tenant.untilServed('example.com/v2', plural);
       await tenant.apply({
