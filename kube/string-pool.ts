@@ -70,6 +70,8 @@ const places = 2 ** 15;
 const longestPart = 1024;
 const emptyPartBytes = 48;
 const fieldBytes = 16;
+/** JavaScript keeps keys of types, which are shorter, once by itself; others are as long as a tenant likes. */
+const longestFreeKey = 64;
 /** In place of the hash of a part that is not shared. */
 const unshared = 0;
 /** Odd, and with bits everywhere. */
@@ -207,7 +209,7 @@ export class PartPool {
         if (value === unshared) isShared = false;
       } else value = hashOf(field);
       hash = Math.imul(hash ^ value, seed) + 31 * key.length + key.charCodeAt(0);
-      bytes += fieldBytes + lengthOf(field);
+      bytes += fieldBytes + (key.length > longestFreeKey ? key.length : 0) + lengthOf(field);
     }
     return this.#end(hash, bytes, isShared);
   }

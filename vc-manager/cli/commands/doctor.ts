@@ -46,7 +46,7 @@ async function doctor(cli: Cli, flags: Flags): Promise<void> {
   // Nothing of that cluster would be checked.
   if (superKubeconfig === undefined && (flags.kubeconfig !== undefined || context !== undefined))
     throw invalidArgument(
-      '"doctor" checks a cluster that is named with --super-kubeconfig, not with --kubeconfig',
+      '"doctor" checks the cluster of --super-kubeconfig (with --context), not of --kubeconfig',
     );
   const findings =
     superKubeconfig === undefined
