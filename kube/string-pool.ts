@@ -109,9 +109,10 @@ class PartTable {
 }
 
 /**
- * Has equal parts of cached objects share their memory: pods have containers, tolerations and conditions that are equal to
- * those of others, and to those of their own copies on the other side. A part that is shared is frozen, so that no change of one object can
- * show in another. Remembers a limited number of them, those that were seen again for longer than those that were not.
+ * Has equal parts of cached objects share their memory: pods have containers, tolerations and conditions that are equal
+ * to those of others, and to those of their own copies on the other side. A part that is shared is frozen, so that no
+ * change of one object can show in another. Remembers a limited number of them, those that were seen again for longer than
+ * those that were not.
  */
 export class PartPool {
   readonly #seen: PartTable;
@@ -130,7 +131,9 @@ export class PartPool {
     return this.#seen.bytes + this.#shared.bytes;
   }
 
-  /** Changes the parts of an object as JSON has it for equal ones; the object and its metadata stay its own. Returns it. */
+  /**
+   * Changes the parts of an object as JSON has it for equal ones; the object and its metadata stay its own. Returns it.
+   */
   share<T extends KubeObject>(object: T): T {
     this.#shareFields(object.metadata);
     for (const section of ['spec', 'status'] as const) {
