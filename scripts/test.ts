@@ -151,8 +151,8 @@ class TestRun {
     const onOthers = async (): Promise<void> => {
       await this.#project('unit');
       await this.#on(dockerEngine, await docker, async () => {
-        await otherBuilds;
-        await this.#project('docker', 'docker', { builds: this.#builds });
+        if (this.#all) await otherBuilds;
+        await this.#project('docker', 'docker', this.#all ? { builds: this.#builds } : {});
       });
       await this.#on(realNodes, await nodes, () => this.#onNodes());
       await takeAtEnd();

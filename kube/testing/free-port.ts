@@ -9,7 +9,7 @@ let next = Math.floor(Math.random() * portsPerWorker);
 
 /**
  * A port without a listener, of loopback unless said otherwise, which stays free until it is listened on: none
- * of the first sixteen workers of a test run is given those of another.
+ * of the first sixteen workers of one vitest is given those of another, and another vitest begins somewhere else.
  */
 export async function freePort(host = '127.0.0.1'): Promise<number> {
   const first = firstPort + (Number(process.env['VITEST_POOL_ID'] ?? 0) % workers) * portsPerWorker;

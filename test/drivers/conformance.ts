@@ -129,7 +129,7 @@ class ConformancePlan {
   async surge(changes: PlanChanges, portsOfThisMachine: boolean): Promise<SurgeUpdate> {
     const { host, bindPort: port } = this.address;
     const bindPort = portsOfThisMachine
-      ? await freePort({ host, taken: [port], range: [21_000, 21_999] })
+      ? await freePort({ host, taken: [port], range: [port, 21_999] })
       : port;
     return {
       component: server,

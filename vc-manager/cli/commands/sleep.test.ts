@@ -54,6 +54,14 @@ describe('wake', () => {
     }
   });
 
+  it('waits until the tenant is ready', async () => {
+    world.put('blue', { phase: 'Asleep', identities, sleep: { stopped: true } });
+    const waking = world.run('wake', 'blue', '--wait');
+    await world.asked('blue', annotationKeys.wake);
+    world.put('blue', { phase: 'Ready', identities });
+    expect(await waking).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('blue is awake') });
+  });
+
   it('ends the wait when the tenant fails or goes', async () => {
     for (const [name, isGone] of [
       ['blue', false],
