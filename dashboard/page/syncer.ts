@@ -93,7 +93,7 @@ export function Syncer(): VNode {
   if (system === undefined)
     return html`${heading}<p class="loading" role="status">The syncers are being asked…</p>`;
   const over =
-    system.overMs < 60_000 ? 'since the syncers were started' : `over the last ${duration(system.overMs)}`;
+    system.overMs === 0 ? 'since the syncers were started' : `over the last ${duration(system.overMs)}`;
   return html`${heading}<${Section} title="Replicas of the syncer">
       ${system.problem !== undefined && html`<p class="problem" role="alert">${system.problem}</p>`}
       <${Table} caption="Replicas of the syncer" columns=${replicas} rows=${system.syncers} keyOf=${({ name }: SyncerRow) => name} empty="No syncer has a Lease that you may see." />

@@ -162,10 +162,12 @@ const marks: Readonly<Record<Health, string>> = {
   wrong: '✕',
 };
 
-export function HealthMark({ health, text }: { health: Health; text?: string }): VNode {
-  return html`<span class=${`mark ${health}`}
-    ><span aria-hidden="true">${marks[health]}</span> ${text ?? healthNames[health]}</span
-  >`;
+/** Of what neither holds nor is a problem, such as a job that was cancelled: nothing of it sleeps. */
+const unmarked = '○';
+
+export function HealthMark({ health, text = healthNames[health] }: { health: Health; text?: string }): VNode {
+  const mark = health === 'asleep' && text !== healthNames.asleep ? unmarked : marks[health];
+  return html`<span class=${`mark ${health}`}><span aria-hidden="true">${mark}</span> ${text}</span>`;
 }
 
 export function Meter({ share, label }: { share: number | undefined; label: string }): VNode {

@@ -359,6 +359,7 @@ describe('trace', () => {
       [['web', '--slowest', '3'], 'either a POD or --slowest'],
       [['web', '-n', 'Upper'], 'the namespace "Upper" is not valid'],
       [['Web'], '"Web" is no name of a pod'],
+      [['shop/web'], 'give its namespace with --namespace'],
       [['web', '-t', 'a/b/c'], 'NAMESPACE/NAME'],
       [['web', '-t', 'Blue'], 'the name "Blue" is not valid'],
       [['--slowest', '0'], 'from 1 to 1000'],

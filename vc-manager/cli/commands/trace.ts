@@ -94,7 +94,9 @@ async function trace(cli: Cli, pod: string | undefined, flags: Flags): Promise<v
   if (flags.namespace !== undefined) checkNamespace(flags.namespace);
   if (pod !== undefined && !podName.test(pod))
     throw invalidArgument(
-      `"${pod}" is no name of a pod: those have lower-case letters, digits, dashes and dots`,
+      pod.includes('/')
+        ? `"${pod}" is no name of a pod: give its namespace with --namespace`
+        : `"${pod}" is no name of a pod: those have lower-case letters, digits, dashes and dots`,
     );
   const named = flags.tenant === undefined ? undefined : tenantRef(flags.tenant);
   // Before anything is asked.
