@@ -4,12 +4,13 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { parse } from 'yaml';
 import type { VirtualCluster } from '../api/virtual-cluster.ts';
 import { startBrowser, whyNoBrowser } from '../dashboard/testing/browser.ts';
-import { connectionFromSecret, isNotFound, resource, resources } from '../kube/index.ts';
+import { connectionFromSecret, isNotFound, type KubeObject, resource, resources } from '../kube/index.ts';
 import { scriptRunBy } from '../scripts/docs-commands.ts';
+import { at } from './harness/checker/view.ts';
 import type { Cluster } from './harness/cluster.ts';
 import { type StartedDashboard, startDashboard } from './harness/dashboard.ts';
 import { container, namespace, pod } from './harness/manifests.ts';
-import { patienceMs } from './harness/poll.ts';
+import { patienceMs, poll } from './harness/poll.ts';
 import { suspendComponent } from './harness/processes.ts';
 import { pageOf, Reader } from './harness/reader.ts';
 import { type Tenant, World } from './harness/world.ts';
@@ -17,6 +18,19 @@ import { type Tenant, World } from './harness/world.ts';
 const rbac = 'rbac.authorization.k8s.io';
 const clusterRoles = resource(rbac, 'v1', 'clusterroles', 'ClusterRole', false);
 const roleBindings = resource(rbac, 'v1', 'clusterrolebindings', 'ClusterRoleBinding', false);
+const accessReviews = resource(
+  'authorization.k8s.io',
+  'v1',
+  'subjectaccessreviews',
+  'SubjectAccessReview',
+  false,
+);
+
+interface Rule {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly verbs: readonly string[];
+}
 
 const missing = whyNoBrowser();
 const desktop = { width: 1_280, height: 900 };
@@ -367,7 +381,7 @@ function documentedCommand(): string {
 }
 
 /** A token of a ServiceAccount that may do this in all namespaces. */
-async function tokenIn(cluster: Cluster, name: string, rules: object[]): Promise<string> {
+async function tokenIn(cluster: Cluster, name: string, rules: Rule[]): Promise<string> {
   const { client } = cluster;
   const ref = { namespace: 'default', name };
   await client.create(resources.serviceAccounts, { metadata: ref });
@@ -388,14 +402,22 @@ async function tokenIn(cluster: Cluster, name: string, rules: object[]): Promise
     'token',
     request,
   );
+  // Authorization hears of roles and bindings by watches.
+  for (const { verbs, apiGroups, resources: plurals } of rules.slice(0, 1)) {
+    const resourceAttributes = { verb: verbs[0], group: apiGroups[0], resource: plurals[0] };
+    const spec = { user: `system:serviceaccount:default:${name}`, resourceAttributes };
+    await poll(`the rights of ${name}`, async () =>
+      at(await client.create<KubeObject>(accessReviews, { metadata: {}, spec }), 'status', 'allowed'),
+    );
+  }
   return status.token;
 }
 
 /** Of the role in the documentation for those who may only look. */
-function documentedRules(): object[] {
+function documentedRules(): Rule[] {
   const text = pageOf('docs/dashboard.md');
   const role = /```yaml\n([^`]*name: skerry-viewer[^`]*)```/.exec(text)?.[1] ?? '';
-  return (parse(role) as { rules: object[] }).rules;
+  return (parse(role) as { rules: Rule[] }).rules;
 }
 
 async function removeAccounts({ client }: Cluster): Promise<void> {
