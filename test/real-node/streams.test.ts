@@ -41,7 +41,11 @@ describe('streams between kubectl and containers', () => {
       webPod(ns, 'web'),
       service(ns, 'web'),
       pod(ns, 'reader', {
-        containers: [script('while read line; do echo "read $line"; done', { stdin: true })],
+        containers: [
+          script('(while sleep 0.2; do echo waiting; done) & while read line; do echo "read $line"; done', {
+            stdin: true,
+          }),
+        ],
       }),
       pod(ns, 'teller', {
         containers: [
@@ -161,8 +165,13 @@ describe('streams between kubectl and containers', () => {
           timeout: patienceMs,
         });
         const word = `hello-${protocol}`;
-        attached.stdin.write(`${word}\n`);
-        for await (const line of attached) if (line === `read ${word}`) attached.kill();
+        let isTyped = false;
+        for await (const line of attached) {
+          // Not sooner: containerd passes input on before it listens to the output, and the answer would be lost.
+          if (!isTyped) attached.stdin.write(`${word}\n`);
+          isTyped = true;
+          if (line === `read ${word}`) attached.kill();
+        }
         expect((await attached).isTerminated).toBe(true);
       });
 
@@ -267,6 +276,8 @@ describe('streams between kubectl and containers', () => {
     await tenant.kubectl(
       ...['wait', 'apiservice/v1beta1.metrics.k8s.io', '--for=condition=Available', patiently],
     );
+    // Discovery asks for itself, and later.
+    await expect.poll(() => tenant.kubectl('api-versions')).toContain('metrics.k8s.io/v1beta1');
     const names = (text: string): string[] =>
       text
         .split('\n')
