@@ -120,13 +120,13 @@ export class PartPool {
   /** Of the part that was looked at last. */
   #hash = unshared;
 
-  /** `maxBytes`: about what it may keep in memory, twice. */
+  /** `maxBytes`: about what it may keep in memory, twice; up to twelve times that where a tenant invents all keys. */
   constructor(maxBytes = 4 * 2 ** 20) {
     this.#seen = new PartTable(maxBytes);
     this.#shared = new PartTable(maxBytes);
   }
 
-  /** About what it keeps in memory, at a high guess. */
+  /** About what it keeps in memory, without keys of usual length. */
   get bytes(): number {
     return this.#seen.bytes + this.#shared.bytes;
   }

@@ -74,8 +74,8 @@ it('looks twice a second while processors are busy, every five seconds while the
   };
   expect(looksIn(60)).toBe(12);
   expect(share).toBe(0.5);
-  vi.advanceTimersByTime(4_000);
   used += 4;
+  vi.advanceTimersByTime(4_000);
   partInUse = 0.7;
   expect(looksIn(0.5)).toBe(1);
   expect(share).toBeLessThan(0.2);
