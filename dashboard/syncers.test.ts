@@ -136,6 +136,17 @@ describe('what syncers say', () => {
     expect(syncers.remembered('syncer-0')).toBeLessThanOrEqual(12);
   });
 
+  it('is of all since the start of a syncer that has answered once only, however long ago', async () => {
+    const { api, later } = await world();
+    const { server, say } = await syncer(api, 'syncer-0');
+    say(tenant('a/x', 100, 0, 100));
+    await later(0);
+    server.closeAllConnections();
+    server.close();
+    const { loads, overMs } = await later(60_000);
+    expect([loads[0]?.items, overMs]).toEqual([100, 0]);
+  });
+
   it('is asked for every ten seconds while someone looks, and else once a minute', async () => {
     const { syncers, pass, later } = await world();
     await later(0);

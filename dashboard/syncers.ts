@@ -118,7 +118,7 @@ export class Syncers {
     const samples = answers.flatMap((answer) => answer.samples);
     this.#view = {
       at,
-      overMs: this.#overMs(at),
+      overMs: this.#overMs(),
       syncers: answers.map(({ row }) => row),
       loads: this.#loads(samples),
     };
@@ -166,9 +166,12 @@ export class Syncers {
     this.#history.set(name, scrapes);
   }
 
-  #overMs(at: number): number {
-    const firsts = [...this.#history.values()].map(([first]) => at - (first?.at ?? at));
-    return Math.min(hourMs, Math.max(0, ...firsts));
+  /** What the loads are of; 0 where each syncer has answered once only, and they are of all since its start. */
+  #overMs(): number {
+    const spans = [...this.#history.values()].map(
+      (scrapes) => (scrapes.at(-1)?.at ?? 0) - (scrapes[0]?.at ?? 0),
+    );
+    return Math.min(hourMs, Math.max(0, ...spans));
   }
 
   #loads(samples: readonly Sample[]): TenantLoad[] {

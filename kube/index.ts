@@ -41,6 +41,7 @@ export {
   printable,
   type Status,
 } from './errors.ts';
+export { PartPool, StringPool } from './interning.ts';
 export { KeyedMutex } from './keyed-mutex.ts';
 export {
   connectionFromSecret,
@@ -60,7 +61,6 @@ export { type ListMeter, Reflector, type ReflectorProblem } from './reflector.ts
 export { apiVersionOf, groupResource, resource, resources } from './resources.ts';
 export { findCondition, metaTime, modifyStatus, setCondition } from './status.ts';
 export { Store, type StoreEvent } from './store.ts';
-export { PartPool, StringPool } from './string-pool.ts';
 export {
   type Condition,
   type ConfigMap,

@@ -78,7 +78,7 @@ it('looks twice a second while processors are busy, every five seconds while the
   vi.advanceTimersByTime(4_000);
   partInUse = 0.7;
   expect(looksIn(0.5)).toBe(1);
-  expect(share).toBeLessThan(0.2);
+  expect(share).toBeCloseTo(0.087, 3);
   expect(looksIn(10)).toBe(20);
   shares.close();
   expect(looksIn(10)).toBe(0);

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { availableParallelism, cpus } from 'node:os';
 import type { Cgroups } from './cgroups.ts';
 import { cpuSeconds } from './process-identity.ts';
 
@@ -18,7 +19,7 @@ const muchUse = 0.5;
 /** What a program uses when it starts, which a user waits for, does not count. */
 const startMs = 30_000;
 const lookEveryMs = 500;
-/** While less than `busyPart` of the processors' time is used, nobody waits for them, and it looks only this often. */
+/** While less than `busyPart` of the processors' time is used, few wait for them, and it looks only this often. */
 const quietLookEveryMs = 5_000;
 const busyPart = 0.7;
 /** Looking takes at most this part of the time. */
@@ -35,7 +36,7 @@ interface CpuSharesOptions {
   now?: () => number;
   /** Processor time that a process has used so far; undefined: it is gone. Seconds. */
   usedBy?: (pid: number) => number | undefined;
-  /** Part of the time of all processors that was used since the call before; 1 where it is not known. */
+  /** Part of the time of this process's processors that was used since the call before; 1 where it is not known. */
   partInUse?: () => number;
 }
 
@@ -79,7 +80,7 @@ export class CpuShares {
   }
 
   /**
-   * Looks twice a second while processors are busy, less often when there is much to look at or nobody waits for them, until
+   * Looks twice a second while processors are busy, less often when there is much to look at or few wait for them, until
    * closed. Does not keep the program alive.
    */
   start(): void {
@@ -160,7 +161,9 @@ export class CpuShares {
 
 /** See `partInUse`; by proc_stat(5). */
 function processorUse(): () => number {
-  let before = { all: 0, idle: 0 };
+  let before: { all: number; idle: number } | undefined;
+  // The times are those of the machine, of which this process, and so its groups, may have a part only.
+  const machines = cpus().length / availableParallelism();
   return () => {
     try {
       const [line = ''] = readFileSync('/proc/stat', 'utf8').split('\n', 1);
@@ -168,10 +171,10 @@ function processorUse(): () => number {
       const times = line.split(/\s+/).slice(1, 9).map(Number);
       const [, , , idle = 0, waiting = 0] = times;
       const now = { all: times.reduce((sum, each) => sum + each, 0), idle: idle + waiting };
-      const passed = now.all - before.all;
-      const unused = now.idle - before.idle;
+      const passed = now.all - (before?.all ?? now.all);
+      const unused = now.idle - (before?.idle ?? now.idle);
       before = now;
-      return passed > 0 ? 1 - unused / passed : 1;
+      return passed > 0 ? Math.min(1, (1 - unused / passed) * machines) : 1;
     } catch {
       return 1;
     }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { PartPool, StringPool } from './string-pool.ts';
+import { PartPool, StringPool } from './interning.ts';
 import type { KubeObject } from './types.ts';
 
 describe('a string pool', () => {
@@ -111,5 +111,17 @@ describe('a pool of parts', () => {
       expect(kept(pool, { own: { n }, shared })).toEqual({ own: { n }, shared });
     }
     expect(pool.bytes).toBeLessThanOrEqual(1_000);
+  });
+
+  it('counts what JavaScript keeps for keys that no other part has', () => {
+    const pool = new PartPool();
+    const bytesOf = (labels: object): number => {
+      const before = pool.bytes;
+      kept(pool, { labels });
+      return pool.bytes - before;
+    };
+    const [short, usual] = ['k', 'k'.repeat(60)].map((key) => bytesOf({ [`${key}-1`]: 1, [`${key}-2`]: 1 }));
+    expect(short).toBeGreaterThan(2 * 64);
+    expect((usual ?? 0) - (short ?? 0)).toBe(2 * 59);
   });
 });

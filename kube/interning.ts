@@ -70,7 +70,9 @@ const places = 2 ** 15;
 const longestPart = 1024;
 const emptyPartBytes = 48;
 const fieldBytes = 16;
-/** JavaScript keeps keys of types, which are shorter, once by itself; others are as long as a tenant likes. */
+/** Of a key that no other part has: the text and what JavaScript keeps to find the field by it. */
+const keyBytes = 64;
+/** Keys of types are shorter, and JavaScript keeps those once by itself. */
 const longestFreeKey = 64;
 /** In place of the hash of a part that is not shared. */
 const unshared = 0;
@@ -111,22 +113,23 @@ class PartTable {
 /**
  * Has equal parts of cached objects share their memory: pods have containers, tolerations and conditions that are equal
  * to those of others, and to those of their own copies on the other side. A part that is shared is frozen, so that no
- * change of one object can show in another. Remembers a limited number of them, those that were seen again for longer than
- * those that were not.
+ * change of one object can show in another. Remembers a limited number of them, those that were seen again for longer
+ * than those that were not.
  */
 export class PartPool {
   readonly #seen: PartTable;
   readonly #shared: PartTable;
-  /** Of the part that was looked at last. */
+  /** Of the part that was looked at last; its bytes as if no other part had its keys. */
   #hash = unshared;
+  #bytes = 0;
 
-  /** `maxBytes`: about what it may keep in memory, twice; up to twelve times that where a tenant invents all keys. */
-  constructor(maxBytes = 4 * 2 ** 20) {
+  /** `maxBytes`: about what it may keep in memory, twice, where a tenant invents all keys; less than half of it else. */
+  constructor(maxBytes = 8 * 2 ** 20) {
     this.#seen = new PartTable(maxBytes);
     this.#shared = new PartTable(maxBytes);
   }
 
-  /** About what it keeps in memory, without keys of usual length. */
+  /** About what it keeps in memory if no two parts have a key in common. */
   get bytes(): number {
     return this.#seen.bytes + this.#shared.bytes;
   }
@@ -157,10 +160,10 @@ export class PartPool {
       this.#hash = unshared;
       return part;
     }
-    const bytes = Array.isArray(part)
-      ? this.#shareItems(part)
-      : this.#sharePart(part as Record<string, unknown>);
+    if (Array.isArray(part)) this.#shareItems(part);
+    else this.#sharePart(part as Record<string, unknown>);
     const hash = this.#hash;
+    const bytes = this.#bytes;
     if (hash === unshared) return part;
     const shared = this.#shared.find(hash, part);
     if (shared !== undefined) return shared;
@@ -174,8 +177,7 @@ export class PartPool {
     return seen;
   }
 
-  /** Sets the hash. Returns what the array takes by itself. */
-  #shareItems(items: unknown[]): number {
+  #shareItems(items: unknown[]): void {
     let hash = seed;
     let bytes = emptyPartBytes;
     let isShared = true;
@@ -191,12 +193,13 @@ export class PartPool {
       hash = Math.imul(hash ^ value, seed);
       bytes += fieldBytes + lengthOf(item);
     }
-    return this.#end(hash, bytes, isShared);
+    this.#end(hash, isShared, bytes, 0);
   }
 
-  #sharePart(fields: Record<string, unknown>): number {
+  #sharePart(fields: Record<string, unknown>): void {
     let hash = ~seed;
     let bytes = emptyPartBytes;
+    let ownKeys = 0;
     let isShared = true;
     for (const key in fields) {
       if (key === '__proto__') {
@@ -213,13 +216,14 @@ export class PartPool {
       } else value = hashOf(field);
       hash = Math.imul(hash ^ value, seed) + 31 * key.length + key.charCodeAt(0);
       bytes += fieldBytes + (key.length > longestFreeKey ? key.length : 0) + lengthOf(field);
+      ownKeys += keyBytes + key.length;
     }
-    return this.#end(hash, bytes, isShared);
+    this.#end(hash, isShared, bytes, ownKeys);
   }
 
-  #end(hash: number, bytes: number, isShared: boolean): number {
+  #end(hash: number, isShared: boolean, bytes: number, ownKeys: number): void {
     this.#hash = isShared && bytes <= longestPart ? hash | 1 : unshared;
-    return bytes;
+    this.#bytes = bytes + ownKeys;
   }
 }
 
