@@ -557,12 +557,17 @@ describe('the gateway', () => {
   it('holds clients of a tenant that is being put back to a snapshot', async () => {
     const backend = await listening(echo());
     const restored = Promise.withResolvers<boolean>();
-    const wake = (): Promise<boolean> => restored.promise;
+    const asked: string[] = [];
+    const wake = ({ id }: Route): Promise<boolean> => {
+      asked.push(id);
+      return restored.promise;
+    };
     const { port, routes } = await start({ tenants: { blueid: 1 }, options: { wake } });
     const away = virtualCluster('of-blueid', 'blueid', 1);
     const restore = { request: 'one', from: 'default/blue/x.snapshot' };
     routes.put({ ...away, status: { ...away.status, phase: 'Restoring', restore } });
     const waiting = client(port, 'blueid');
+    await vi.waitUntil(() => asked.length === 1, 30_000);
     routes.put(virtualCluster('of-blueid', 'blueid', backend));
     restored.resolve(true);
     (await waiting).destroy();

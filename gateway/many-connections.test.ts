@@ -34,7 +34,7 @@ async function howMany(): Promise<number> {
 }
 
 it.skipIf(process.platform !== 'linux')(
-  `passes thousands of connections on, by name, and each goes on being answered${isBroad ? '' : ' (400; more by npm run test:all)'}`,
+  `passes thousands of connections on, by name, and each goes on being answered (only on Linux)${isBroad ? '' : ' (400; more by npm run test:all)'}`,
   async () => {
     const certificates = await createTestCertificates([`*.${domain}`]);
     const { ca, server } = certificates;

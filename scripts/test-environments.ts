@@ -108,11 +108,13 @@ export async function runConformance(options: ConformanceRun): Promise<ProjectRe
     ...(isRepresentative ? ['--representative'] : []),
     ...earlier.flatMap((results) => ['--resume', results]),
   ];
+  const file = join(folder, 'tenant.json');
+  // Else results of an earlier run with the same folder would stand for those of one that ends without any.
+  rmSync(file, { force: true });
   const run = await execa(process.execPath, ['test/conformance/main.ts', ...args], {
     stdio: 'inherit',
     reject: false,
   });
-  const file = join(folder, 'tenant.json');
   const results = existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as ConformanceSpec[]) : [];
   return conformanceReport(results, run.exitCode === 0);
 }

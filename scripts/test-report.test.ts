@@ -164,6 +164,14 @@ describe('the second run of failed files', () => {
     expect(summarise([merged]).text).toBe('1 passed, 0 failed');
   });
 
+  it('names a run that could not begin at first, and leaves red one that cannot again', () => {
+    const broken = { ...report(), runError: 'no stack' };
+    const { report: merged, flaky } = withSecondRun(broken, report(file('d.test.ts', passed('is'))));
+    expect(flaky).toEqual(['e2e > start']);
+    expect(summarise([merged]).text).toBe('1 passed, 0 failed');
+    expect(withSecondRun(broken, broken)).toEqual({ report: broken, flaky: [] });
+  });
+
   it('does not forgive an error of the run itself', () => {
     const { report: merged } = withSecondRun({ ...first, runError: 'rights do not fit' }, report());
     expect(merged.runError).toBe('rights do not fit');

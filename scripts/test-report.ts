@@ -57,6 +57,11 @@ export function failedFiles({ files }: ProjectReport): string[] {
   return files.filter(({ status }) => status === 'failed').map(({ name }) => name);
 }
 
+/** Whether the run ended before its first file: what all of them need could not be started. */
+export function hasNotBegun({ files, runError }: ProjectReport): boolean {
+  return files.length === 0 && runError !== undefined;
+}
+
 /** Without the files that a run which the deadline has ended did not come to, and these. */
 export function withoutUnrun(report: ProjectReport): { report: ProjectReport; unrun: string[] } {
   const isUnrun = ({ status, message = '', assertionResults }: FileReport): boolean =>
@@ -97,11 +102,16 @@ export function withRunError(
 /**
  * The report of a project whose failed files were run a second time: the second result of a file counts. `flaky` has a
  * line `FILE > TEST` for each test that failed first and passed then; one that did not run the second time stays failed.
+ * A run that had not begun was run as a whole.
  */
 export function withSecondRun(
   first: ProjectReport,
   second: ProjectReport,
 ): { report: ProjectReport; flaky: string[] } {
+  if (hasNotBegun(first)) {
+    const isFlaky = second.runError === undefined && second.files.length > 0;
+    return { report: second, flaky: isFlaky ? [`${first.project} > start`] : [] };
+  }
   const secondFiles = new Map(second.files.map((file) => [file.name, file]));
   const flaky: string[] = [];
   const files = first.files.map((file) => {

@@ -1,4 +1,4 @@
-import { createWriteStream, existsSync, mkdirSync, mkdtempSync, readFileSync } from 'node:fs';
+import { createWriteStream, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { freemem, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { execa } from 'execa';
@@ -20,6 +20,7 @@ import {
 import {
   type FileReport,
   failedFiles,
+  hasNotBegun,
   type ProjectReport,
   slowestFiles,
   summarise,
@@ -174,14 +175,31 @@ class TestRun {
   /** The suites on real nodes and the conformance specs, on one cluster. */
   async #onNodes(): Promise<void> {
     if (!this.#isWhole || this.#isLate('real-node')) return this.#project('real-node');
-    const held = await holdCluster().catch((error: Error) => {
-      this.#reports.push({ project: realNodes.title, files: [], runError: error.message });
-    });
+    const held = await this.#heldCluster();
     if (held === undefined) return;
     await this.#project('real-node', 'real-node', { cluster: held.directory, builds: this.#builds });
     await this.#conformance(held.directory);
     const runError = await held.close();
     if (runError !== undefined) this.#reports.push({ project: realNodes.title, files: [], runError });
+  }
+
+  async #heldCluster() {
+    const report = ({ message }: Error): ProjectReport => ({
+      project: realNodes.title,
+      files: [],
+      runError: message,
+    });
+    const first = await holdCluster().catch(report);
+    if (!('runError' in first)) return first;
+    const mayStart = this.#mayRerun && !this.#isLate('real-node');
+    if (mayStart) console.log(`${realNodes.title}: starting once more: ${first.runError}`);
+    const second = mayStart ? await holdCluster().catch(report) : first;
+    if (!('runError' in second)) {
+      this.#flaky.push(`${realNodes.title} > start`);
+      return second;
+    }
+    this.#reports.push(second);
+    return undefined;
   }
 
   /** Runs suites on an environment, unless there is a `reason` why it is not there. */
@@ -229,14 +247,21 @@ class TestRun {
     if (this.#isLate(project)) return this.#leaveOut(part.files ?? [name]);
     const first = await this.#vitest(project, name, part);
     const failed = failedFiles(first);
-    if (!this.#mayRerun || failed.length === 0 || this.#isLate(project)) {
+    const isToStart = hasNotBegun(first);
+    if (!this.#mayRerun || (failed.length === 0 && !isToStart) || this.#isLate(project)) {
       this.#reports.push(first);
       return;
     }
-    console.log(`${name}: running once more what failed: ${failed.join(' ')}`);
+    console.log(`${name}: running once more ${isToStart ? 'all of it' : `what failed: ${failed.join(' ')}`}`);
     // On a cluster of its own: what has failed may have left something.
     const { cluster: _, ...rest } = part;
-    this.#takeSecond(first, await this.#vitest(project, `${name}-second`, { ...rest, files: failed }));
+    this.#takeSecond(
+      first,
+      await this.#vitest(project, `${name}-second`, {
+        ...rest,
+        files: isToStart ? (part.files ?? []) : failed,
+      }),
+    );
   }
 
   async #conformance(cluster: string): Promise<void> {
@@ -265,6 +290,8 @@ class TestRun {
     { files = [], otherRow = [], builds = [], cluster }: PartOfProject,
   ): Promise<ProjectReport> {
     const json = join(this.#output, `${name}.json`);
+    // Else the report of an earlier run with the same folder would stand for that of one that ends without any.
+    rmSync(json, { force: true });
     const reporters = [
       ...['default', 'json', './scripts/test-deadline.ts'].map((each) => `--reporter=${each}`),
       `--outputFile.json=${json}`,

@@ -523,23 +523,26 @@ describe('ProcessDriver', () => {
     await exited;
   });
 
-  it.runIf(process.platform === 'linux')('finds by their mark processes whose record is lost', async () => {
-    const wanted = plan(fakeComponent('server', await freePort()));
-    const earlier = driver();
-    await earlier.ensure(wanted, { signal });
-    const lost = await pidOf(earlier, 'server');
-    await earlier.close();
-    await rm(join(root, 'blue/run'), { recursive: true });
+  it.runIf(process.platform === 'linux')(
+    'finds by their mark processes whose record is lost (only on Linux)',
+    async () => {
+      const wanted = plan(fakeComponent('server', await freePort()));
+      const earlier = driver();
+      await earlier.ensure(wanted, { signal });
+      const lost = await pidOf(earlier, 'server');
+      await earlier.close();
+      await rm(join(root, 'blue/run'), { recursive: true });
 
-    const later = driver();
-    await later.ensure(wanted, { signal });
-    expect(await identify(lost)).toBeUndefined();
-    const pid = await pidOf(later, 'server');
-    await later.close();
-    await rm(join(root, 'blue/run'), { recursive: true });
-    await driver().remove('blue', { signal });
-    expect(await identify(pid)).toBeUndefined();
-  });
+      const later = driver();
+      await later.ensure(wanted, { signal });
+      expect(await identify(lost)).toBeUndefined();
+      const pid = await pidOf(later, 'server');
+      await later.close();
+      await rm(join(root, 'blue/run'), { recursive: true });
+      await driver().remove('blue', { signal });
+      expect(await identify(pid)).toBeUndefined();
+    },
+  );
 
   it('stops dependants first, kills what does not listen, and keeps files and data', async () => {
     const stopTimeoutMs = 600_000;
