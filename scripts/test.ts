@@ -190,11 +190,11 @@ class TestRun {
       runError: message,
     });
     const first = await holdCluster().catch(report);
-    if (!('runError' in first)) return first;
+    if ('close' in first) return first;
     const mayStart = this.#mayRerun && !this.#isLate('real-node');
     if (mayStart) console.log(`${realNodes.title}: starting once more: ${first.runError}`);
     const second = mayStart ? await holdCluster().catch(report) : first;
-    if (!('runError' in second)) {
+    if ('close' in second) {
       this.#flaky.push(`${realNodes.title} > start`);
       return second;
     }

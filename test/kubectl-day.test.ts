@@ -184,7 +184,9 @@ describe('kubectl with the kubeconfig of a tenant', () => {
   });
 
   it('api-resources, api-versions, explain, version, cluster-info', async () => {
-    expect(await k('api-resources', '--namespaced=true', '-o', 'name')).toContain('deployments.apps');
+    // It names all that it knows, but fails while metrics.k8s.io is not known, as right after a start of the syncer.
+    const { stdout } = await tenant.tryKubectl(['api-resources', '--namespaced=true', '-o', 'name']);
+    expect(stdout).toContain('deployments.apps');
     expect(await k('api-versions')).not.toContain('skerry.dev');
     expect(await k('explain', 'pod.spec.containers')).toMatch(/KIND: +Pod/);
     expect(JSON.parse(await k('version', '-o', 'json'))).toMatchObject({ serverVersion: { minor: '36' } });

@@ -88,17 +88,17 @@ describe('the life of a tenant', () => {
   it('goes on without the manager; the next one takes it over, and finishes what the first has begun', async () => {
     const before = await Promise.all(components.map((component) => world.process(component, orphan)));
     const manager = await world.process('vc-manager');
-    const created = await world.cli(['create', 'phoenix']);
-    expect(created.exitCode, created.stderr).toBe(0);
     const again = (what: string, is: (vc: VirtualCluster) => boolean): Promise<VirtualCluster> =>
       world.superCluster.until<VirtualCluster, VirtualCluster>(
         { resource: resources.virtualClusters, namespace: 'default', name: 'phoenix', what },
         ([vc]) => vc !== undefined && is(vc) && vc,
       );
-    const { status: begun } = await again(
-      'its control plane to be begun',
-      ({ status }) => status?.jobs?.current?.step === 'control-plane',
-    );
+    // Looked for before there is anything to see, so that it cannot be over by then.
+    const [{ status: begun }, created] = await Promise.all([
+      again('its control plane to be begun', ({ status }) => status?.jobs?.current?.step === 'control-plane'),
+      world.cli(['create', 'phoenix']),
+    ]);
+    expect(created.exitCode, created.stderr).toBe(0);
     // It must not be there before the manager is killed.
     const held = { stateDir: world.stateDir, id: begun?.id ?? '', component: 'kube-apiserver' };
     const goOn = await suspendComponent(held);

@@ -105,8 +105,14 @@ describe('secrets, wherever they were planted', () => {
     for await (const path of glob('**/logs/*', { cwd: world.stateDir })) logs.push(path);
     expect(logs.some((path) => path.includes(tenant.id))).toBe(true);
     expect(logs.some((path) => path.endsWith('vc-syncer.log'))).toBe(true);
-    for (const path of logs)
-      expect(givenAway(await readFile(join(world.stateDir, path), 'utf8')), path).toEqual([]);
+    for (const path of logs) {
+      const log = await readFile(join(world.stateDir, path), 'utf8').catch((error: NodeJS.ErrnoException) => {
+        // Of a tenant of another suite that goes meanwhile.
+        if (error.code === 'ENOENT' && !path.includes(tenant.id)) return '';
+        throw error;
+      });
+      expect(givenAway(log), path).toEqual([]);
+    }
   });
 
   it('are in no argument and no environment of any process', async () => {

@@ -67,6 +67,10 @@ describe('a tenant that sleeps', () => {
     expect(await sleeper.podsByFirstRequest('shop')).toHaveLength(3);
     const woken = await sleeper.untilPhase('Ready');
     expect(woken.status?.sleep?.wokenBy).toBe('Connection');
+    await world.superCluster.until(
+      { resource: resources.events, namespace: 'default', what: 'the event Woken' },
+      (all) => all.some((each) => each['reason'] === 'Woken' && at(each, 'involvedObject', 'name') === name),
+    );
     const { stdout: described } = await world.cli(['describe', name]);
     expect(described).toMatch(/Woken: +\S+, a connection through the gateway/);
     expect(described).toMatch(/Woken +It was woken: a connection through the gateway/);

@@ -310,8 +310,10 @@ export function describeDriver(
       const [before, untouched] = [await life.serverStartedAt(), await startOf(controllers)];
       const events = eventsOf(driver);
       const ending = new AbortController();
-      const following = driver.logs(life.id, server, { follow: true, tailLines: 0, signal: ending.signal });
+      const following = driver.logs(life.id, server, { follow: true, tailLines: 1, signal: ending.signal });
       const iterator = following[Symbol.asyncIterator]();
+      // The log is open when its end has come.
+      expect((await iterator.next()).value).toMatch(/\S/);
       let line = iterator.next();
       await world.crash(life.id, server);
       await events.until(`${server} exited`, `${server} started`, `${server} ready`);

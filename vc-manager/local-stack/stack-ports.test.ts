@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -22,9 +23,9 @@ describe('stackPorts', () => {
 
   it('passes over ports that are in use, and starts again at the lowest when it comes to the end', async () => {
     const { 'super-cluster': taken } = await stackPorts(join(directory, 'probe.json'));
-    const holder = createServer().listen(taken, '127.0.0.1');
+    const holder = createServer();
+    await once(holder.listen(taken, '127.0.0.1'), 'listening');
     try {
-      await new Promise((resolve) => holder.once('listening', resolve));
       const ports = await stackPorts(join(directory, 'ports.json'), () => (taken - 20_700) / 299);
       expect(Object.values(ports)).not.toContain(taken);
       const last = await stackPorts(join(directory, 'last.json'), () => 0.9999);

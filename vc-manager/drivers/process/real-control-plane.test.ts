@@ -105,6 +105,7 @@ describe('ProcessDriver with real binaries', () => {
       const settings: KubeObject = { metadata: { name: 'kept', namespace: 'default' }, data: { a: '1' } };
       await client.create(resources.configMaps, settings);
       const before = await pidOf('kube-apiserver');
+      expect(before).toBeGreaterThan(0);
       process.kill(before, 'SIGKILL');
       await started('kube-apiserver');
       await driver.ensure(plan, { signal });
