@@ -79,7 +79,7 @@ export const jobStatusSchema = z.strictObject({
     .strictObject({
       kind,
       generation: z.int().min(0).optional(),
-      why: message.describe('Why it was given up; absent when somebody has cancelled it.').optional(),
+      why: message.describe('Why it was given up; absent when it was cancelled.').optional(),
     })
     .describe(
       'A job that was cancelled or given up does not begin again until the spec changes or a retry is requested.',
@@ -88,7 +88,7 @@ export const jobStatusSchema = z.strictObject({
   heldMove: z
     .strictObject({
       generation: z.int().min(0).optional(),
-      why: message.describe('Why it went back; absent when somebody has cancelled it.').optional(),
+      why: message.describe('Why it went back; absent when it was cancelled.').optional(),
     })
     .describe(
       'The same for a move, which is asked for by the same generation as a change of version, perhaps.',

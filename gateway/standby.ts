@@ -31,13 +31,14 @@ interface Question {
 }
 
 /** Ids have no dash. */
-const nobodysId = 'no-tenant';
+const unknownTenantId = 'no-tenant';
 
 export async function portHolder(question: Question): Promise<PortHolder> {
   const { id, domain } = question;
-  const nobodys = await ask(question, `${nobodysId}.${domain}`);
-  if (nobodys === 'nobody' || nobodys === 'silent' || nobodys === 'busy') return nobodys;
-  if (nobodys !== 'unknown') return 'other-program';
+  const ofUnknownTenant = await ask(question, `${unknownTenantId}.${domain}`);
+  if (ofUnknownTenant === 'nobody' || ofUnknownTenant === 'silent' || ofUnknownTenant === 'busy')
+    return ofUnknownTenant;
+  if (ofUnknownTenant !== 'unknown') return 'other-program';
   if (id === undefined) return 'other-gateway';
   // By this name it neither wakes the tenant nor counts as its use.
   const known = await ask(question, `${backgroundPrefix}${id}.${domain}`);

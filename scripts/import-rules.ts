@@ -96,7 +96,7 @@ const sharedByKinds: ReadonlySet<string> = new Set([
 /** Lists all kinds. */
 const kindsRegistry = 'registry.ts';
 
-/** Whether a kind imports another; of one in a folder, the shapes in `types.ts` may be imported. */
+/** Whether a kind imports another; of one in a folder, the shapes in `types.ts`, and what reads them, may be imported. */
 function isKindToKind(path: string, target: string): boolean {
   if (!path.startsWith(kindsFolder) || !target.startsWith(kindsFolder)) return false;
   const [from = '', to = '', inside] = [

@@ -4,7 +4,7 @@ import { Outcome } from './actions.ts';
 import { post } from './api.ts';
 import { messageOf } from './format.ts';
 import { followLink, SignIn } from './sign-in.ts';
-import { loadAnew, reload, reportProblem, state, subscribe } from './state.ts';
+import { reload, reportProblem, restartLoading, state, subscribe } from './state.ts';
 import { Syncer } from './syncer.ts';
 import { OwnPage, TenantPage } from './tenant.ts';
 import { Attention, Certificates, Jobs, needAttention, Tenants } from './tenants.ts';
@@ -50,7 +50,7 @@ async function signOut(): Promise<void> {
   } catch (error) {
     return reportProblem(messageOf(error));
   }
-  await loadAnew();
+  await restartLoading();
 }
 
 function App(): VNode {

@@ -2,7 +2,7 @@ import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { post } from './api.ts';
 import { messageOf } from './format.ts';
-import { loadAnew, reload, reportProblem, state } from './state.ts';
+import { reload, reportProblem, restartLoading, state } from './state.ts';
 import { html } from './ui.ts';
 
 async function signIn(body: object): Promise<void> {
@@ -11,7 +11,7 @@ async function signIn(body: object): Promise<void> {
   } catch (error) {
     return reportProblem(messageOf(error));
   }
-  await loadAnew();
+  await restartLoading();
 }
 
 /** A link that this program has printed: its secret is in the part of the address that is not sent, and goes from there at once. */

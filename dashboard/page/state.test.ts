@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Refused } from './api.ts';
-import { load, loadAnew, reload, state } from './state.ts';
+import { load, reload, restartLoading, state } from './state.ts';
 
 class Source extends EventTarget {
   static readonly CLOSED = 2;
@@ -113,7 +113,7 @@ describe('when somebody else signs in', () => {
       return answer;
     });
     await vi.advanceTimersByTimeAsync(0);
-    await loadAnew();
+    await restartLoading();
     expect(tries.map(({ aborted }) => aborted)).toEqual([true]);
     reject(new Refused(502, 'not now'));
     await first;
@@ -128,7 +128,7 @@ describe('when somebody else signs in', () => {
     const first = reload(false, async () => {
       done += 1;
     });
-    await loadAnew();
+    await restartLoading();
     isSignedOut = true;
     resolve();
     await first;

@@ -174,7 +174,7 @@ export async function reload(isAgain = false, afterwards = putOff): Promise<void
 }
 
 /** For somebody else: a link that is being tried, or waits for its next try, is not followed any more. */
-export function loadAnew(): Promise<void> {
+export function restartLoading(): Promise<void> {
   person.abort();
   person = new AbortController();
   return reload(false, async () => undefined);

@@ -11,7 +11,7 @@ import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from 
 
 const fields = ['data', 'binaryData', 'immutable'] as const;
 
-/** ConfigMap: those that a pod of the tenant refers to, those that are marked, or all. */
+/** ConfigMap: those that a pod refers to, those that are marked, or all (sync rule `configmaps-and-secrets`). */
 export const configMapKind: DownKind = {
   name: 'configmaps',
   resource: resources.configMaps,

@@ -202,7 +202,7 @@ export interface DownKind extends KindBase, NamedResource {
    * nor on other objects. A resync that has found them to agree then looks at them again only when one has changed.
    * For pods alone: of nothing else are there so many, and nothing else is so dear to compare.
    */
-  dependsOnPairAlone?(tenantObject: KubeObject, superObject: KubeObject): boolean;
+  dependsOnlyOnPair?(tenantObject: KubeObject, superObject: KubeObject): boolean;
   /** Brings the tenant object's super-owned fields up to date, deletion in either direction included. */
   up?(tenantObject: KubeObject, superObject: KubeObject, context: SyncContext): readonly Action[];
   /**

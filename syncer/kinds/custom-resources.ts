@@ -198,7 +198,7 @@ export interface CustomResource {
 
 /**
  * The objects of a published CustomResourceDefinition, for the tenants that have opted in: all but the status is
- * the tenant's, the status is the super cluster's. What they refer to is not looked into.
+ * the tenant's, the status is the super cluster's. What they refer to is not looked into (sync rule `custom-resources`).
  */
 export function customResourceKind({ resource, hasStatus }: CustomResource): DownKind {
   // The name of the definition, and of the kind.

@@ -22,7 +22,7 @@ import { warning } from './validation.ts';
  * A tenant's namespaces and the super namespaces that stand for them. What a tenant writes on its own Namespace is its
  * own affair: but for an allow-list, labels and annotations of the super object are Skerry's, the level of Pod Security
  * among them. Labels are there once more under keys of Skerry's, which mean something only to selectors that Skerry has
- * translated.
+ * translated (sync rules `namespaces`, `namespace-metadata`).
  */
 export const namespaceKind: DownKind = {
   name: 'namespaces',

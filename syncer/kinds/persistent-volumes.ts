@@ -117,7 +117,10 @@ function cleaned(value: unknown, context: SyncContext): unknown {
   return Object.fromEntries(entries.map(([key, item]) => [key, cleaned(item, context)]));
 }
 
-/** PersistentVolume: a copy of each that is bound to one of the tenant's claims. Those of the tenant stay local. */
+/**
+ * PersistentVolume: a copy of each that is bound to one of the tenant's claims. Those of the tenant stay local (sync rule
+ * `persistent-volumes`).
+ */
 export const persistentVolumeKind: UpKind = {
   name: 'persistentvolumes',
   resource: resources.persistentVolumes,

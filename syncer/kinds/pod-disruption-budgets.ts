@@ -61,7 +61,7 @@ function admit(tenantObject: KubeObject): Admission {
 /**
  * PodDisruptionBudget: keeps a drain of the super cluster's nodes to what the tenant allows. Each side's own
  * disruption controller counts and writes status, from the same pods: none of it is copied. What only the
- * tenant's can know, how many pods there should be, goes down as a number.
+ * tenant's can know, how many pods there should be, goes down as a number (sync rule `pod-disruption-budgets`).
  */
 export const podDisruptionBudgetKind: DownKind = {
   name: 'poddisruptionbudgets',

@@ -106,7 +106,7 @@ interface PublishedOptions extends Pick<UpKind, 'indexes' | 'touches'> {
 
 /**
  * A cluster-scoped kind of which every tenant gets copies: those that the operator has published. What a
- * tenant changes on a copy is put back.
+ * tenant changes on a copy is put back (sync rule `published-kinds`).
  */
 export function publishedKind(options: PublishedOptions): UpKind {
   const { resource, fields, frozen, shown, offers, indexes, touches } = options;

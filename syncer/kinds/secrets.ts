@@ -18,7 +18,7 @@ import { isReserved, reservedNameOf, reservedNotice, superNameOfReserved } from 
 const fields = ['data', 'immutable'] as const;
 const payload = ['type', ...fields] as const;
 
-/** Secret: those that a pod or an Ingress of the tenant refers to, those that are marked, or all. */
+/** Secret: those that a pod or an Ingress refers to, those that are marked, or all (sync rule `configmaps-and-secrets`). */
 export const secretKind: DownKind = {
   name: 'secrets',
   resource: resources.secrets,

@@ -10,7 +10,7 @@ const defaultName = 'default';
 
 /**
  * Only the name goes down, so that pods can carry it: what it may do, it may do in the tenant. In the
- * super cluster it has no rights, and no pod gets a token for it.
+ * super cluster it has no rights, and no pod gets a token for it (sync rule `service-accounts`).
  */
 export const serviceAccountKind: DownKind = {
   name: 'serviceaccounts',

@@ -46,7 +46,10 @@ export function originalUid(object: KubeObject): string | undefined {
   return object.metadata.annotations?.[annotationKeys.uid];
 }
 
-/** Whether a super object carries this tenant's mark. Says nothing of which the tenant object it was made from. */
+/**
+ * Whether a super object carries this tenant's mark: one that carries none is left alone (sync rule `unmarked-objects`).
+ * Says nothing of which tenant object it was made from.
+ */
 export function isOurs(superObject: KubeObject, tenant: Pick<TenantInfo, 'uid'>): boolean {
   // The label alone proves nothing: controllers copy labels, a Service's onto its EndpointSlices for one.
   return tenantUidOf(superObject) === tenant.uid && originalUid(superObject) !== undefined;

@@ -239,7 +239,7 @@ export function goesDown(key: string, tenant: KeyRules): boolean {
 
 /**
  * Whether a label or annotation of the super object is copied up and, in the tenant object, belongs to the super
- * cluster.
+ * cluster (sync rule `transparent-prefixes`).
  */
 export function isTransparent(key: string, tenant: Pick<TenantInfo, 'transparentKeyPrefixes'>): boolean {
   return !isOwnKey(key) && hasPrefix(key, tenant.transparentKeyPrefixes);

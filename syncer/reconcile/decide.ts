@@ -88,6 +88,7 @@ function fourCases(kind: DownKind, situation: Situation): Decision {
     return notice(nameConflict(kind.resource.kind, situation.key.name));
   }
 
+  // Made from an earlier object of this name (sync rule `recreation`).
   if (originalUid(superObject) !== tenantObject.metadata.uid) {
     if (superObject.metadata.deletionTimestamp !== undefined) return nothing;
     const wasSeenGoing = situation.tenantTombstone !== undefined;
@@ -122,7 +123,7 @@ function fourCases(kind: DownKind, situation: Situation): Decision {
  * Nothing of it is founded on the absence of anything in the tenant: a tenant that shows too little loses nothing by it.
  * Pure.
  */
-export function demandedDown(
+export function policyActions(
   kind: DownKind,
   { tenantObject, superObject, context }: Situation,
 ): readonly Action[] {

@@ -12,8 +12,8 @@ import {
   type Drift,
   decideDown,
   decideUp,
-  demandedDown,
   driftOf,
+  policyActions,
   type Situation,
 } from './decide.ts';
 import {
@@ -36,7 +36,7 @@ interface Agreed {
 
 /**
  * Which two objects were found to agree. Objects in caches are replaced and never changed, so that two of them agree
- * for as long as both are there, where what is decided of them depends on nothing else (`dependsOnPairAlone`) and the
+ * for as long as both are there, where what is decided of them depends on nothing else (`dependsOnlyOnPair`) and the
  * tenant's settings are the same. Goes with the super object, and with the first look after a change.
  */
 class InSyncCache {
@@ -54,7 +54,7 @@ class InSyncCache {
   /** Call it with a situation in which nothing at all is to be done. */
   add(kind: SyncedKind, { tenantObject, superObject, context }: Situation): void {
     if (tenantObject === undefined || superObject === undefined || kind.direction === 'up') return;
-    if (kind.dependsOnPairAlone?.(tenantObject, superObject) !== true) return;
+    if (kind.dependsOnlyOnPair?.(tenantObject, superObject) !== true) return;
     this.#pairs.set(superObject, { tenantObject, tenant: context.tenant });
   }
 }
@@ -108,7 +108,7 @@ export class Reconciler implements Controller {
     if (kind === undefined) return undefined;
     const situation = this.#situation(tenant, kind, key);
     if (this.#inSync.has(situation) || this.#isBehind(tenant, situation)) return undefined;
-    if (kind.direction === 'down' && demandedDown(kind, situation).length > 0) return 'differs';
+    if (kind.direction === 'down' && policyActions(kind, situation).length > 0) return 'differs';
     if (kind.direction === 'down' && kind.payload !== undefined) {
       if (payloadsDiffer(kind, kind.payload, situation, tenant)) return 'differs';
     }
@@ -132,7 +132,7 @@ export class Reconciler implements Controller {
 
   isDemanded(tenant: TenantState, key: KeyRef): boolean {
     const kind = this.#kindOf(tenant, key.kind);
-    return kind?.direction === 'down' && demandedDown(kind, this.#situation(tenant, kind, key)).length > 0;
+    return kind?.direction === 'down' && policyActions(kind, this.#situation(tenant, kind, key)).length > 0;
   }
 
   /** Does what policy demands of the super object of a key, and nothing else, as for a tenant that has not joined. */
@@ -237,7 +237,7 @@ export class Reconciler implements Controller {
   /** Does what policy demands of a super object (sync rule `policy-over-holds`); undefined: there was nothing to do. */
   async #enforce(work: Work): Promise<Outcome | undefined> {
     const { kind, situation, tenant } = work;
-    const demanded = kind.direction === 'down' ? demandedDown(kind, situation) : [];
+    const demanded = kind.direction === 'down' ? policyActions(kind, situation) : [];
     if (demanded.length === 0 || !(await this.#safety.mayEnforce(tenant))) return undefined;
     return this.#executor.run(demanded, work);
   }

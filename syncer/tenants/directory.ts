@@ -23,7 +23,7 @@ import type { Caches } from '../reconcile/caches.ts';
 import { EventRecorder } from '../reconcile/event-recorder.ts';
 import type { IdentityGuard } from '../reconcile/guards.ts';
 import type { DriftCount } from '../reconcile/resync.ts';
-import { type CurrentTenant, deathsUntilAlone, type Suspect } from '../watchdog/watchdog.ts';
+import { type CurrentTenant, crashesUntilJoinsLast, type Suspect } from '../watchdog/watchdog.ts';
 import { CacheLimitExceeded, SharedCacheBudget } from './cache-budget.ts';
 import { readCredentials } from './credentials.ts';
 import { JoinOrder } from './join-order.ts';
@@ -412,7 +412,7 @@ export class TenantDirectory {
       const circumstances = circumstancesOf(served.latest);
       try {
         const credentials = await readCredentials(superClient, systemNamespace, served.latest, signal);
-        if (served.timesStuck > 0) attempts = deathsUntilAlone + served.timesStuck - 1;
+        if (served.timesStuck > 0) attempts = crashesUntilJoinsLast + served.timesStuck - 1;
         attempts ??= await this.#attemptsBefore(served);
         const join = await this.#beginJoin(served, attempts, () => {
           attempts = 0;
@@ -491,7 +491,7 @@ export class TenantDirectory {
     const ended = new AbortController();
     const after = (ms: number, act: () => unknown): void =>
       void clock.sleep(ms, ended.signal).then(act, () => undefined);
-    const kind = attempts < deathsUntilAlone ? 'usual' : 'suspect';
+    const kind = attempts < crashesUntilJoinsLast ? 'usual' : 'suspect';
     let isProven = false;
     await this.#noteAttempts(served, attempts + 1, signal);
     after(longestTurnMs, endTurn);

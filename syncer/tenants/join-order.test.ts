@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { FakeClock } from '../../kube/testing/index.ts';
-import { deathsUntilAlone } from '../watchdog/watchdog.ts';
+import { crashesUntilJoinsLast } from '../watchdog/watchdog.ts';
 import { JoinOrder } from './join-order.ts';
 
 const second = 1_000;
@@ -125,9 +125,9 @@ async function life(attempts: Map<string, number>, culprit: string | undefined):
     if (name === culprit) killed.abort(new Error('out of memory'));
     killed.signal.throwIfAborted();
     served.add(name);
-    await clock.sleep(before < deathsUntilAlone ? 10 * second : 30 * second, killed.signal);
+    await clock.sleep(before < crashesUntilJoinsLast ? 10 * second : 30 * second, killed.signal);
     end();
-    await clock.sleep(before < deathsUntilAlone ? 20 * second : 0, killed.signal);
+    await clock.sleep(before < crashesUntilJoinsLast ? 20 * second : 0, killed.signal);
     attempts.set(name, 0);
   };
   const joining = [...attempts.keys()].map((name) => join(name).catch(() => undefined));

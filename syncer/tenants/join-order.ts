@@ -1,5 +1,5 @@
 import { type Clock, Wakeup } from '../../kube/index.ts';
-import { deathsUntilAlone } from '../watchdog/watchdog.ts';
+import { crashesUntilJoinsLast } from '../watchdog/watchdog.ts';
 
 type JoinClock = Pick<Clock, 'monotonic' | 'sleep'>;
 
@@ -16,9 +16,9 @@ function groupSize(attempts: number): number {
 
 /** How long one waits before its turn: not much, until it has proven to be the one. */
 function delayMs(attempts: number): number {
-  return attempts < deathsUntilAlone
+  return attempts < crashesUntilJoinsLast
     ? 1_000 * attempts
-    : Math.min(30_000 * 2 ** (attempts - deathsUntilAlone), longestDelayMs);
+    : Math.min(30_000 * 2 ** (attempts - crashesUntilJoinsLast), longestDelayMs);
 }
 
 interface Turn {

@@ -10,7 +10,7 @@ import { type FakeCluster, startFakeCluster } from '../../kube/testing/index.ts'
 
 import {
   CurrentTenant,
-  deathsUntilAlone,
+  crashesUntilJoinsLast,
   HeapMonitor,
   HeartbeatMonitor,
   markSuspect,
@@ -64,7 +64,7 @@ describe('a process that is stuck in work for a tenant', () => {
 
   it('has that noted on the tenant while it is stuck, and on no other, hears of it when it goes on, and ends without it', async () => {
     const { said, ended } = start('until the file is there');
-    await superCluster.server.until(() => attempts('blue') === deathsUntilAlone);
+    await superCluster.server.until(() => attempts('blue') === crashesUntilJoinsLast);
     expect(attempts('quiet')).toBeUndefined();
     // It does not run yet, so it has heard of nothing.
     expect(said()).toBe('begins\n');
@@ -78,7 +78,7 @@ describe('a process that is stuck in work for a tenant', () => {
   it('has it noted before it dies for want of memory', async () => {
     const { ended } = start('until memory is full', '--max-old-space-size=512');
     await ended;
-    expect(attempts('blue')).toBe(deathsUntilAlone);
+    expect(attempts('blue')).toBe(crashesUntilJoinsLast);
     expect(attempts('quiet')).toBeUndefined();
   }, 180_000);
 

@@ -183,7 +183,7 @@ export class HeapMonitor {
 
 const noteTimeoutMs = 5_000;
 /** A tenant of which this many replicas have died joins alone. */
-export const deathsUntilAlone = 3;
+export const crashesUntilJoinsLast = 3;
 
 /** Has whichever replica takes this tenant up next do so last and alone. */
 export async function markSuspect(
@@ -202,7 +202,7 @@ export async function markSuspect(
       resources.virtualClusters,
       { namespace, name },
       (vc) => {
-        const joinAttempts = Math.max(deathsUntilAlone, vc.status?.joinAttempts ?? 0);
+        const joinAttempts = Math.max(crashesUntilJoinsLast, vc.status?.joinAttempts ?? 0);
         if (vc.metadata.uid !== uid || vc.status?.joinAttempts === joinAttempts) return undefined;
         return { ...vc, status: { ...vc.status, joinAttempts } };
       },

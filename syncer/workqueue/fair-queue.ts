@@ -261,7 +261,7 @@ class DelayingQueue<Item> {
  * calls `take`, then `done`.
  *
  * - An item is known by tenant and key. However often it is added, it waits once, in its newest form; added while
- *   in process it runs once more afterwards. No two workers ever hold the same item.
+ *   in process it runs once more afterwards. No two workers ever hold the same item (sync rule `one-worker-per-item`).
  * - Tenants take turns by measured service time over weight, live items before background ones.
  * - A tenant holds at most its share of the workers, and none with an item that takes long.
  */

@@ -119,12 +119,13 @@ export class TenantUsage<Owner> implements HeapNode {
 }
 
 /**
- * Start-time fair queueing over measured service time: the tenant with the least virtual time goes next.
+ * Start-time fair queueing over measured service time: the tenant with the least virtual time goes next (sync rules
+ * `equal-service-time`, `weights`).
  *
  * Work in flight counts: the time it has run, and its expected service time on top. So a burst of takes cannot give
  * one tenant every worker, and a call that hangs is charged while it hangs.
  * The floor is the virtual time of the tenant that was furthest behind when last looked at; it never falls. A tenant that
- * comes back starts there: no credit for having been away, and no more debt than `memoryMs`.
+ * comes back starts there: no credit for having been away, and no more debt than `memoryMs` (sync rule `idle-credit`).
  */
 export class VirtualTimeHeap<Owner> {
   readonly #heap = new IndexedHeap<TenantUsage<Owner>>(

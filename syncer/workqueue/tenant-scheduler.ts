@@ -160,7 +160,7 @@ export class TenantTable<Entry extends LinkedNode<Entry>> {
     this.forgetIfRemoved(tenant);
   }
 
-  /** Forgets a removed tenant once no worker holds an item of it. */
+  /** Forgets a removed tenant once no worker holds an item of it (sync rule `forgotten-tenant`). */
   forgetIfRemoved(tenant: Tenant<Entry>): void {
     if (tenant.removed && tenant.processing === 0) this.#tenants.delete(tenant.name);
   }

@@ -77,7 +77,7 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
-    attack: 'hide a volume behind a null or a second source, or send fields that nobody has thought about',
+    attack: 'hide a volume behind a null or a second source, or send fields that the syncer does not know',
     stoppedBy: 'sync rule `validated-writes`: what is sent is judged, by a table of fields',
     test: 'syncer/reconcile/validated-writes.test.ts › of a pod with a field that is not known is not sent',
     control: '› is, without the field',
@@ -645,7 +645,7 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
-    attack: "take the syncer's thread by chunk extensions without end, of which nobody is told",
+    attack: "take the syncer's thread by chunk extensions without end, which no reader is told of",
     stoppedBy:
       'what comes beside the bodies of answers has a limit of 16 MiB, beyond which its connection is closed',
     test: 'kube/round-trip.test.ts › ends %s whose chunks have extensions of megabytes',
@@ -661,7 +661,7 @@ export const attempts: readonly Attempt[] = [
   },
   {
     attacker: 'tenant',
-    attack: "take the syncer's thread by frames of HTTP/2 that say nothing, of which nobody is told",
+    attack: "take the syncer's thread by frames of HTTP/2 that say nothing, which no reader is told of",
     stoppedBy:
       'what comes over HTTP/2 and is no data that was read has a limit, beyond which its connection is closed',
     test: 'kube/round-trip.test.ts › ends a stream of HTTP/2 that comes with megabytes of frames without data',

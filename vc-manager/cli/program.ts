@@ -6,7 +6,7 @@ import type { Cli } from './context.ts';
 import { CliError, describeFailure, exitCodes } from './errors.ts';
 import { CommandWithHelp } from './help-text.ts';
 import { styler } from './output.ts';
-import { findCalledElsewhere, findCommand, registry } from './registry.ts';
+import { findBySynonym, findCommand, registry } from './registry.ts';
 
 const epilogue = `
 Examples:
@@ -38,7 +38,7 @@ export async function buildProgram(args: readonly string[], cli: Cli): Promise<C
   addGlobalOptions(program);
   // Commander proposes what is spelled alike, which for "stop" is "top".
   program.on(noCommand, ([word = '']: string[]) => {
-    const meant = findCalledElsewhere(word);
+    const meant = findBySynonym(word);
     program.args = [word];
     if (meant === undefined) (program as Command & { unknownCommand(): never }).unknownCommand();
     else program.error(`error: unknown command '${word}'\n(Did you mean ${meant.name}: ${meant.summary}?)`);

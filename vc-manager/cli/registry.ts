@@ -253,7 +253,7 @@ export const registry: readonly RegisteredCommand[] = [
 ];
 
 /** By a name that it has in other programs. */
-export function findCalledElsewhere(word: string): RegisteredCommand | undefined {
+export function findBySynonym(word: string): RegisteredCommand | undefined {
   return registry.find(({ calledElsewhere }) => calledElsewhere?.includes(word));
 }
 

@@ -328,7 +328,7 @@ function refusal({ kind, replacing, target }: CurrentJob, { status }: VirtualClu
     return 'a deletion cannot be taken back: Kubernetes does not let go of it, and parts are gone';
   if (kind === 'sleep')
     return 'its control plane is being stopped: "vc-manager wake" has it stay awake, or wake up again';
-  if (kind === 'wake') return 'somebody needs it: put it to sleep when it is awake';
+  if (kind === 'wake') return 'the tenant is in use: put it to sleep when it is awake';
   if (!replacing) return undefined;
   if (kind === 'renewal') return 'the new certificates are issued, and the control plane has to take them up';
   return (

@@ -155,7 +155,7 @@ function refusalOf(
  * Why the move that is being prepared ends: the spec asks for its place no more or for a version that is refused, or the
  * policy of the namespace does not allow it any more. Undefined: it goes on. Later than that only another move leads back.
  */
-export function whyMoveIsWithdrawn(vc: VirtualCluster, services: MoveServices): string | undefined {
+export function moveWithdrawalReason(vc: VirtualCluster, services: MoveServices): string | undefined {
   const { move } = vc.status ?? {};
   if (move?.stage !== 'preparing') return undefined;
   const { from, to } = move;

@@ -11,7 +11,7 @@ import {
 import type { ControlPlaneDriver } from '../drivers/driver.ts';
 import type { Datastore } from './services.ts';
 
-/** What is left of VirtualClusters that do not exist. No reconcile removes it. */
+/** What is left of VirtualClusters that do not exist. No reconcile removes it (sync rule `orphans`). */
 export interface Orphans {
   /** Ids whose processes or files exist. */
   controlPlanes: string[];

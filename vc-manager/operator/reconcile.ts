@@ -25,7 +25,7 @@ import {
   wantedWake,
   withdrawMove,
 } from './jobs.ts';
-import { servicesFor, whyMoveIsWithdrawn } from './moves.ts';
+import { moveWithdrawalReason, servicesFor } from './moves.ts';
 import { removalSteps } from './removal.ts';
 import type { Services } from './services.ts';
 import { hasPhaseAsleep } from './sleep.ts';
@@ -110,7 +110,7 @@ export async function reconcileVirtualCluster(job: Job, options: ReconcileOption
       const released = claim && (await releaseClaimedMember(tenant, services, claim));
       if (released !== undefined) return released;
       if (hasJobRequests(tenant.vc)) await applyJobRequests(tenant, services);
-      const withdrawn = whyMoveIsWithdrawn(tenant.vc, services);
+      const withdrawn = moveWithdrawalReason(tenant.vc, services);
       if (withdrawn !== undefined) await withdrawMove(tenant, services, withdrawn);
     } catch (error) {
       if (options.signal.aborted) throw error;

@@ -1,5 +1,4 @@
 export {
-  type AuthorityRequest,
   type AuthorityState,
   authorityState,
   cancelledAuthorities,
@@ -8,7 +7,6 @@ export {
   reachedStage,
   trustOf,
 } from './authority-renewal.ts';
-export type { ServiceAccountKey } from './certificates.ts';
 export {
   type CertificateAuthority,
   createAuthority,

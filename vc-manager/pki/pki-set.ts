@@ -105,7 +105,7 @@ export type PkiData = Readonly<Record<string, string>>;
 
 /** What a PKI consists of. Names become file names. */
 export interface PkiSpec {
-  readonly authorities: Readonly<Record<string, AuthorityRequest>>;
+  readonly authorities: Readonly<Record<string, AuthoritySpec>>;
   readonly serviceAccountKeys?: readonly string[];
   readonly passwords?: readonly string[];
   /** `authority`: one of the set's own by name, or one that is kept elsewhere. */
@@ -125,7 +125,7 @@ export interface PkiSpec {
   readonly isHeld?: boolean;
 }
 
-interface AuthorityRequest {
+interface AuthoritySpec {
   readonly commonName: string;
   /** It may come to a set that was made without it: then it is lost only where a certificate of it is left. */
   readonly mayBeAdded?: boolean;

@@ -17,7 +17,7 @@ import { refusedImageChange } from './images.ts';
 import { references, requiredObjects } from './references.ts';
 import { resizeActions } from './resize.ts';
 import {
-  dependsOnPairAlone,
+  dependsOnlyOnPair,
   refusedPodStatus,
   statusDelayMs,
   statusPatch,
@@ -198,7 +198,7 @@ export const podKind: DownKind = {
   refusedStatus: refusedPodStatus,
   down: podDown,
   up: podUp,
-  dependsOnPairAlone,
+  dependsOnlyOnPair,
   superGone: (tenantObject, context, last) => superPodGone(tenantObject, context, last),
   lastState: lastPodState,
   hasGrace: true,

@@ -501,7 +501,7 @@ describe('pair', () => {
     it.each([false, true])('that runs depends on its two sides alone (nodes hidden: %s)', (hideNodes) => {
       const hostIP = hideNodes ? testTenant().kubelet.address : running['hostIP'];
       const { t, s } = pair({ status: { hostIP } });
-      expect(podKind.dependsOnPairAlone?.(t, s)).toBe(true);
+      expect(podKind.dependsOnlyOnPair?.(t, s)).toBe(true);
       const context = contextOf(s, hideNodes);
       expect(podKind.admit?.(t, context)).toEqual({ wanted: true });
       expect(podKind.down(t, s, context)).toEqual([]);
@@ -510,7 +510,7 @@ describe('pair', () => {
 
     it.each(others)('depends on more: %s', (_name, own, theirs) => {
       const { t, s } = pair(own, theirs);
-      expect(podKind.dependsOnPairAlone?.(t, s)).toBe(false);
+      expect(podKind.dependsOnlyOnPair?.(t, s)).toBe(false);
     });
   });
 });

@@ -291,7 +291,7 @@ function text(value: unknown, context: SyncContext): unknown {
  * Whether what is decided of a pod depends on its two sides alone. A deletion depends on the time, a pod without a
  * node on the node that it is to get, added containers on what they refer to, and texts on the names that are known.
  */
-export function dependsOnPairAlone(tenantPod: Pod, superPod: Pod): boolean {
+export function dependsOnlyOnPair(tenantPod: Pod, superPod: Pod): boolean {
   return (
     (tenantPod.spec?.nodeName ?? '') !== '' &&
     !isDeleting(tenantPod) &&

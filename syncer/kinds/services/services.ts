@@ -184,7 +184,7 @@ function withoutHealthCheckPort(attempted: KubeObject): Action[] | undefined {
 
 /**
  * Fields of the super object that are the tenant's and whose absence in the tenant object means absence in the super
- * object.
+ * object (sync rule `service-updates`).
  */
 const ownedFields = [
   'type',

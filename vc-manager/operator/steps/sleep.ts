@@ -53,7 +53,7 @@ export const awake: Step = {
 /** The last step of a reconcile that found everything well: stops it when that is asked for, or it is not used. */
 export const fallAsleep: Step = {
   name: 'sleep',
-  doing: 'Stopping the control plane until somebody needs it',
+  doing: 'Stopping the control plane until it is used',
   async run(tenant, services) {
     const { unfinished, vc } = tenant;
     const request = sleepRequest(vc);
@@ -127,7 +127,7 @@ export const fallAsleep: Step = {
 };
 
 const reasons = {
-  Idle: 'Nobody has used it for a while',
+  Idle: 'It was not used for a while',
   Requested: 'It was asked to sleep',
   Scheduled: 'It sleeps by its schedule',
 } as const;
@@ -152,7 +152,7 @@ function whileAwake(sleep: VirtualClusterStatus['sleep'] = {}): typeof sleep {
 /** Of one that is asleep: stops what a manager that has died left running. */
 export const stayAsleep: Step = {
   name: 'sleep',
-  doing: 'Stopping the control plane until somebody needs it',
+  doing: 'Stopping the control plane until it is used',
   async run(tenant, services) {
     if (tenant.vc.status?.sleep?.stopped !== true) await stop(tenant, services);
     lookAgainWhenDue(tenant, services);
