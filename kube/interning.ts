@@ -216,7 +216,7 @@ export class PartPool {
       } else value = hashOf(field);
       hash = Math.imul(hash ^ value, seed) + 31 * key.length + key.charCodeAt(0);
       bytes += fieldBytes + (key.length > longestFreeKey ? key.length : 0) + lengthOf(field);
-      ownKeys += keyBytes + key.length;
+      ownKeys += keyBytes + (key.length > longestFreeKey ? 0 : key.length);
     }
     this.#end(hash, isShared, bytes, ownKeys);
   }

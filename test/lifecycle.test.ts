@@ -93,15 +93,16 @@ describe('the life of a tenant', () => {
         { resource: resources.virtualClusters, namespace: 'default', name: 'phoenix', what },
         ([vc]) => vc !== undefined && is(vc) && vc,
       );
-    // Looked for before there is anything to see, so that it cannot be over by then.
-    const [{ status: begun }, created] = await Promise.all([
-      again('its control plane to be begun', ({ status }) => status?.jobs?.current?.step === 'control-plane'),
-      world.cli(['create', 'phoenix']),
-    ]);
-    expect(created.exitCode, created.stderr).toBe(0);
+    const isBegun = ({ status }: VirtualCluster) => status?.jobs?.current?.step === 'control-plane';
+    const begun = again('its control plane to be begun', isBegun);
     // It must not be there before the manager is killed.
-    const held = { stateDir: world.stateDir, id: begun?.id ?? '', component: 'kube-apiserver' };
-    const goOn = await suspendComponent(held);
+    const holding = begun.then(({ status }) =>
+      suspendComponent({ stateDir: world.stateDir, id: status?.id ?? '', component: 'kube-apiserver' }),
+    );
+    const created = world.cli(['create', 'phoenix']).then(({ exitCode, stderr }) => {
+      expect(exitCode, stderr).toBe(0);
+    });
+    const [goOn] = await Promise.all([holding, created]);
     await kill(manager).finally(goOn);
     await orphan.apply(namespace('alone'), deployment('alone', 'web', 1));
     await orphan.kubectl('-n', 'alone', 'rollout', 'status', 'deployment/web', patiently);

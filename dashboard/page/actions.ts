@@ -3,7 +3,7 @@ import { useEffect, useState } from 'preact/hooks';
 import type { Preview } from '../types.ts';
 import { get, post, type TenantDetail, tenantPath } from './api.ts';
 import { messageOf } from './format.ts';
-import { Dialog, html } from './ui.ts';
+import { Dialog, html, useDialog } from './ui.ts';
 
 let tell = (_message: string): void => undefined;
 
@@ -353,9 +353,8 @@ export function KubeconfigButton({ path, name }: { path: string; name: string })
 
 /** What the user may do with a tenant. Buttons that the API server would refuse are not there. */
 export function Actions({ tenant }: { tenant: TenantDetail }): VNode {
-  const [open, setOpen] = useState<Simple | 'delete' | 'upgrade' | undefined>(undefined);
+  const { what, count, open, close } = useDialog<Simple | 'delete' | 'upgrade'>();
   const { may } = tenant;
-  const close = () => setOpen(undefined);
   const isLeaving = tenant.phase === 'Deleting';
   return html`<div class="actions" role="group" aria-label="Actions">
     ${may.kubeconfig && !tenant.isOverLimit && html`<${KubeconfigButton} path=${tenantPath(tenant, '/kubeconfig')} name=${tenant.name} />`}
@@ -363,18 +362,18 @@ export function Actions({ tenant }: { tenant: TenantDetail }): VNode {
       may.change &&
       !isLeaving &&
       html`${simpleActions(tenant).map(
-        (each) => html`<button type="button" onClick=${() => setOpen(each)}>${each.label}</button>`,
+        (each) => html`<button type="button" onClick=${() => open(each)}>${each.label}</button>`,
       )}
-        ${!tenant.isOverLimit && !isBeingMade(tenant) && html`<button type="button" onClick=${() => setOpen('upgrade')}>Upgrade</button>`}`
+        ${!tenant.isOverLimit && !isBeingMade(tenant) && html`<button type="button" onClick=${() => open('upgrade')}>Upgrade</button>`}`
     }
     ${
       may.delete &&
       !isLeaving &&
-      html`<button type="button" class="danger" onClick=${() => setOpen('delete')}>Delete</button>`
+      html`<button type="button" class="danger" onClick=${() => open('delete')}>Delete</button>`
     }
     ${!may.change && !may.delete && html`<span class="muted">You may look, and change nothing.</span>`}
-    ${open === 'delete' && html`<${DeleteDialog} tenant=${tenant} onClose=${close} />`}
-    ${open === 'upgrade' && html`<${UpgradeDialog} tenant=${tenant} onClose=${close} />`}
-    ${typeof open === 'object' && html`<${SimpleDialog} tenant=${tenant} what=${open} onClose=${close} />`}
+    ${what === 'delete' && html`<${DeleteDialog} key=${count} tenant=${tenant} onClose=${close} />`}
+    ${what === 'upgrade' && html`<${UpgradeDialog} key=${count} tenant=${tenant} onClose=${close} />`}
+    ${typeof what === 'object' && html`<${SimpleDialog} key=${count} tenant=${tenant} what=${what} onClose=${close} />`}
   </div>`;
 }

@@ -4,7 +4,17 @@ import type { Health, JobRow, TenantLoad, TenantRow } from '../types.ts';
 import { CreateDialog } from './actions.ts';
 import { milliseconds, percent, quantity, relative, since, sortValue } from './format.ts';
 import { state } from './state.ts';
-import { Advice, type Column, HealthMark, healthNames, html, Meter, Section, Table } from './ui.ts';
+import {
+  Advice,
+  type Column,
+  HealthMark,
+  healthNames,
+  html,
+  Meter,
+  Section,
+  Table,
+  useDialog,
+} from './ui.ts';
 
 function tenantName({ namespace, name }: { namespace: string; name: string }): string {
   return `${namespace}/${name}`;
@@ -102,7 +112,7 @@ export const tenantColumns: Column<Listed>[] = [
 export function Tenants(): VNode {
   const [search, setSearch] = useState('');
   const [health, setHealth] = useState<Health | ''>('');
-  const [isCreating, setCreating] = useState(false);
+  const dialog = useDialog<'create'>();
   const { tenants, system, session } = state;
   const rows = useMemo(() => {
     const loads = new Map(system?.loads.map((load) => [load.tenant, load]));
@@ -128,7 +138,7 @@ export function Tenants(): VNode {
     isPage
     aside=${
       session?.mayCreate === true &&
-      html`<button type="button" class="primary" onClick=${() => setCreating(true)}>Create a tenant</button>`
+      html`<button type="button" class="primary" onClick=${() => dialog.open('create')}>Create a tenant</button>`
     }
   >
     <div class="filters" role="group" aria-label="Filter">
@@ -151,7 +161,7 @@ export function Tenants(): VNode {
       order="Health"
       empty=${rows.length === 0 ? 'There are no tenants yet.' : 'No tenant is like that.'}
     />
-    ${isCreating && html`<${CreateDialog} onClose=${() => setCreating(false)} />`}
+    ${dialog.what === 'create' && html`<${CreateDialog} key=${dialog.count} onClose=${dialog.close} />`}
   </${Section}>`;
 }
 

@@ -227,6 +227,27 @@ export function focusMain(): void {
   document.querySelector('main')?.focus();
 }
 
+interface OpenedDialog<T> {
+  /** Undefined: none is open. */
+  readonly what: T | undefined;
+  /** Its key. */
+  readonly count: number;
+}
+
+/**
+ * Which dialog is open. `close` is that of the one that is shown now: a browser may tell that one is closed after the next
+ * has been opened.
+ */
+export function useDialog<T>(): OpenedDialog<T> & { open: (what: T) => void; close: () => void } {
+  const [{ what, count }, set] = useState<OpenedDialog<T>>({ what: undefined, count: 0 });
+  return {
+    what,
+    count,
+    open: (next) => set((now) => ({ what: next, count: now.count + 1 })),
+    close: () => set((now) => (now.count === count ? { what: undefined, count } : now)),
+  };
+}
+
 interface DialogProps {
   title: string;
   onClose: () => void;

@@ -182,7 +182,7 @@ export class HeapMonitor {
 }
 
 const noteTimeoutMs = 5_000;
-/** A tenant of which this many replicas have died joins alone. */
+/** A tenant of which this many replicas have died joins last and alone. */
 export const crashesUntilJoinsLast = 3;
 
 /** Has whichever replica takes this tenant up next do so last and alone. */

@@ -10,7 +10,7 @@ interface RegisteredCommand {
   name: string;
   alias?: string;
   /** What other programs call it. These are no commands: who types one is told the name. */
-  calledElsewhere?: readonly string[];
+  synonyms?: readonly string[];
   summary: string;
   group: string;
   hidden?: boolean;
@@ -26,14 +26,14 @@ const machine = 'This machine:';
 export const registry: readonly RegisteredCommand[] = [
   {
     name: 'up',
-    calledElsewhere: ['start', 'init'],
+    synonyms: ['start', 'init'],
     group: stack,
     summary: 'start the local stack and keep it running',
     load: () => import('./commands/up.ts'),
   },
   {
     name: 'down',
-    calledElsewhere: ['stop'],
+    synonyms: ['stop'],
     group: stack,
     summary: 'stop the local stack; its state stays',
     load: () => import('./commands/down.ts'),
@@ -53,14 +53,14 @@ export const registry: readonly RegisteredCommand[] = [
   {
     name: 'list',
     alias: 'ls',
-    calledElsewhere: ['get', 'ps', 'status'],
+    synonyms: ['get', 'ps', 'status'],
     group: tenants,
     summary: 'list tenants',
     load: () => import('./commands/list.ts'),
   },
   {
     name: 'describe',
-    calledElsewhere: ['show', 'info'],
+    synonyms: ['show', 'info'],
     group: tenants,
     summary: 'show all about a tenant, and what to do when something is wrong',
     load: () => import('./commands/describe.ts'),
@@ -189,7 +189,7 @@ export const registry: readonly RegisteredCommand[] = [
   },
   {
     name: 'delete',
-    calledElsewhere: ['rm', 'remove', 'destroy'],
+    synonyms: ['rm', 'remove', 'destroy'],
     group: tenants,
     summary: 'delete tenants and everything that is theirs',
     load: () => import('./commands/delete.ts'),
@@ -254,7 +254,7 @@ export const registry: readonly RegisteredCommand[] = [
 
 /** By a name that it has in other programs. */
 export function findBySynonym(word: string): RegisteredCommand | undefined {
-  return registry.find(({ calledElsewhere }) => calledElsewhere?.includes(word));
+  return registry.find(({ synonyms }) => synonyms?.includes(word));
 }
 
 export function findCommand(name: string): RegisteredCommand | undefined {

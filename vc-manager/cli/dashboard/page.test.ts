@@ -396,6 +396,23 @@ describe.skipIf(missing !== undefined)(`the page of the dashboard in a browser${
     await expect.poll(focusedIn).toEqual(['Sleep', false]);
   });
 
+  it('opens a dialog anew before the browser has told that the one before is closed', async () => {
+    await putRunning('quick');
+    await open('quick');
+    await page.getByRole('button', { name: 'Sleep', exact: true }).click();
+    const dialog = page.getByRole('dialog', { name: 'Sleep: quick' });
+    await dialog.waitFor();
+    await page.evaluate(`new Promise((told) => {
+      const first = document.querySelector('dialog');
+      first.addEventListener('close', () => told());
+      first.close();
+      [...document.querySelectorAll('.actions > button')].find((each) => each.textContent === 'Sleep').click();
+    })`);
+    await dialog.waitFor();
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+  });
+
   it('keeps what it shows while nobody answers, and not when it is gone', async () => {
     await putRunning('steady');
     await open('steady');
